@@ -1,0 +1,75 @@
+"""What a method sees of a client: its data, its class counts, its private state, its randomness."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from motet.data import ClientData, Samples
+from motet.local import Descent, LocalSettings
+from motet.message import State
+from motet.rng import generator
+from motet.settings import Section
+
+PersonalSource = Literal["last_participation", "final_sync", "global_plus_personal"]
+
+
+class AdaptSettings(Section):
+    """[adapt]: how a client that took no part in training is served."""
+
+    epochs: int = Field(5, ge=1, description="passes over the new client's training data")
+    lr: float = Field(0.01, gt=0, description="learning rate of the adaptation")
+    select: Literal["last", "best_on_validation"] = Field(
+        "last", description="keep the last epoch's model, or the best on a tenth of the client's training data"
+    )
+
+
+@dataclass
+class Client:
+    """One client in one round. `private` persists and never travels; it starts empty."""
+
+    data: ClientData
+    classes: int
+    round: int
+    seed: int
+    local: LocalSettings
+    adapt: AdaptSettings
+    private: State = field(default_factory=dict)
+    pm_source: PersonalSource = "last_participation"
+    never_sampled: Literal["global", "initial"] = "global"
+    shared_data: Samples | None = None  # the federation's small balanced set, for methods that declare it
+
+    @property
+    def id(self) -> int:
+        """The client's number in the federation."""
+        return self.data.id
+
+    @property
+    def samples(self) -> int:
+        """n_i: how many training samples the client has."""
+        return len(self.data.train)
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """N_m: how many of the whole training set's samples are of each class."""
+        return self.data.train.counts(self.classes)
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of this round."""
+        return self.local.at_round(self.round)
+
+    def rng(self, purpose: str) -> torch.Generator:
+        """Randomness of this client in this round for one purpose."""
+        return generator(self.seed, purpose, self.round, self.id)
+
+    def descent(self, purpose: str = "train", epochs: int | None = None, lr: float | None = None) -> Descent:
+        """Local training by the experiment's rule, this round's learning rate and this client's randomness."""
+        return Descent(self.local, self.lr if lr is None else lr, self.rng(purpose), epochs)
+
+    def from_the_global_model(self) -> "Client":
+        """The same client, served from what the server just sent rather than from its last training."""
+        return replace(self, pm_source="global_plus_personal")

@@ -1,0 +1,174 @@
+"""Clients with their own data, and the test data they have in common."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from motet.data.prepare import Prepare
+from motet.errors import MotetError
+from motet.rng import generator
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Samples as stored (images stay uint8), turned into network input one batch at a time."""
+
+    x: Tensor
+    y: Tensor
+    prepare: Prepare
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Network input and labels of these rows."""
+        return self.prepare(self.x.index_select(0, rows)), self.y.index_select(0, rows)
+
+    def all_batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Everything once, in order, for evaluation."""
+        for start in range(0, len(self), size):
+            yield self.prepare(self.x[start : start + size]), self.y[start : start + size]
+
+    def counts(self, classes: int) -> Tensor:
+        """How many samples of each class."""
+        return torch.bincount(self.y, minlength=classes)
+
+    def part(self, start: int, stop: int) -> "Samples":
+        """Consecutive samples, as a view."""
+        return Samples(self.x[start:stop], self.y[start:stop], self.prepare)
+
+    def take(self, rows: Tensor) -> "Samples":
+        """A copy of these rows."""
+        return Samples(self.x.index_select(0, rows), self.y.index_select(0, rows), self.prepare)
+
+    def classes_only(self, held: Tensor) -> "Samples":
+        """A copy of the samples whose class is marked in `held`, one boolean per class."""
+        return self.take(held[self.y].nonzero().squeeze(1))
+
+    @staticmethod
+    def union(parts: list["Samples"]) -> "Samples":
+        """A copy of several samples of one federation, one after the other."""
+        return Samples(torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts]), parts[0].prepare)
+
+
+@dataclass(frozen=True, eq=False)
+class ClientData:
+    """What one client holds. `domain` is None when its samples come from several, or have none."""
+
+    id: int
+    train: Samples
+    val: Samples
+    test: Samples
+    domain: int | None = None
+    new: bool = False
+
+    def __post_init__(self) -> None:
+        if not len(self.train):
+            raise MotetError(f"client {self.id} has no training samples; accepted: at least one (use fewer clients)")
+
+    def counts(self, classes: int) -> Tensor:
+        """How many samples of each class, over all three splits."""
+        return self.train.counts(classes) + self.val.counts(classes) + self.test.counts(classes)
+
+
+@dataclass(eq=False)
+class Federation:
+    """All clients (ids 0 to N-1), the generic test set, and what identifies this data."""
+
+    name: str
+    classes: int
+    clients: list[ClientData]
+    stored: Samples
+    """Every client's samples in one block; the clients' splits are slices of it."""
+    test: Samples
+    test_domains: Tensor | None
+    default_net: str
+    content_hash: str
+    """SHA-256 of the samples as dealt, the cuts between splits, and who is new."""
+    shared_per_class: int = 10
+    """How many samples of each class `shared_data` holds."""
+
+    def __post_init__(self) -> None:
+        if not len(self.test):
+            raise MotetError(f"data {self.name!r} leaves no test samples; accepted: fewer clients or more samples")
+        for client in self.clients:
+            if not len(self.common_test(client)):
+                raise MotetError(
+                    f"client {client.id} of domain {client.domain} finds no common test data in {self.name}; "
+                    f"accepted: at least one test sample per domain"
+                )
+
+    @property
+    def prepare(self) -> Prepare:
+        """From stored samples, or from a user's, to network input."""
+        return self.stored.prepare
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """(C, H, W), (C, T) or (F,)."""
+        return self.prepare.input_shape
+
+    @property
+    def training_ids(self) -> list[int]:
+        """The clients that may take part in rounds."""
+        return [client.id for client in self.clients if not client.new]
+
+    @property
+    def new_ids(self) -> list[int]:
+        """The clients that training never sees."""
+        return [client.id for client in self.clients if client.new]
+
+    def common_test(self, client: ClientData) -> Samples:
+        """The generic test set, restricted to the client's domain where it has one."""
+        return self.test if client.domain is None else self._domain_tests[client.domain]
+
+    def pooled(self) -> ClientData:
+        """All training clients as one, with id -1, for the centralized baseline."""
+        return self._pooled
+
+    def shared_data(self) -> Samples:
+        """The small balanced set that some methods show to every client (FED-ROD's D_meta)."""
+        return self._shared_data
+
+    @cached_property
+    def _shared_data(self) -> Samples:
+        """`shared_per_class` samples of each class, drawn from all training clients' data."""
+        y = self.pooled().train.y
+        order = torch.randperm(len(y), generator=generator(int(self.content_hash[:8], 16), "shared-data"))
+        rows = [order[y[order] == c][: self.shared_per_class] for c in range(self.classes)]
+        return self.pooled().train.take(torch.cat(rows))
+
+    @cached_property
+    def _pooled(self) -> ClientData:
+        members = [self.clients[i] for i in self.training_ids]
+        return ClientData(
+            id=-1,
+            train=Samples.union([m.train for m in members]),
+            val=Samples.union([m.val for m in members]),
+            test=Samples.union([m.test for m in members]),
+        )
+
+    @cached_property
+    def _domain_tests(self) -> dict[int, Samples]:
+        domains = {client.domain for client in self.clients if client.domain is not None}
+        if self.test_domains is None:
+            return dict.fromkeys(domains, self.test)
+        return {d: self.test.take((self.test_domains == d).nonzero().squeeze(1)) for d in domains}
+
+
+def counts_table(federation: Federation) -> list[dict[str, int | bool | list[int]]]:
+    """The sizes and class counts (over all of a client's samples) of every client, for `motet data show`."""
+    return [
+        {
+            "id": client.id,
+            "train": len(client.train),
+            "val": len(client.val),
+            "test": len(client.test),
+            "new": client.new,
+            "counts": client.counts(federation.classes).tolist(),
+        }
+        for client in federation.clients
+    ]

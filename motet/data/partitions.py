@@ -1,0 +1,293 @@
+"""How samples are dealt to clients. Every sample goes to exactly one client.
+
+A partition is written `name` or `name:argument`, as in `dirichlet:0.3`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from motet.data.raw import Integers
+from motet.errors import MotetError, unknown
+from motet.rng import numpy_generator
+
+MOST_DRAWS = 1000
+
+Hands = list[Integers]
+"""One array of row numbers per client."""
+Shares = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is on the table when the dealing starts."""
+
+    spec: str
+    argument: float
+    y: Integers
+    clients: int
+    seed: int
+    least: int
+    client_column: Integers | None
+
+    def rows_by_class(self) -> list[Integers]:
+        """The rows of each class that occurs, in class order."""
+        return [np.flatnonzero(self.y == label) for label in np.unique(self.y)]
+
+    def generator(self) -> np.random.Generator:
+        """Motet's own randomness for dealing."""
+        return numpy_generator(self.seed, "partition")
+
+    def legacy_generator(self) -> np.random.RandomState:
+        """The generator behind partitions that other code published."""
+        return np.random.RandomState(self.seed % 2**32)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A named way to deal. `argument` names what follows the colon, or is empty."""
+
+    name: str
+    argument: str
+    accepted: str
+    summary: str
+    paper: str
+    deal: Callable[[Table], Hands]
+    least: int = 1
+
+
+def deal(
+    spec: str,
+    y: Integers,
+    clients: int,
+    seed: int,
+    client_column: Integers | None = None,
+    min_size: int | None = None,
+) -> Hands:
+    """Deal the rows of y to clients, as the partition `spec` says; no client gets fewer than min_size."""
+    partition, argument = parse(spec)
+    least = partition.least if min_size is None else min_size
+    if clients * least > len(y) and partition.name != "natural":
+        raise MotetError(
+            f"partition {spec!r} cannot give {clients} clients at least {least} of {len(y)} samples each; "
+            f"accepted: fewer clients or a smaller min_size"
+        )
+    hands = partition.deal(Table(spec, argument, y, clients, seed, least, client_column))
+    for client, rows in enumerate(hands):
+        if len(rows) < least:
+            raise MotetError(
+                f"partition {spec!r} gives client {client} only {len(rows)} samples; accepted: at least {least} "
+                f"(use fewer clients or a smaller min_size)"
+            )
+    return hands
+
+
+def parse(spec: str) -> tuple[Partition, float]:
+    """The partition and its argument (0 where there is none)."""
+    name, colon, text = spec.partition(":")
+    if name not in PARTITIONS:
+        raise unknown("partition", name, PARTITIONS)
+    partition = PARTITIONS[name]
+    if not partition.argument:
+        if colon:
+            raise MotetError(f"partition {name!r} takes no argument, not {text!r}; accepted: {name}")
+        return partition, 0.0
+    whole = partition.argument in ("CLASSES", "SHARDS")
+    try:
+        value = float(int(text)) if whole else float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        accepted = f"{name}:{partition.argument}, {partition.accepted}"
+        raise MotetError(f"partition {name!r} has argument {text!r}; accepted: {accepted}")
+    return partition, value
+
+
+def describe_partitions() -> list[dict[str, str]]:
+    """One entry per partition, for `motet list partitions`."""
+    return [
+        {"name": p.name, "argument": p.argument, "accepted": p.accepted, "summary": p.summary, "paper": p.paper}
+        for p in PARTITIONS.values()
+    ]
+
+
+def deal_iid(table: Table) -> Hands:
+    """Shuffle, then equal stacks."""
+    return np.array_split(table.generator().permutation(len(table.y)), table.clients)
+
+
+def deal_dirichlet(table: Table) -> Hands:
+    """Client m gets a share q_c[m] of class c, q_c ~ Dir(alpha); drawn again while a client is too small."""
+    rng = table.generator()
+
+    def draw() -> Hands | None:
+        hands: list[list[Integers]] = [[] for _ in range(table.clients)]
+        for rows in table.rows_by_class():
+            rng.shuffle(rows)
+            shares = rng.dirichlet(np.full(table.clients, table.argument))
+            if not _hand_out(rows, shares, hands):
+                return None
+        return [np.concatenate(hand) for hand in hands]
+
+    return _redraw(table, draw)
+
+
+def deal_dirichlet_balanced(table: Table) -> Hands:
+    """As dirichlet, but a client that already holds its equal share of all samples gets no more classes.
+
+    The order of the legacy generator's calls (per class: shuffle, then draw) is part of the published partitions.
+    """
+    rng = table.legacy_generator()
+    fair_size = len(table.y) / table.clients
+
+    def draw() -> Hands | None:
+        hands: list[list[Integers]] = [[] for _ in range(table.clients)]
+        sizes = np.zeros(table.clients)
+        for rows in table.rows_by_class():
+            rng.shuffle(rows)
+            shares = rng.dirichlet(np.full(table.clients, table.argument)) * (sizes < fair_size)
+            if not _hand_out(rows, shares / max(shares.sum(), np.finfo(float).tiny), hands):
+                return None
+            sizes += [len(hand[-1]) for hand in hands]
+        return [np.concatenate(hand) for hand in hands]
+
+    return _redraw(table, draw)
+
+
+def deal_pathological(table: Table) -> Hands:
+    """Class c goes to the first ceil(N/C * k) clients that hold fewer than k classes (DBE's assignment).
+
+    Within a class all but the last client get a random size in [n/10, n) around the mean n; the last gets the rest.
+    """
+    rng = table.legacy_generator()
+    by_class = table.rows_by_class()
+    budget = np.full(table.clients, int(table.argument))
+    hands: list[list[Integers]] = [[] for _ in range(table.clients)]
+    takers_per_class = math.ceil(table.clients / len(by_class) * table.argument)
+    for rows in by_class:
+        takers = np.flatnonzero(budget)[:takers_per_class]
+        if not len(takers) or len(rows) < len(takers):
+            raise MotetError(
+                f"partition {table.spec!r} finds {len(takers)} of {table.clients} clients for the {len(rows)} samples "
+                f"of class {table.y[rows[0]]}; accepted: at least one client per class and one sample per client"
+            )
+        mean = len(rows) / len(takers)
+        low = max(1, int(mean / 10))
+        sizes = rng.randint(low, max(low + 1, int(mean)), len(takers) - 1)
+        for client, piece in zip(takers, np.split(rows, np.cumsum(sizes)), strict=True):
+            hands[client].append(piece)
+        budget[takers] -= 1
+    return [np.concatenate([np.empty(0, np.int64), *hand]) for hand in hands]
+
+
+def deal_shards(table: Table) -> Hands:
+    """Sort by label, cut into k*N shards; client i gets shards i, i+N, i+2N, ... (SuPerFed's code)."""
+    shards = _label_shards(table)
+    return [np.concatenate(shards[client :: table.clients]) for client in range(table.clients)]
+
+
+def deal_random_shards(table: Table) -> Hands:
+    """Sort by label, cut into k*N shards; each client gets k of them at random (McMahan et al.)."""
+    shards = _label_shards(table)
+    mixed = table.generator().permutation(len(shards)).reshape(table.clients, -1)
+    return [np.concatenate([shards[shard] for shard in chosen]) for chosen in mixed]
+
+
+def deal_natural(table: Table) -> Hands:
+    """One client per value of the data's client column, in rising order."""
+    if table.client_column is None:
+        others = ", ".join(name for name in PARTITIONS if name != "natural")
+        raise MotetError(f"partition 'natural' needs data with a field 'client'; accepted for this data: {others}")
+    return [np.flatnonzero(table.client_column == value) for value in np.unique(table.client_column)]
+
+
+def _hand_out(rows: Integers, shares: Shares, hands: list[list[Integers]]) -> bool:
+    """Cut one class by shares, a piece per client; False when the shares underflowed to nothing."""
+    if not math.isclose(shares.sum(), 1, abs_tol=1e-6):
+        return False
+    cuts = (np.cumsum(shares) * len(rows)).astype(int)[:-1]
+    for hand, piece in zip(hands, np.split(rows, cuts), strict=True):
+        hand.append(piece)
+    return True
+
+
+def _redraw(table: Table, draw: Callable[[], Hands | None]) -> Hands:
+    for _ in range(MOST_DRAWS):
+        hands = draw()
+        if hands is not None and min(map(len, hands)) >= table.least:
+            return hands
+    raise MotetError(
+        f"partition {table.spec!r}: none of {MOST_DRAWS} draws gave each of {table.clients} clients at least "
+        f"{table.least} samples; accepted: a larger argument, fewer clients or a smaller min_size"
+    )
+
+
+def _label_shards(table: Table) -> list[Integers]:
+    """Equal cuts of the rows in label order; where it does not divide, the first shards hold one more."""
+    return np.array_split(np.argsort(table.y, kind="stable"), int(table.argument) * table.clients)
+
+
+_PARTITIONS = (
+    Partition(
+        name="iid",
+        argument="",
+        accepted="",
+        summary="every client gets an equal random share",
+        paper="McMahan et al., Communication-Efficient Learning, AISTATS 2017",
+        deal=deal_iid,
+    ),
+    Partition(
+        name="dirichlet",
+        argument="ALPHA",
+        accepted="a number above 0 (smaller is more uneven)",
+        summary="each class is shared out by Dir(ALPHA); clients differ in size",
+        paper="Hsu, Qi and Brown, Measuring the Effects of Non-Identical Data Distribution, 2019; FED-ROD, ICLR 2022",
+        deal=deal_dirichlet,
+        least=10,
+    ),
+    Partition(
+        name="dirichlet-balanced",
+        argument="BETA",
+        accepted="a number above 0 (smaller is more uneven)",
+        summary="dirichlet, but a client with its equal share gets no more (PGFed, DBE, SuPerFed)",
+        paper="Lin et al., Ensemble Distillation, NeurIPS 2020; PGFed, ICCV 2023; DBE, NeurIPS 2023",
+        deal=deal_dirichlet_balanced,
+        least=40,
+    ),
+    Partition(
+        name="pathological",
+        argument="CLASSES",
+        accepted="a whole number from 1, the classes per client",
+        summary="each client holds CLASSES classes, assigned in order, uneven sizes (DBE)",
+        paper="Zhang et al., Eliminating Domain Bias (DBE), NeurIPS 2023",
+        deal=deal_pathological,
+    ),
+    Partition(
+        name="shards",
+        argument="SHARDS",
+        accepted="a whole number from 1, the shards per client",
+        summary="sorted by label and cut; client i gets every N-th shard from i (SuPerFed's code)",
+        paper="Hahn, Jeong and Lee, SuPerFed, KDD 2022",
+        deal=deal_shards,
+    ),
+    Partition(
+        name="random-shards",
+        argument="SHARDS",
+        accepted="a whole number from 1, the shards per client",
+        summary="sorted by label and cut; each client gets SHARDS random shards",
+        paper="McMahan et al., Communication-Efficient Learning, AISTATS 2017",
+        deal=deal_random_shards,
+    ),
+    Partition(
+        name="natural",
+        argument="",
+        accepted="",
+        summary="one client per value of the data's client column",
+        paper="Caldas et al., LEAF, 2018",
+        deal=deal_natural,
+    ),
+)
+PARTITIONS: dict[str, Partition] = {partition.name: partition for partition in _PARTITIONS}

@@ -1,0 +1,33 @@
+"""[data] of the experiment file: which data, dealt how, to how many clients."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from motet.settings import Section
+
+
+class DataSettings(Section):
+    """Everything that makes a federation, besides the run's seed."""
+
+    name: str = Field("digits", description="a name of `motet list data`, an .npz file, or a folder of .npz files")
+    partition: str = Field("dirichlet:0.3", description="how samples are dealt, of `motet list partitions`")
+    partition_seed: int | None = Field(None, ge=0, description="seed of everything in [data]; default the run's seed")
+    clients: int = Field(20, ge=1, description="number of clients; the natural partition brings its own")
+    new_clients: float = Field(0.0, ge=0, lt=1, description="share of clients held out as new")
+    pool: Literal["train", "all"] = Field(
+        "train", description="deal the official training set, or training and test set merged first"
+    )
+    test_share: float = Field(0.2, ge=0, lt=1, description="share of a client's samples it keeps as its own test split")
+    val_share: float = Field(0.0, ge=0, lt=1, description="share of what remains that a client keeps for validation")
+    normalize: Literal["standard", "half", "unit", "none"] = Field(
+        "standard", description="mean 0 and deviation 1 over the data dealt; (x - 0.5) / 0.5; values in [0, 1]; none"
+    )
+    subset: float = Field(1.0, gt=0, le=1, description="stratified share of the data to deal, for quick studies")
+    min_size: int | None = Field(
+        None, ge=0, description="fewest samples of a client; default the partition's own (dirichlet 10, balanced 40)"
+    )
+    shared_per_class: int = Field(
+        10, ge=1, description="samples per class that every client may see, for methods that declare it"
+    )
+    download: bool = Field(False, description="fetch a data set that is not on this machine (checked by SHA-256)")

@@ -1,0 +1,131 @@
+"""Both answers, always: the generic model and the personal models, for training clients and for new ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from motet.data import Federation
+from motet.engines import Engine, Outcome, Task
+from motet.errors import MotetError
+from motet.message import Message, State
+from motet.methods import Method
+from motet.nets import Net
+from motet.scoring import ScoringSettings, accuracy, family, right_per_class, spread
+from motet.weights import Layout
+
+Row = dict[str, object]
+
+
+@dataclass
+class Scores:
+    """One evaluation: the figures of the round and one row per client."""
+
+    figures: Row
+    clients: list[Row]
+
+
+@dataclass
+class Evaluator:
+    """Scores a server state through the engine, so that personal models never leave their clients."""
+
+    method: Method
+    generic_net: Net
+    federation: Federation
+    scoring: ScoringSettings
+    engine: Engine
+
+    def training_clients(self, server: State, round: int, last: bool) -> Scores:
+        """Generic and personal figures over the clients that take part in training."""
+        generic = self.method.generic(server)
+        right = {} if generic is None else self._generic_right(generic)
+        sync = last and self.scoring.pm_source == "final_sync"
+        tasks = []
+        for client_id in self.federation.training_ids:
+            message = self.method.broadcast(server, client_id)
+            if generic is not None:
+                domain = self.federation.clients[client_id].domain
+                counts = self.federation.common_test(self.federation.clients[client_id]).counts(self.federation.classes)
+                message |= {
+                    "score.generic": generic,
+                    "score.generic.right": right[domain],
+                    "score.common.counts": counts,
+                }
+            tasks.append(Task("sync_score" if sync else "score", client_id, round, message))
+        outcomes = self.engine.run(tasks)
+        figures: Row = {"generic_accuracy": None}
+        if generic is not None:
+            figures["generic_accuracy"] = accuracy(right[None], self.federation.test.counts(self.federation.classes))
+        if self.method.family:
+            outcomes, swept = self._choose_members(outcomes)
+            figures |= swept
+        figures |= self._figures(outcomes, ("generic", "personal"))
+        return Scores(figures, [self._client_row(o, round, new=False) for o in outcomes])
+
+    def new_clients(self, server: State, round: int) -> Scores:
+        """Before and after adaptation, over the clients that took no part in training."""
+        ids = self.federation.new_ids
+        outcomes = self.engine.run([Task("adapt", i, round, self.method.broadcast(server, i)) for i in ids])
+        return Scores(
+            self._figures(outcomes, ("before", "after")), [self._client_row(o, round, True) for o in outcomes]
+        )
+
+    def _generic_right(self, generic: Tensor) -> dict[int | None, Tensor]:
+        """Right answers of the generic model per class, on the whole common test set and on each domain's."""
+        Layout(self.generic_net).bind(self.generic_net, generic)
+        classes = self.federation.classes
+        by_domain: dict[int | None, Tensor] = {None: right_per_class(self.generic_net, self.federation.test, classes)}
+        for client in self.federation.clients:
+            if client.domain not in by_domain:
+                test = self.federation.common_test(client)
+                by_domain[client.domain] = right_per_class(self.generic_net, test, classes)
+        return by_domain
+
+    def _choose_members(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], Row]:
+        """Report one member of each client's family of personal models; keep the curve and every rule's figure."""
+        test, members = self._headline_test, self.method.family
+        scored = [o for o in outcomes if o.reply is not None]
+        replies = [o.reply for o in scored if o.reply is not None]
+        rules = family.choose(replies, members, self.method.family_fixed, test)
+        chosen = rules.get(self.method.family_rule)
+        if chosen is None:
+            raise MotetError(
+                f"rule {self.method.family_rule!r} cannot be followed without such data at the clients; "
+                f"accepted here: {', '.join(rules)} (validation needs data.val_share above 0)"
+            )
+        reported = {
+            o.client_id: replace(o, reply=family.report(r, member))
+            for o, r, member in zip(scored, replies, chosen, strict=True)
+        }
+        row: Row = {"lam_sweep": family.sweep(replies, members), "lam_rules": family.by_rule(replies, rules, test)}
+        return [reported.get(o.client_id, o) for o in outcomes], row
+
+    @property
+    def _headline_test(self) -> str:
+        return "weighted" if self.scoring.test == "common" else "split"
+
+    def _figures(self, outcomes: Sequence[Outcome], models: Sequence[str]) -> Row:
+        """Means over clients of every model on every kind of test data, and the spread of the last model's headline."""
+        replies = [o.reply for o in outcomes if o.reply is not None]
+        figures: Row = {}
+        for model in models:
+            for test, samples in (("weighted", "n"), ("split", "n.split"), ("validation", "n.validation")):
+                found = spread(*_column(replies, f"{model}.{test}", samples))
+                figures[f"{model}_{test}"] = found.mean if found else None
+                figures[f"{model}_{test}_by_samples"] = found.by_samples if found else None
+        found = spread(*_column(replies, f"{models[-1]}.{self._headline_test}", "n"))
+        for name in ("std", "minimum", "worst_tenth"):
+            figures[f"{models[-1]}_{name}"] = getattr(found, name) if found else None
+        return figures
+
+    def _client_row(self, outcome: Outcome, round: int, new: bool) -> Row:
+        row: Row = {"round": round, "client": outcome.client_id, "new": new, "set_aside": outcome.failure}
+        for name, value in sorted((outcome.reply or {}).items()):
+            row[name.replace(".", "_")] = value
+        return row
+
+
+def _column(replies: Sequence[Message], name: str, samples: str) -> tuple[list[float], list[int]]:
+    """One figure of all clients that have it, with their sample counts."""
+    have = [r for r in replies if name in r]
+    return [float(r[name]) for r in have], [int(r.get(samples, 0)) for r in have]

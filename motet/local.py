@@ -1,0 +1,84 @@
+"""The one local training loop: flat SGD with momentum, weight decay and clipping over a client's batches."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from motet.data import Samples
+from motet.errors import Diverged
+from motet.settings import Section
+
+
+class LocalSettings(Section):
+    """[local]: what a client does with its own data in one round."""
+
+    epochs: int = Field(5, ge=1, description="passes over the client's training data per round")
+    steps: int = Field(0, ge=0, description="gradient steps per round instead of epochs; 0 = use epochs")
+    batch: int = Field(40, ge=1, description="samples per gradient step")
+    drop_last: bool = Field(False, description="leave out the last, smaller batch of an epoch")
+    lr: float = Field(0.01, gt=0, description="learning rate of the first round")
+    lr_decay: float = Field(0.99, gt=0, le=1, description="factor on the learning rate per round")
+    momentum: float = Field(0.9, ge=0, lt=1, description="heavy-ball momentum of the local steps")
+    weight_decay: float = Field(1e-5, ge=0, description="pull of every trained parameter towards zero")
+    momentum_across_rounds: Literal["reset", "persist"] = Field(
+        "reset", description="start each round with fresh momentum, or with the client's last"
+    )
+    clip: float = Field(0.0, ge=0, description="largest gradient norm; 0 = no clipping")
+
+    def at_round(self, round: int) -> float:
+        """The learning rate of a round (the first is 1)."""
+        return self.lr * self.lr_decay ** (round - 1)
+
+
+@dataclass
+class Descent:
+    """How one stretch of local training moves: batches, step size, momentum."""
+
+    settings: LocalSettings
+    lr: float
+    rng: torch.Generator
+    epochs: int | None = None  # None: as the settings say, which may count steps instead
+    velocity: Tensor | None = None
+    steps: int = field(default=0, init=False)
+
+    def batches(self, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
+        """Shuffled batches of the client's samples, epoch after epoch."""
+        size, n = self.settings.batch, len(samples)
+        epochs = self.settings.epochs if self.epochs is None else self.epochs
+        limit = self.settings.steps if self.epochs is None else 0
+        epoch = 0
+        while limit or epoch < epochs:
+            order = torch.randperm(n, generator=self.rng)
+            if self.settings.drop_last and n > size:  # a client smaller than one batch keeps its only one
+                order = order[: n - n % size]
+            for rows in torch.split(order, size):
+                self.steps += 1
+                yield samples.batch(rows)
+                if self.steps == limit:
+                    return
+            epoch += 1
+
+    def run(self, samples: Samples, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], None]) -> None:
+        """Descend: `gradient(x, y)` fills g, then one flat step moves w, for every batch.
+
+        The update is torch.optim.SGD's: decay added to the gradient, then momentum, then the step.
+        """
+        rule = self.settings
+        if rule.momentum and self.velocity is None:
+            self.velocity = torch.zeros_like(w)
+        for x, y in self.batches(samples):
+            gradient(x.to(w.device), y.to(w.device))
+            if rule.clip:
+                g.mul_((rule.clip / g.norm().clamp_min(1e-12)).clamp_max(1.0))
+            if rule.weight_decay:
+                g.add_(w, alpha=rule.weight_decay)
+            if self.velocity is not None:
+                w.sub_(self.velocity.mul_(rule.momentum).add_(g), alpha=self.lr)
+            else:
+                w.sub_(g, alpha=self.lr)
+        if not torch.isfinite(w).all():
+            raise Diverged("training left the finite numbers (NaN or infinity in the weights)")

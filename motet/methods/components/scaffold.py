@@ -1,0 +1,58 @@
+"""SCAFFOLD (Karimireddy et al. 2020), option II: control variates against client drift."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from motet.message import Message, State, number, tensor
+from motet.methods.method import Facts
+from motet.methods.part import Part, Training
+
+
+class Scaffold(Part):
+    """x ← x − η(∇f_i(x) + c − c_i), with c the mean of the clients' c_i."""
+
+    weighting: ClassVar[Literal["samples", "uniform"]] = "uniform"
+    serves_adaptation: ClassVar[bool] = False
+    role: ClassVar[str | None] = "drift correction"
+
+    eta_g: float = Field(1.0, gt=0, description="the server's step size")
+
+    def start(self, server: State, facts: Facts) -> None:
+        """c = 0"""
+        server["scaffold.c"] = torch.zeros(facts.trainable)
+        server["scaffold.clients"] = facts.clients
+
+    def broadcast(self, server: State, client_id: int, message: Message) -> None:
+        """Send c with w."""
+        message["scaffold.c"] = server["scaffold.c"]
+
+    def before(self, t: Training, message: Message) -> None:
+        """c_i is private and starts at zero."""
+        c = tensor(message, "scaffold.c")
+        c_i = t.client.private.get("scaffold.c_i", torch.zeros_like(c))
+        assert isinstance(c_i, Tensor)
+        t["c"], t["c_i"], t["c - c_i"] = c, c_i, c - c_i
+
+    def correct(self, t: Training) -> None:
+        """∇ += c − c_i"""
+        t.g_shared.add_(t["c - c_i"])
+
+    def after(self, t: Training, reply: Message) -> None:
+        """c_i⁺ = c_i − c + (w − x)/(K·η_eff), where momentum m makes a step η_eff = η/(1 − m) long."""
+        per_step = (1 - t.client.local.momentum) / (t.descent.lr * t.descent.steps)
+        new = (t.anchor - t.shared).mul_(per_step).sub_(t["c - c_i"])
+        t.client.private["scaffold.c_i"] = new
+        reply["scaffold.dc"] = new - t["c_i"]
+
+    def aggregate(self, server: State, sent: Tensor, replies: Mapping[int, Message]) -> None:
+        """w ← w + η_g·mean Δx;  c ← c + (1/N) Σ Δc"""
+        if self.eta_g != 1:
+            server["w"] = sent + self.eta_g * (tensor(server, "w") - sent)
+        total = sum(
+            (tensor(r, "scaffold.dc") for r in replies.values()), torch.zeros_like(tensor(server, "scaffold.c"))
+        )
+        server["scaffold.c"] = tensor(server, "scaffold.c") + total / number(server, "scaffold.clients")

@@ -1,0 +1,56 @@
+"""A net is named stages in a row; any stage boundary splits it in body (features z) and head (logits)."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from motet.errors import unknown
+
+
+class Net(nn.Sequential):
+    """Named stages. `split` names the first stage of the head; before it lies the body."""
+
+    def __init__(self, stages: "OrderedDict[str, nn.Module]", input_shape: tuple[int, ...], split: str | None = None):
+        super().__init__(stages)
+        self.stage_names = list(stages)
+        self.input_shape = input_shape
+        self.split = split or self.stage_names[-1]
+        if self.split not in self.stage_names[1:]:
+            raise unknown("head stage (net.head)", self.split, self.stage_names[1:])
+
+    another: Callable[[], "Net"]  # builds a net of the same recipe with fresh weights; set by `build_net`
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits; modules that a method adds beside the stages take no part."""
+        return self.between(x, None, None)
+
+    def body(self, x: Tensor) -> Tensor:
+        """The features z at the split."""
+        return self.between(x, None, self.split)
+
+    def head(self, z: Tensor) -> Tensor:
+        """The logits of features at the split."""
+        return self.between(z, self.split, None)
+
+    def between(self, x: Tensor, first: str | None, end: str | None) -> Tensor:
+        """Run the stages from `first` up to, not including, `end`."""
+        start = self.stage_names.index(first) if first else 0
+        stop = self.stage_names.index(end) if end else len(self.stage_names)
+        for name in self.stage_names[start:stop]:
+            x = getattr(self, name)(x)
+        return x
+
+    def head_names(self) -> tuple[str, ...]:
+        """Name prefixes of the head's parameters, for methods that share or keep them apart."""
+        return tuple(name + "." for name in self.stage_names[self.stage_names.index(self.split) :])
+
+    def feature_shape(self) -> tuple[int, ...]:
+        """The shape of one sample's features at the split."""
+        training = self.training
+        self.eval()
+        with torch.no_grad():
+            shape = tuple(self.body(torch.zeros(1, *self.input_shape)).shape[1:])
+        self.train(training)
+        return shape

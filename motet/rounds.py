@@ -1,0 +1,124 @@
+"""The one round loop."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import Field
+
+from motet.engines import Engine, Outcome, Task
+from motet.errors import MotetError
+from motet.evaluation import Evaluator, Row
+from motet.local import LocalSettings
+from motet.message import Message, State, byte_count
+from motet.methods import Method
+from motet.rng import numpy_generator
+from motet.settings import Section
+
+
+class RoundSettings(Section):
+    """[rounds]: how long, and how many clients take part each time."""
+
+    count: int = Field(20, ge=1, description="rounds of training")
+    cohort: float = Field(0.4, gt=0, description="clients per round: a share up to 1, or a number above 1")
+
+    def cohort_size(self, clients: int) -> int:
+        """How many of the training clients take part in a round."""
+        if self.cohort <= 1:
+            return max(1, int(self.cohort * clients + 1e-9))
+        if self.cohort != int(self.cohort) or self.cohort > clients:
+            raise MotetError(
+                f"rounds.cohort is {self.cohort:g}; accepted: a share up to 1, or a whole number up to the "
+                f"{clients} clients that take part in training"
+            )
+        return int(self.cohort)
+
+
+@dataclass
+class Progress:
+    """Where a run stands: rounds done, and the server state after them."""
+
+    round: int
+    server: State
+
+
+class Log(Protocol):
+    """Who is told about each round: the record on disk, a progress bar, a test."""
+
+    def round_done(self, row: Row, clients: list[Row], progress: Progress, changed: Sequence[int]) -> None:
+        """A round ended; `changed` are the clients whose private state may be new."""
+
+
+@dataclass
+class Loop:
+    """Everything a run needs but its state."""
+
+    method: Method
+    engine: Engine
+    evaluator: Evaluator
+    settings: RoundSettings
+    local: LocalSettings
+    seed: int
+    client_ids: Sequence[int]
+    log: Log
+    already_prepared: bool = False
+
+    def run(self, progress: Progress) -> Progress:
+        """From where the run stands to its last round."""
+        if self.method.prepares and not self.already_prepared:
+            progress = self._prepare(progress)
+        while progress.round < self.settings.count:
+            progress = self._round(progress)
+        return progress
+
+    def _prepare(self, progress: Progress) -> Progress:
+        """What some methods do once with every training client before the first round."""
+        began = time.perf_counter()
+        tasks = [Task("prepare", i, 0, self.method.broadcast(progress.server, i)) for i in self.client_ids]
+        replies, row = self._exchange(tasks)
+        progress = Progress(0, self.method.prepared(progress.server, replies) if replies else progress.server)
+        row |= {"seconds": time.perf_counter() - began}
+        self.log.round_done(row, [], progress, list(replies))
+        return progress
+
+    def _round(self, progress: Progress) -> Progress:
+        began = time.perf_counter()
+        round, server = progress.round + 1, progress.server
+        cohort = self.sample(round)
+        replies, row = self._exchange([Task("train", i, round, self.method.broadcast(server, i)) for i in cohort])
+        if replies:
+            server = self.method.aggregate(server, replies)
+        row |= {"lr": self.local.at_round(round), "train_seconds": time.perf_counter() - began}
+        row |= self.method.diagnostics(server)
+        clients: list[Row] = []
+        last = round == self.settings.count
+        if last or round % self.evaluator.scoring.every == 0:
+            scores = self.evaluator.training_clients(server, round, last)
+            row |= scores.figures
+            clients = scores.clients
+        row["seconds"] = time.perf_counter() - began
+        progress = Progress(round, server)
+        self.log.round_done(row, clients, progress, list(replies))
+        return progress
+
+    def sample(self, round: int) -> list[int]:
+        """The clients of a round, in the order of their ids."""
+        if self.method.pooled:
+            return list(self.client_ids)
+        size = self.settings.cohort_size(len(self.client_ids))
+        drawn = numpy_generator(self.seed, "cohort", round).choice(len(self.client_ids), size, replace=False)
+        return sorted(self.client_ids[i] for i in drawn)
+
+    def _exchange(self, tasks: Sequence[Task]) -> tuple[dict[int, Message], Row]:
+        """Send, let work, collect; a client that diverged is set aside for this round and named."""
+        outcomes: list[Outcome] = self.engine.run(tasks)
+        replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
+        row: Row = {
+            "round": tasks[0].round,
+            "cohort": [t.client_id for t in tasks],
+            "set_aside": {str(o.client_id): o.failure for o in outcomes if o.failure is not None},
+            "bytes_down": None if self.method.pooled else sum(byte_count(t.message) for t in tasks),
+            "bytes_up": None if self.method.pooled else sum(byte_count(r) for r in replies.values()),
+        }
+        return dict(sorted(replies.items())), row

@@ -1,0 +1,97 @@
+"""From an experiment to the parts that run it."""
+
+from dataclasses import dataclass
+
+from motet.data import Federation, build, default_net
+from motet.engines import Engine, Inline
+from motet.errors import MotetError, unknown
+from motet.evaluation import Evaluator
+from motet.methods import Facts, Method, build_method, canonical
+from motet.nets import Net, build_net
+from motet.rng import seeded
+from motet.runs.experiment import Experiment
+from motet.work import POOLED, Workplace
+
+ENGINES = ("inline",)
+
+
+@dataclass
+class Assembly:
+    """Everything that an experiment's words stand for."""
+
+    experiment: Experiment
+    federation: Federation
+    method: Method
+    workplace: Workplace
+    engine: Engine
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Scores server states through the engine."""
+        return Evaluator(self.method, self.workplace.generic_net, self.federation, self.experiment.scoring, self.engine)
+
+    @property
+    def client_ids(self) -> list[int]:
+        """Whom the rounds draw from."""
+        return [POOLED] if self.method.pooled else self.federation.training_ids
+
+    @property
+    def facts(self) -> Facts:
+        """What the method's server may know."""
+        ids, rounds = tuple(self.client_ids), self.experiment.rounds
+        return Facts(ids, rounds.cohort_size(len(ids)), rounds.count, self.federation.classes)
+
+
+def settle(experiment: Experiment) -> Experiment:
+    """Replace every `auto` by what it means, so that the recorded experiment says all."""
+    data, net = experiment.data, experiment.net
+    if data.partition_seed is None:
+        data = data.model_copy(update={"partition_seed": experiment.seed})
+    if net.name == "auto":
+        net = net.model_copy(update={"name": default_net(data.name)})
+    return experiment.model_copy(update={"method": canonical(experiment.method), "data": data, "net": net})
+
+
+def assemble(experiment: Experiment) -> Assembly:
+    """Read the data, build net, method and engine; refuse what cannot be run."""
+    _refuse_contradictions(experiment)
+    federation = build(experiment.data, experiment.seed)
+    method = build_method(experiment.method, _net(experiment, federation))
+    workplace = Workplace(
+        method,
+        _net(experiment, federation),
+        federation,
+        experiment.seed,
+        experiment.local,
+        experiment.adapt,
+        experiment.scoring,
+        experiment.device,
+    )
+    assembly = Assembly(experiment, federation, method, workplace, Inline(workplace.perform))
+    experiment.rounds.cohort_size(len(assembly.client_ids)) if not method.pooled else None
+    return assembly
+
+
+def _net(experiment: Experiment, federation: Federation) -> Net:
+    with seeded(experiment.seed, "net"):
+        split = None if experiment.net.head == "auto" else experiment.net.head
+        net = build_net(experiment.net.name, federation.input_shape, federation.classes, split)
+    try:
+        return net.to(experiment.device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise MotetError(
+            f"device is {experiment.device!r} ({reason}); accepted: cpu, or a device torch has here"
+        ) from None
+
+
+def _refuse_contradictions(experiment: Experiment) -> None:
+    data, scoring = experiment.data, experiment.scoring
+    if experiment.engine.name not in ("auto", *ENGINES):
+        raise unknown("engine (engine.name)", experiment.engine.name, ("auto", *ENGINES))
+    if scoring.report == "best_on_validation" and not data.val_share:
+        raise MotetError(
+            "scoring.report is 'best_on_validation' but data.val_share is 0; accepted: a val_share above 0"
+        )
+    if scoring.test == "split" and not data.test_share:
+        raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

@@ -1,0 +1,60 @@
+"""Where a run was computed: versions and kind of machine, but no name of a machine, a user or a folder."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def environment() -> dict[str, Any]:
+    """What someone needs to know to get the same numbers."""
+    return {
+        "motet": _motet_version(),
+        "git_commit": _git_commit(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cpu": _cpu_model(),
+        "cpu_count": os.cpu_count(),
+        "cpu_instructions": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _motet_version() -> str:
+    try:
+        return importlib.metadata.version("motet")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _git_commit() -> str | None:
+    """The commit of this source, marked if files differ from it; None for an installed package."""
+    if _git("ls-files", "--error-unmatch", "__init__.py") is None:
+        return None  # not under git, or inside a repository of something else
+    commit = _git("rev-parse", "HEAD")
+    return commit if commit is None or _git("diff", "--quiet", "HEAD", "--", ".") is not None else f"{commit}+changes"
+
+
+def _git(*words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=_PACKAGE, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

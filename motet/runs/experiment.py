@@ -1,0 +1,154 @@
+"""The experiment: every choice of a run, resolved, comparable and written to one file.
+
+Defaults are overridden by the preset of `protocol`, that by the choices of the file, those by the command line.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+
+from motet.client import AdaptSettings
+from motet.data.settings import DataSettings
+from motet.fields import refusal
+from motet.local import LocalSettings
+from motet.rounds import RoundSettings
+from motet.runs import toml_text
+from motet.runs.files import write_atomic
+from motet.runs.protocols import PROTOCOLS
+from motet.runs.template import commented
+from motet.runs.toml_text import Values, parse_set, read
+from motet.scoring.settings import ScoringSettings
+from motet.settings import Section
+
+__all__ = [
+    "CheckpointSettings",
+    "EngineSettings",
+    "Experiment",
+    "NetSettings",
+    "commented_template",
+    "differences",
+    "fingerprint",
+    "merge",
+    "parse_set",
+    "read",
+    "resolve",
+    "to_toml",
+    "write",
+]
+
+_S = TypeVar("_S", bound=Section)
+
+
+def _default(section: type[_S]) -> _S:
+    return section.model_validate({})
+
+
+class NetSettings(Section):
+    """[net]: the network, and where its head begins."""
+
+    name: str = Field("auto", description="a network of `motet list nets`; auto = the data set's own")
+    head: str = Field("auto", description="the first stage of the head; auto = the network's own")
+
+
+class EngineSettings(Section):
+    """[engine]: where client work runs; the numbers are the same everywhere."""
+
+    name: str = Field("auto", description="inline, or another engine; auto = what suits this machine")
+    workers: int = Field(0, ge=0, description="worker processes; 0 = one per core")
+
+
+class CheckpointSettings(Section):
+    """[checkpoint]: how much work a kill can cost."""
+
+    every: int = Field(1, ge=1, description="rounds between checkpoints")
+
+
+class Experiment(Section):
+    """Every choice of one run."""
+
+    method: str = Field("fedavg", description="a method of `motet list methods`, or a sum such as fedprox(mu=0.01)+ft")
+    seed: int = Field(0, ge=0, description="the one source of all randomness")
+    protocol: Literal["motet", "fedrod", "pgfed", "fedbasis", "superfed", "dbe"] = Field(
+        "motet", description="whose way of training and measuring fills in the fields that are left out"
+    )
+    device: str = Field("cpu", description="where tensors live, in torch's words")
+    data: DataSettings = _default(DataSettings)
+    net: NetSettings = _default(NetSettings)
+    rounds: RoundSettings = _default(RoundSettings)
+    local: LocalSettings = _default(LocalSettings)
+    adapt: AdaptSettings = _default(AdaptSettings)
+    scoring: ScoringSettings = _default(ScoringSettings)
+    engine: EngineSettings = _default(EngineSettings)
+    checkpoint: CheckpointSettings = _default(CheckpointSettings)
+
+
+# What may change without changing a number of the run.
+_NO_MATTER: dict[str, bool | dict[str, bool]] = {"engine": True, "checkpoint": True, "data": {"download": True}}
+
+
+def resolve(values: Mapping[str, Any]) -> Experiment:
+    """The experiment of these explicit choices; a choice of None is no choice."""
+    chosen = merge(values)
+    name = chosen.get("protocol", "motet")
+    preset = PROTOCOLS[name].values if isinstance(name, str) and name in PROTOCOLS else {}
+    text = json.dumps(merge(preset, chosen), default=_plain)
+    try:
+        # Strict JSON: no text for a number, no truth for a count, but a list for a tuple.
+        return Experiment.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise refusal(error, Experiment) from error
+
+
+def merge(*values: Mapping[str, Any]) -> Values:
+    """Nested dictionaries over one another, the last one on top; None changes nothing."""
+    merged: Values = {}
+    for layer in values:
+        for name, value in layer.items():
+            if isinstance(value, Mapping):
+                below = merged.get(name)
+                merged[name] = merge(below if isinstance(below, Mapping) else {}, value)
+            elif value is not None:
+                merged[name] = value
+    return merged
+
+
+def to_toml(experiment: Experiment) -> str:
+    """The fully resolved experiment file."""
+    return toml_text.dumps(experiment.model_dump())
+
+
+def write(experiment: Experiment, path: Path) -> None:
+    """Write the fully resolved experiment file."""
+    write_atomic(path, to_toml(experiment).encode())
+
+
+def fingerprint(experiment: Experiment) -> str:
+    """The SHA-256 of every choice that can change a number: not the engine, nor how often it is saved."""
+    text = json.dumps(experiment.model_dump(exclude=_NO_MATTER), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differences(there: Experiment, here: Experiment) -> list[str]:
+    """The choices that make two fingerprints differ, such as "local.lr: 0.01 there, 0.1 here"."""
+    a, b = (_flat(experiment.model_dump(exclude=_NO_MATTER)) for experiment in (there, here))
+    return [f"{name}: {a[name]} there, {b[name]} here" for name in a if repr(a[name]) != repr(b[name])]
+
+
+def commented_template(experiment: Experiment | None = None) -> str:
+    """A complete experiment file with every field explained; the defaults unless an experiment is given."""
+    return commented(experiment or resolve({}))
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Values:
+    flat: Values = {}
+    for name, value in values.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return flat
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)

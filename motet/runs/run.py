@@ -1,0 +1,162 @@
+"""Run an experiment into a folder, or continue one: nothing is lost, and every byte comes out the same."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from motet.errors import MotetError
+from motet.evaluation import Row
+from motet.message import State, encode
+from motet.rounds import Loop, Progress
+from motet.runs.assembly import Assembly, assemble, settle
+from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
+from motet.runs.environment import environment
+from motet.runs.experiment import Experiment, differences, fingerprint, resolve
+from motet.runs.record import Record, default_folder
+from motet.runs.summary import summarize
+from motet.weights import Layout, Weights
+
+
+class Watcher(Protocol):
+    """Who looks on: a progress bar, a test."""
+
+    def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
+        """The run goes on after that many rounds."""
+
+    def round(self, row: Row) -> None:
+        """A round ended."""
+
+
+class Silent:
+    """Nobody looks on."""
+
+    def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
+        """Nothing to do."""
+
+    def round(self, row: Row) -> None:
+        """Nothing to do."""
+
+
+def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | None = None) -> Path:
+    """Run an experiment to its end and return the folder of its record."""
+    experiment = settle(experiment)
+    with one_thread():
+        assembly = assemble(experiment)
+        folder = folder or default_folder(experiment)
+        with Record(folder).create(experiment, environment()) as record:
+            _finish(assembly, record, Checkpoints(record.checkpoint_folder), None, watcher or Silent())
+    return folder
+
+
+def resume(folder: Path, watcher: Watcher | None = None) -> Path:
+    """Continue a run that was stopped at any moment."""
+    record = Record(folder)
+    if record.finished:
+        return folder
+    with record.reopen(), one_thread():
+        experiment = record.experiment
+        assembly = assemble(experiment)
+        checkpoints = Checkpoints(record.checkpoint_folder)
+        loaded = restore(assembly, checkpoints)
+        record.truncate(loaded.lengths if loaded else None)
+        _finish(assembly, record, checkpoints, loaded, watcher or Silent())
+    return folder
+
+
+def restore(assembly: Assembly, checkpoints: Checkpoints) -> Loaded | None:
+    """The newest whole checkpoint, its private states given back to the clients."""
+    experiment = assembly.experiment
+    try:
+        loaded = checkpoints.load(fingerprint(experiment), assembly.federation.content_hash)
+    except OtherExperiment as error:
+        there = checkpoints.recorded_extra().get("experiment")
+        changed = "; ".join(differences(resolve(there), experiment)) if there else ""
+        raise MotetError(f"{error} ({changed})" if changed else str(error)) from None
+    if loaded:
+        for client_id in loaded.client_ids:
+            assembly.engine.restore(client_id, loaded.private(client_id))
+    return loaded
+
+
+def _finish(
+    assembly: Assembly, record: Record, checkpoints: Checkpoints, loaded: Loaded | None, watcher: Watcher
+) -> None:
+    """The rounds that are left, the new clients, the weights, the summary."""
+    experiment, method = assembly.experiment, assembly.method
+    progress = Progress(loaded.round, loaded.server) if loaded else Progress(0, method.start(assembly.facts))
+    watcher.started(experiment, record.folder, progress.round, loaded.warning if loaded else None)
+    keeper = _Keeper(assembly, record, checkpoints, watcher)
+    loop = Loop(
+        method,
+        assembly.engine,
+        assembly.evaluator,
+        experiment.rounds,
+        experiment.local,
+        experiment.seed,
+        assembly.client_ids,
+        keeper,
+        already_prepared=loaded is not None,
+    )
+    try:
+        progress = loop.run(progress)
+        began = time.perf_counter()
+        scores = assembly.evaluator.new_clients(progress.server, progress.round)
+        record.append_clients(scores.clients)
+    finally:
+        assembly.engine.close()
+    write_generic(assembly, progress.server, record)
+    rows = record.rounds
+    seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
+    record.write_summary(summarize(experiment, rows, scores.figures, seconds))
+
+
+def write_generic(assembly: Assembly, server: State, record: Record) -> None:
+    """The generic model as named tensors, if the method has one."""
+    generic = assembly.method.generic(server)
+    if generic is not None:
+        named = Weights(Layout(assembly.workplace.generic_net), generic).named()
+        record.write_weights(encode({name: t if t.dim() else t.view(1) for name, t in named.items()}))
+
+
+class _Keeper:
+    """Writes each round to the record, and a checkpoint when one is due."""
+
+    def __init__(self, assembly: Assembly, record: Record, checkpoints: Checkpoints, watcher: Watcher):
+        self.assembly, self.record, self.checkpoints, self.watcher = assembly, record, checkpoints, watcher
+        self.changed: set[int] = set()
+        self.fingerprint = fingerprint(assembly.experiment)
+
+    def round_done(self, row: Row, clients: list[Row], progress: Progress, changed: Sequence[int]) -> None:
+        """Record first, then checkpoint: a kill in between costs one round, never a line."""
+        self.record.append_round(row)
+        self.record.append_clients(clients)
+        self.changed.update(changed)
+        rounds = self.assembly.experiment.rounds.count
+        if progress.round % self.assembly.experiment.checkpoint.every == 0 or progress.round == rounds:
+            states = {i: self.assembly.engine.private(i) for i in sorted(self.changed)}
+            self.checkpoints.save(
+                progress.round,
+                progress.server,
+                {i: state for i, state in states.items() if state},
+                self.record.lengths(),
+                {"experiment": self.assembly.experiment.model_dump()},
+                self.fingerprint,
+                self.assembly.federation.content_hash,
+            )
+            self.changed.clear()
+        self.watcher.round(row)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread per process: the same bits whatever engine runs the work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,148 @@
+"""What a client does for each kind of task: the one place where method, data and scoring meet.
+
+Every engine carries tasks to a `Workplace` and its outcomes back; none of them knows what the work means.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from motet.client import AdaptSettings, Client
+from motet.data import ClientData, Federation, Samples
+from motet.engines.engine import Outcome, Task
+from motet.errors import Diverged
+from motet.local import LocalSettings
+from motet.message import Message, State, tensor
+from motet.methods import Method
+from motet.nets import Net
+from motet.scoring import ScoringSettings, accuracy, class_weighted, right_per_class
+from motet.weights import Layout
+
+POOLED = -1  # the id of the one client that holds everybody's data, for the centralized yardstick
+
+
+@dataclass
+class Workplace:
+    """Clients' data and a method, ready to work."""
+
+    method: Method
+    generic_net: Net  # a plain net of its own, for the generic model
+    federation: Federation
+    seed: int
+    local: LocalSettings
+    adapt: AdaptSettings
+    scoring: ScoringSettings
+    device: str = "cpu"
+
+    def perform(self, task: Task, private: State) -> Outcome:
+        """Do the task for one client with its private state; a diverged client changes nothing."""
+        client = self.client(task, dict(private))
+        message: Message = {name: self._here(value) for name, value in task.message.items()}
+        try:
+            reply = getattr(self, "_" + task.kind)(client, message)
+        except Diverged as failure:
+            return Outcome(task.client_id, None, None, str(failure))
+        reply = {name: v.detach().cpu() if isinstance(v, Tensor) else v for name, v in reply.items()}
+        return Outcome(task.client_id, reply, client.private if task.kind == "train" else None, None)
+
+    def client(self, task: Task, private: State) -> Client:
+        """The client of a task as its method sees it."""
+        data = self.federation.pooled() if task.client_id == POOLED else self.federation.clients[task.client_id]
+        return self.client_of(data, task.round, private)
+
+    def client_of(self, data: ClientData, round: int, private: State) -> Client:
+        """A client that holds this data."""
+        return Client(
+            data,
+            self.federation.classes,
+            round,
+            self.seed,
+            self.local,
+            self.adapt,
+            private,
+            self.scoring.pm_source,
+            self.scoring.never_sampled,
+            self.federation.shared_data() if self.method.needs_shared_data else None,
+        )
+
+    # ------------------------------------------------------------ kinds of tasks
+
+    def _prepare(self, client: Client, message: Message) -> Message:
+        return self.method.prepare(client, message)
+
+    def _train(self, client: Client, message: Message) -> Message:
+        reply = self.method.train(client, message)
+        for name, value in reply.items():
+            if isinstance(value, Tensor) and value.is_floating_point() and not torch.isfinite(value).all():
+                raise Diverged(f"the reply's {name!r} holds NaN or infinity")
+        return reply
+
+    def _score(self, client: Client, message: Message) -> Message:
+        """Accuracies of the generic and the personal model; class counts stay here, only scores leave."""
+        reply = self._score_generic(client, message)
+        return reply | self._score_personal(client, message)
+
+    def _sync_score(self, client: Client, message: Message) -> Message:
+        """The same after one more local training from the final global model (`final_sync`)."""
+        reply = self._score_generic(client, message)
+        client.pm_source = "last_participation"
+        self.method.train(client, message)
+        return reply | self._score_personal(client, message)
+
+    def _adapt(self, client: Client, message: Message) -> Message:
+        """A new client's scores before and after adaptation."""
+        reply = self._score_model("before", self.method.personal(client, message), client)
+        return reply | self._score_model("after", self.method.adapt(client, message), client)
+
+    # ------------------------------------------------------------ scoring
+
+    def _score_generic(self, client: Client, message: Message) -> Message:
+        reply: Message = {"n": client.samples, "n.split": len(client.data.test), "n.validation": len(client.data.val)}
+        if "score.generic" not in message:
+            return reply
+        Layout(self.generic_net).bind(self.generic_net, tensor(message, "score.generic"))
+        reply |= self._score_splits("generic", self.generic_net, client)
+        if "score.generic.right" in message:
+            right, counts = tensor(message, "score.generic.right"), tensor(message, "score.common.counts")
+            self._put(reply, "generic.weighted", self._weighted(right, counts, client))
+        return reply
+
+    def _score_personal(self, client: Client, message: Message) -> Message:
+        """The personal model, or each member of the method's family of them."""
+        if not self.method.family:
+            return self._score_model("personal", self.method.personal(client, message), client)
+        reply: Message = {}
+        for name in self.method.family:
+            reply |= self._score_model(f"member.{name}", self.method.member(client, message, name), client)
+        return reply
+
+    def _score_model(self, name: str, model: nn.Module | None, client: Client) -> Message:
+        if model is None:
+            return {}
+        reply = self._score_splits(name, model, client)
+        test = self.federation.common_test(client.data)
+        counts = test.counts(client.classes)
+        held = test.classes_only(client.counts > 0)  # other classes weigh nothing for this client
+        right = right_per_class(model, held, client.classes)
+        self._put(reply, f"{name}.weighted", self._weighted(right, counts, client))
+        return reply
+
+    def _score_splits(self, name: str, model: nn.Module, client: Client) -> Message:
+        reply: Message = {}
+        splits: dict[str, Samples] = {"split": client.data.test, "validation": client.data.val}
+        for split, samples in splits.items():
+            right = right_per_class(model, samples, client.classes)
+            self._put(reply, f"{name}.{split}", accuracy(right, samples.counts(client.classes)))
+        return reply
+
+    def _weighted(self, right: Tensor, counts: Tensor, client: Client) -> float | None:
+        return class_weighted(right, counts, client.counts, self.scoring.class_weights == "count_corrected")
+
+    @staticmethod
+    def _put(reply: Message, name: str, value: float | None) -> None:
+        if value is not None:
+            reply[name] = value
+
+    def _here(self, value: Tensor | int | float | bool) -> Tensor | int | float | bool:
+        return value.to(self.device) if isinstance(value, Tensor) and value.is_floating_point() else value

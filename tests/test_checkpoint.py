@@ -1,0 +1,299 @@
+"""Checkpoints: what is saved comes back, damage is noticed, a kill at any moment costs nothing."""
+
+import json
+import os
+import random
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from motet.errors import MotetError
+from motet.message import State, encode
+from motet.runs import checkpoint
+from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
+
+SAVED_BY = {"fingerprint": "f", "data_hash": "d"}
+
+
+def state(value: float) -> State:
+    return {"w": torch.full((5,), value), "lr": value, "round": int(value), "seen": True}
+
+
+def save(folder: Checkpoints, round: int, *clients: int, **extra: Any) -> None:
+    changed = {i: state(100 * i + round) for i in clients}
+    folder.save(round, state(round), changed, {"rounds.jsonl": 10 * round}, extra, **SAVED_BY)
+
+
+def load(folder: Path) -> Loaded:
+    loaded = Checkpoints(folder).load(**SAVED_BY)
+    assert loaded is not None
+    return loaded
+
+
+def same(a: State, b: State) -> bool:
+    return encode(a) == encode(b)
+
+
+def three_rounds(folder: Path) -> None:
+    checkpoints = Checkpoints(folder)
+    save(checkpoints, 1, 0, 1)
+    save(checkpoints, 2, 1, 2)
+    save(checkpoints, 3, 0)
+
+
+def test_what_was_saved_comes_back(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "checkpoint")
+    save(checkpoints, 12, 3, best={"round": 4, "accuracy": 0.1 + 0.2})
+    loaded = load(tmp_path / "checkpoint")
+    assert (loaded.round, loaded.lengths, loaded.warning) == (12, {"rounds.jsonl": 120}, None)
+    assert loaded.extra == {"best": {"round": 4, "accuracy": 0.1 + 0.2}}
+    assert loaded.client_ids == [3]
+    assert same(loaded.server, state(12)) and same(loaded.private(3), state(312))
+    assert isinstance(loaded.server["round"], int) and loaded.server["seen"] is True
+
+
+def test_a_run_without_checkpoint_has_none(tmp_path: Path) -> None:
+    assert Checkpoints(tmp_path / "nothing").load(**SAVED_BY) is None
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_only_changed_clients_are_written_and_the_others_remembered(tmp_path: Path) -> None:
+    three_rounds(tmp_path)
+    loaded = load(tmp_path)
+    assert loaded.client_ids == [0, 1, 2]
+    assert [loaded.private(i)["lr"] for i in loaded.client_ids] == [3, 102, 202]
+
+
+def test_two_checkpoints_are_kept_and_nothing_else(tmp_path: Path) -> None:
+    three_rounds(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "000002.json",
+        "000003.json",
+        "server-000002.safetensors",
+        "server-000003.safetensors",
+        "client-00000-000001.safetensors",  # what round 2 knows of client 0
+        "client-00000-000003.safetensors",
+        "client-00001-000002.safetensors",
+        "client-00002-000002.safetensors",
+    }
+
+
+def test_saving_goes_on_after_loading(tmp_path: Path) -> None:
+    three_rounds(tmp_path)
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.load(**SAVED_BY)
+    save(checkpoints, 4, 2)
+    assert [load(tmp_path).private(i)["lr"] for i in (0, 1, 2)] == [3, 102, 204]
+
+
+def test_saving_over_unread_checkpoints_is_a_mistake(tmp_path: Path) -> None:
+    three_rounds(tmp_path)
+    with pytest.raises(RuntimeError, match="not loaded"):
+        save(Checkpoints(tmp_path), 4)
+
+
+@pytest.mark.parametrize("name", ["server-000003.safetensors", "client-00000-000003.safetensors", "000003.json"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "remove"])
+def test_damage_falls_back_and_says_so(tmp_path: Path, name: str, damage: str) -> None:
+    three_rounds(tmp_path)
+    path = tmp_path / name
+    data = bytearray(path.read_bytes())
+    if damage == "flip":
+        data[len(data) // 2] ^= 1
+    path.write_bytes({"flip": data, "cut": data[:-3], "empty": b""}.get(damage, b""))
+    if damage == "remove":
+        path.unlink()
+    loaded = load(tmp_path)
+    assert loaded.round == 2 and same(loaded.server, state(2)) and same(loaded.private(0), state(1))
+    if (name, damage) == ("000003.json", "remove"):
+        return  # no trace is left of it
+    assert loaded.warning is not None
+    assert name in loaded.warning and "round 3" in loaded.warning and "round 2" in loaded.warning
+
+
+def test_the_way_on_from_a_fallback(tmp_path: Path) -> None:
+    three_rounds(tmp_path)
+    (tmp_path / "server-000003.safetensors").write_bytes(b"")
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.load(**SAVED_BY)
+    save(checkpoints, 3, 0)
+    loaded = load(tmp_path)
+    assert (loaded.round, loaded.warning) == (3, None)
+    assert [loaded.private(i)["lr"] for i in (0, 1, 2)] == [3, 102, 202]
+
+
+def test_a_manifest_beyond_the_saved_round_goes(tmp_path: Path) -> None:
+    three_rounds(tmp_path)
+    (tmp_path / "000009.json").write_text("damaged")
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.load(**SAVED_BY)
+    save(checkpoints, 4)
+    assert sorted(p.name for p in tmp_path.glob("*.json")) == ["000003.json", "000004.json"]
+
+
+def test_all_damaged_is_an_error(tmp_path: Path) -> None:
+    three_rounds(tmp_path)
+    for path in tmp_path.glob("server-*"):
+        path.write_bytes(b"")
+    with pytest.raises(MotetError, match=r"server-000003.*server-000002"):
+        load(tmp_path)
+
+
+def test_a_private_state_damaged_after_loading_is_noticed(tmp_path: Path) -> None:
+    three_rounds(tmp_path)
+    loaded = load(tmp_path)
+    (tmp_path / "client-00002-000002.safetensors").write_bytes(b"")
+    with pytest.raises(MotetError, match="client-00002-000002"):
+        loaded.private(2)
+
+
+def test_another_experiment_other_data_and_a_newer_format_are_refused(tmp_path: Path) -> None:
+    three_rounds(tmp_path)
+    with pytest.raises(OtherExperiment, match="another experiment"):
+        Checkpoints(tmp_path).load("g", "d")
+    with pytest.raises(MotetError, match="other data"):
+        Checkpoints(tmp_path).load("f", "e")
+    manifest = json.loads((tmp_path / "000003.json").read_text())
+    (tmp_path / "000003.json").write_text(json.dumps(manifest | {"format": checkpoint.FORMAT + 1}))
+    with pytest.raises(MotetError, match=r"has format 2; accepted: up to 1"):
+        load(tmp_path)
+
+
+def test_the_experiment_of_a_checkpoint_can_be_asked_for(tmp_path: Path) -> None:
+    assert Checkpoints(tmp_path).recorded_extra() == {}
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 1, experiment="one")
+    save(checkpoints, 2, experiment="two")
+    assert Checkpoints(tmp_path).recorded_extra() == {"experiment": "two"}
+    (tmp_path / "000002.json").write_bytes(b"")
+    assert Checkpoints(tmp_path).recorded_extra() == {"experiment": "one"}
+
+
+def test_half_written_files_of_a_killed_process_go(tmp_path: Path) -> None:
+    three_rounds(tmp_path)
+    stale = tmp_path / ".server-000004.safetensors.tmp"
+    stale.write_bytes(b"half")
+    load(tmp_path)
+    assert not stale.exists()
+
+
+def test_a_disk_that_refuses_leaves_the_last_checkpoint(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 1, 0)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(MotetError, match=r"cannot write .*server-000002.*: File too large"):
+            checkpoints.save(2, {"w": torch.zeros(1000)}, {}, {}, {}, **SAVED_BY)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert load(tmp_path).round == 1
+    assert not list(tmp_path.glob(".*.tmp"))
+    save(checkpoints, 2, 1)
+    assert load(tmp_path).client_ids == [0, 1]
+
+
+def test_a_hundred_clients_are_saved_quickly(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    clients: dict[int, State] = {i: {"w": torch.zeros(100_000)} for i in range(100)}
+    start = time.perf_counter()
+    checkpoints.save(1, state(1), clients, {}, {}, **SAVED_BY)
+    checkpoints.save(2, state(2), {}, {}, {}, **SAVED_BY)
+    assert load(tmp_path).client_ids == list(range(100))
+    assert time.perf_counter() - start < 10  # 40 MB; generous for a slow disk
+    assert len(list(tmp_path.glob("client-*"))) == 100
+
+
+def save_forever(folder: Path) -> None:
+    """All that a checkpoint holds can be computed from its round."""
+    checkpoints = Checkpoints(folder)
+    loaded = checkpoints.load(**SAVED_BY)
+    round = loaded.round if loaded else 0
+    while True:
+        round += 1
+        changed = {i: vector(round) for i in range(6) if (round + i) % 3 == 0}
+        checkpoints.save(round, vector(round), changed, {"rounds.jsonl": round}, {}, **SAVED_BY)
+
+
+def vector(round: int) -> State:
+    return {"w": torch.full((2000,), float(round)), "round": round}
+
+
+def last_change(client: int, round: int) -> int:
+    return next(r for r in range(round, 0, -1) if (r + client) % 3 == 0)
+
+
+def test_kill_at_any_moment(tmp_path: Path) -> None:
+    moments = random.Random(0)
+    reached, progress = 0, 0
+    for _ in range(40):
+        saver = os.fork()
+        if saver == 0:
+            try:
+                save_forever(tmp_path)
+            finally:
+                os._exit(1)  # save_forever failed
+        time.sleep(moments.uniform(0.001, 0.1))
+        os.kill(saver, signal.SIGKILL)
+        _, status = os.waitpid(saver, 0)
+        assert os.WIFSIGNALED(status)
+        loaded = Checkpoints(tmp_path).load(**SAVED_BY)
+        if loaded is None:
+            assert reached == 0
+            continue
+        assert loaded.warning is None and loaded.round >= reached
+        progress += loaded.round > reached
+        reached = loaded.round
+        assert loaded.lengths == {"rounds.jsonl": reached}
+        assert same(loaded.server, vector(reached))
+        assert loaded.client_ids == [i for i in range(6) if any((r + i) % 3 == 0 for r in range(1, reached + 1))]
+        assert all(same(loaded.private(i), vector(last_change(i, reached))) for i in loaded.client_ids)
+    assert progress >= 5
+
+
+def test_kill_between_any_two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above, but exact: stop a save before each of its writes and removals in turn."""
+
+    class Killed(BaseException):
+        pass
+
+    def stopping_after(steps: int) -> None:
+        left = iter(range(steps))
+
+        def step(real: Any) -> Any:
+            def stepped(*args: Any, **kwargs: Any) -> Any:
+                if next(left, None) is None:
+                    raise Killed
+                return real(*args, **kwargs)
+
+            return stepped
+
+        monkeypatch.setattr(checkpoint, "replace_file", step(checkpoint.replace_file))
+        monkeypatch.setattr(checkpoint, "write_atomic", step(checkpoint.write_atomic))
+        monkeypatch.setattr(Path, "unlink", step(Path.unlink))
+
+    rounds = []
+    for steps in range(12):
+        folder = tmp_path / str(steps)
+        checkpoints = Checkpoints(folder)
+        save(checkpoints, 1, 0, 1)
+        save(checkpoints, 2, 0, 1)
+        with monkeypatch.context():
+            stopping_after(steps)
+            try:
+                save(checkpoints, 3, 0, 1)
+                finished = True
+            except Killed:
+                finished = False
+            monkeypatch.undo()
+        loaded = load(folder)
+        assert loaded.warning is None
+        assert [loaded.private(i)["lr"] for i in (0, 1)] == [loaded.round, 100 + loaded.round]
+        rounds.append(loaded.round)
+    assert finished
+    assert rounds[:4] == [2, 2, 2, 2] and set(rounds[4:]) == {3}

@@ -1,0 +1,290 @@
+"""The record of a run: one writer, whole lines, clear errors."""
+
+import errno
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motet.errors import MotetError
+from motet.runs.environment import environment
+from motet.runs.experiment import resolve
+from motet.runs.files import append_lines, to_json, write_atomic, writing
+from motet.runs.record import Record, default_folder
+
+EXPERIMENT = resolve({"method": "fedprox(mu=0.01)+ft", "protocol": "dbe"})
+
+
+def create(folder: Path) -> Record:
+    return Record(folder).create(EXPERIMENT, {"python": "3"})
+
+
+# Creating
+
+
+def test_a_run_reads_back(tmp_path: Path) -> None:
+    with create(tmp_path / "a" / "run") as record:
+        record.append_round({"round": 1, "loss": 0.1 + 0.2})
+        record.append_round({"round": 2, "loss": math.nan})
+        record.append_clients({"client": i} for i in range(3))
+        record.write_weights(b"bytes")
+        record.write_summary({"rounds": 2})
+    back = Record(tmp_path / "a" / "run")
+    assert back.experiment == EXPERIMENT
+    assert back.environment == {"python": "3"}
+    assert back.rounds == [{"round": 1, "loss": 0.1 + 0.2}, {"round": 2, "loss": None}]
+    assert back.clients == [{"client": 0}, {"client": 1}, {"client": 2}]
+    assert back.finished and back.summary == {"rounds": 2}
+    assert (back.folder / "weights.safetensors").read_bytes() == b"bytes"
+
+
+def test_a_folder_with_a_run_is_refused(tmp_path: Path) -> None:
+    create(tmp_path).close()
+    with pytest.raises(MotetError) as caught:
+        create(tmp_path)
+    assert str(caught.value) == (
+        f"output folder {tmp_path} already holds a run; "
+        f"continue it with `motet resume {tmp_path}` or choose another --out"
+    )
+
+
+def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(MotetError, match="is not empty; choose another --out"):
+        create(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(MotetError, match="is a file; choose another --out"):
+        create(tmp_path / "run")
+    with pytest.raises(MotetError, match=r"cannot write .*Not a directory"):
+        create(tmp_path / "run" / "inside")
+
+
+def test_what_a_kill_while_creating_leaves_is_no_run(tmp_path: Path) -> None:
+    for name in ("lock", "environment.json", ".experiment.toml.tmp"):
+        (tmp_path / name).write_text("1")
+    create(tmp_path).close()
+    assert Record(tmp_path).experiment == EXPERIMENT
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("data", "method", "name"),
+    [
+        ("digits", "fedavg", "digits-fedavg-seed7"),
+        ("digits", "scaffold+ft", "digits-scaffold+ft-seed7"),
+        ("digits", "fedprox(mu=0.01)+ft", "digits-fedprox-mu=0.01-+ft-seed7"),
+        ("../my data/faces.npz", "fedavg", "faces-fedavg-seed7"),
+        ("digits", "../../etc", "digits-..-..-etc-seed7"),
+        ("digits", "x" * 1000, "digits-" + "x" * 93 + "-seed7"),
+    ],
+)
+def test_default_folder(tmp_path: Path, data: str, method: str, name: str) -> None:
+    experiment = resolve({"data": {"name": data}, "method": method, "seed": 7})
+    assert default_folder(experiment) == Path("runs") / name
+    for suffix in ("", "-2", "-3"):
+        assert default_folder(experiment, tmp_path) == tmp_path / (name + suffix)
+        (tmp_path / (name + suffix)).mkdir()
+
+
+# One writer
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    with create(tmp_path) as record:
+        program = (
+            "import sys; from pathlib import Path; from motet.runs.record import Record; Record(Path(sys.argv[1]))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", f"{program}.reopen()", str(tmp_path)], capture_output=True, text=True, timeout=60
+        )
+        assert f"MotetError: run {tmp_path} is in use by process {os.getpid()}" in done.stderr
+        with pytest.raises(MotetError, match="is in use by process"):
+            Record(tmp_path).reopen()
+        assert record.rounds == []  # reading is free
+    Record(tmp_path).reopen().close()
+
+
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from motet.runs.record import Record
+record = Record(Path(sys.argv[1])).reopen()
+worker = os.fork()
+if worker == 0:
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+time.sleep(60)
+"""
+
+
+def test_a_killed_writer_frees_the_run_although_its_worker_lives(tmp_path: Path) -> None:
+    create(tmp_path).close()
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        worker = int(holder.stdout.readline())
+        try:
+            with pytest.raises(MotetError, match=f"in use by process {holder.pid}$"):
+                Record(tmp_path).reopen()
+            holder.send_signal(signal.SIGKILL)
+            holder.wait()
+            os.kill(worker, 0)  # still there
+            Record(tmp_path).reopen().close()
+        finally:
+            os.kill(worker, signal.SIGKILL)
+
+
+# Resuming
+
+
+def test_lines_after_a_checkpoint_are_forgotten(tmp_path: Path) -> None:
+    with create(tmp_path) as record:
+        record.append_round({"round": 1})
+        record.append_clients([{"client": 1}])
+        lengths = record.lengths()
+        assert lengths == {"rounds.jsonl": 13, "clients.jsonl": 14}
+        record.append_round({"round": 2})
+        with (tmp_path / "clients.jsonl").open("ab") as file:
+            file.write(b'{"client": 2, "ha')
+        assert record.clients == [{"client": 1}]  # half a line is no line
+        record.truncate(lengths)
+        assert record.lengths() == lengths
+        record.append_round({"round": 2})
+        assert record.rounds == [{"round": 1}, {"round": 2}]
+        record.truncate()
+        assert record.lengths() == {"rounds.jsonl": 0, "clients.jsonl": 0}
+
+
+def test_lines_that_are_gone_are_noticed(tmp_path: Path) -> None:
+    with create(tmp_path) as record:
+        record.append_round({"round": 1})
+        with pytest.raises(MotetError, match=r"rounds.jsonl has 13 bytes; accepted: at least the 14"):
+            record.truncate({"rounds.jsonl": 14})
+        assert (tmp_path / "rounds.jsonl").stat().st_size == 13
+
+
+# Reading what is not there or not whole
+
+
+def test_no_run(tmp_path: Path) -> None:
+    for read in (
+        lambda r: r.experiment,
+        lambda r: r.rounds,
+        lambda r: r.summary,
+        lambda r: r.environment,
+        Record.reopen,
+    ):
+        with pytest.raises(MotetError, match=r"is no run: no experiment\.toml there"):
+            read(Record(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unfinished_run_has_no_summary(tmp_path: Path) -> None:
+    with create(tmp_path) as record:
+        assert record.rounds == [] and not record.finished
+        with pytest.raises(MotetError, match="is not finished; continue it with `motet resume"):
+            _ = record.summary
+
+
+@pytest.mark.parametrize("line", [b"{", b"7", b"", b"\xff"])
+def test_a_damaged_line_is_named(tmp_path: Path, line: bytes) -> None:
+    with create(tmp_path) as record:
+        (tmp_path / "rounds.jsonl").write_bytes(b'{"round": 1}\n' + line + b"\n")
+        with pytest.raises(MotetError, match=r"line 2 of .*rounds.jsonl is damaged"):
+            _ = record.rounds
+        (tmp_path / "summary.json").write_bytes(line)
+        with pytest.raises(MotetError, match=r"summary.json is damaged"):
+            _ = record.summary
+
+
+# Files
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EDQUOT, errno.EIO])
+def test_what_the_disk_refuses_is_one_sentence(number: int) -> None:
+    with pytest.raises(MotetError) as caught, writing(Path("a/b")):
+        raise OSError(number, "x", "elsewhere")
+    assert str(caught.value).startswith(f"cannot write a/b: {os.strerror(number)}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk() -> None:
+    with pytest.raises(MotetError, match="cannot write /dev/full: No space left on device; free some space"):
+        append_lines(Path("/dev/full"), [{"round": 1}])
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_atomic(tmp_path / "f", b"old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "x")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(MotetError, match="No space left"):
+        write_atomic(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+@given(st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.text()))
+def test_json_is_exact_and_ordered(value: dict[str, Any]) -> None:
+    text = to_json(value)
+    assert repr(sorted(json.loads(text).items())) == repr(sorted(value.items()))
+    assert text == to_json(dict(reversed(value.items()))) and "\n" not in text
+
+
+def test_json_of_what_json_has_not() -> None:
+    value = {"nan": math.nan, "inf": [math.inf, -math.inf], 3: np.float64(0.5), "t": torch.tensor([1, 2]), "n": (None,)}
+    expected = {"nan": None, "inf": [None, None], "3": 0.5, "t": [1, 2], "n": [None]}
+    assert json.loads(to_json(value)) == expected
+
+
+# Environment
+
+
+def test_environment_names_versions_and_no_one() -> None:
+    found = environment()
+    assert found["torch"] == torch.__version__ and found["threads"] == torch.get_num_threads()
+    assert {"motet", "git_commit", "python", "numpy", "platform", "cpu", "cpu_count"} <= found.keys()
+    words = " ".join(map(str, found.values())).split()
+    assert socket.gethostname() not in words and os.environ.get("USER", "root") not in words
+    assert not [word for word in words if word.startswith("/")]
+
+
+def test_git_commit_only_of_motet_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from motet.runs import environment as module
+
+    monkeypatch.setattr(module, "_PACKAGE", tmp_path)
+    assert module.environment()["git_commit"] is None
+
+    def git(*words: str) -> None:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    (tmp_path / "other.py").write_text("")
+    git("init")
+    git("add", "other.py")
+    git("commit", "-m", "another project")
+    (tmp_path / "__init__.py").write_text("")
+    assert module.environment()["git_commit"] is None  # installed inside another project's folder
+    git("add", ".")
+    git("commit", "-m", "motet")
+    clean = module.environment()["git_commit"]
+    assert clean is not None and len(clean) == 40
+    (tmp_path / "__init__.py").write_text("changed")
+    assert module.environment()["git_commit"] == f"{clean}+changes"

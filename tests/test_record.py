@@ -18,9 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.errors import MotetError
+from motet.runs import record as record_module
 from motet.runs.environment import environment
 from motet.runs.experiment import resolve
 from motet.runs.files import append_lines, to_json, write_atomic, writing
+from motet.runs.lock import FolderLock
 from motet.runs.record import Record, default_folder
 
 EXPERIMENT = resolve({"method": "fedprox(mu=0.01)+ft", "protocol": "dbe"})
@@ -82,6 +84,17 @@ def test_what_a_kill_while_creating_leaves_is_no_run(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*.tmp"))
 
 
+def test_of_two_that_create_at_once_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other_was_faster(folder: Path) -> FolderLock:
+        (folder / "experiment.toml").write_text("")
+        return FolderLock(folder)
+
+    monkeypatch.setattr(record_module, "FolderLock", other_was_faster)
+    with pytest.raises(MotetError, match="already holds a run"):
+        create(tmp_path)
+    FolderLock(tmp_path).release()  # the loser holds nothing
+
+
 @pytest.mark.parametrize(
     ("data", "method", "name"),
     [
@@ -122,6 +135,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 HOLDER = """
 import os, sys, time
 from pathlib import Path
+from motet.runs.lock import FolderLock
 from motet.runs.record import Record
 record = Record(Path(sys.argv[1])).reopen()
 worker = os.fork()

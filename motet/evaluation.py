@@ -35,6 +35,15 @@ class Evaluator:
     scoring: ScoringSettings
     engine: Engine
 
+    def __post_init__(self) -> None:
+        clients = [self.federation.clients[i] for i in self.federation.training_ids]
+        by_validation = self.method.family and self.method.family_rule == "validation"
+        if by_validation and not any(len(client.val) for client in clients):
+            raise MotetError(
+                "lambda_eval is 'validation' but no client has validation data; accepted: a data.val_share above 0, "
+                "or common_best | oracle | fixed"
+            )
+
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
         """Generic and personal figures over the clients that take part in training."""
         generic = self.method.generic(server)
@@ -43,6 +52,7 @@ class Evaluator:
         tasks = []
         for client_id in self.federation.training_ids:
             message = self.method.broadcast(server, client_id)
+            message["score.common"] = last or self.scoring.common_test == "always"
             if generic is not None:
                 domain = self.federation.clients[client_id].domain
                 counts = self.federation.common_test(self.federation.clients[client_id]).counts(self.federation.classes)
@@ -83,21 +93,21 @@ class Evaluator:
 
     def _choose_members(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], Row]:
         """Report one member of each client's family of personal models; keep the curve and every rule's figure."""
-        test, members = self._headline_test, self.method.family
+        test, members, rule = self._headline_test, self.method.family, self.method.family_rule
         scored = [o for o in outcomes if o.reply is not None]
         replies = [o.reply for o in scored if o.reply is not None]
         rules = family.choose(replies, members, self.method.family_fixed, test)
-        chosen = rules.get(self.method.family_rule)
-        if chosen is None:
-            raise MotetError(
-                f"rule {self.method.family_rule!r} cannot be followed without such data at the clients; "
-                f"accepted here: {', '.join(rules)} (validation needs data.val_share above 0)"
-            )
+        chosen = rules.get(rule, rules["fixed"])  # the rule is missing only where there is no figure to report either
         reported = {
             o.client_id: replace(o, reply=family.report(r, member))
             for o, r, member in zip(scored, replies, chosen, strict=True)
         }
-        row: Row = {"lam_sweep": family.sweep(replies, members), "lam_rules": family.by_rule(replies, rules, test)}
+        row: Row = {
+            "lam_sweep": family.sweep(replies, members),
+            "lam_rules": family.by_rule(replies, rules, test),
+            "lam_rule": rule,
+            "lam_chosen": family.tally(chosen),
+        }
         return [reported.get(o.client_id, o) for o in outcomes], row
 
     @property

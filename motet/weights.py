@@ -1,8 +1,11 @@
 """A model is a vector: the parameters and buffers of a net in one flat tensor with named views.
 
-    [ shared buffers | shared parameters | private parameters | private buffers ]
-      `shared`: what travels, one slice  |  `private`: what stays, one slice
-                     `trainable`: what gradient steps move, one slice
+    [ shared buffers | added parameters | shared parameters | private parameters | private buffers ]
+      `shared`: what travels, one slice                     |  `private`: what stays, one slice
+                       `trainable`: what gradient steps move, one slice
+
+Added parameters are those that a part of a method gives the net and that travel (FED-ROD's hypernetwork). They are
+averaged, and no more: what corrects drift acts on `shared_trainable`, the net's own, which ends the shared slice.
 
 Convolution kernels lie in channels-last order inside the vector (the fast order for torch's kernels); their
 views have the usual shape.
@@ -47,13 +50,13 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 class Layout:
     """Where each parameter and buffer of a module lives in the flat vector."""
 
-    def __init__(self, module: nn.Module, private: Iterable[str] = ()):
-        private = tuple(private)
-        groups: list[list[tuple[str, Tensor, bool]]] = [[], [], [], []]
+    def __init__(self, module: nn.Module, private: Iterable[str] = (), added: Iterable[str] = ()):
+        private, added = tuple(private), tuple(added)
+        groups: list[list[tuple[str, Tensor, bool]]] = [[], [], [], [], []]
         for name, p in module.named_parameters():
-            groups[2 if matches(name, private) else 1].append((name, p, False))
+            groups[3 if matches(name, private) else 1 if matches(name, added) else 2].append((name, p, False))
         for name, b in module.named_buffers():
-            groups[3 if matches(name, private) else 0].append((name, b, True))
+            groups[4 if matches(name, private) else 0].append((name, b, True))
         self.places: dict[str, Place] = {}
         at, ends = 0, []
         for group in groups:
@@ -62,10 +65,11 @@ class Layout:
                 at += t.numel()
             ends.append(at)
         self.size = at
-        self.shared = slice(0, ends[1])
-        self.private = slice(ends[1], at)
-        self.trainable = slice(ends[0], ends[2])
-        self.shared_trainable = slice(ends[0], ends[1])
+        self.shared = slice(0, ends[2])
+        self.private = slice(ends[2], at)
+        self.trainable = slice(ends[0], ends[3])
+        self.added = slice(ends[0], ends[1])
+        self.shared_trainable = slice(ends[1], ends[2])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Layout) and self.places == other.places

@@ -110,17 +110,20 @@ class Workplace:
 
     def _score_personal(self, client: Client, message: Message) -> Message:
         """The personal model, or each member of the method's family of them."""
+        common = bool(message.get("score.common", True))
         if not self.method.family:
-            return self._score_model("personal", self.method.personal(client, message), client)
+            return self._score_model("personal", self.method.personal(client, message), client, common)
         reply: Message = {}
         for name in self.method.family:
-            reply |= self._score_model(f"member.{name}", self.method.member(client, message, name), client)
+            reply |= self._score_model(f"member.{name}", self.method.member(client, message, name), client, common)
         return reply
 
-    def _score_model(self, name: str, model: nn.Module | None, client: Client) -> Message:
+    def _score_model(self, name: str, model: nn.Module | None, client: Client, common: bool = True) -> Message:
         if model is None:
             return {}
         reply = self._score_splits(name, model, client)
+        if not common:
+            return reply
         test = self.federation.common_test(client.data)
         counts = test.counts(client.classes)
         held = test.classes_only(client.counts > 0)  # other classes weigh nothing for this client

@@ -9,7 +9,7 @@ from motet.nets import NETS, build_net, describe_nets
 from motet.rng import seeded
 from motet.weights import Weights, parameter_count
 
-SHAPES = {"mlp": (1, 8, 8), "cnn4": (3, 20, 17), "fedrod-conv": (1, 28, 28)}
+SHAPES = {"mlp": (1, 8, 8), "cnn4": (3, 20, 17), "fedrod-conv": (1, 28, 28), "twonn": (1, 8, 8), "twocnn": (3, 9, 12)}
 SPLITS = [(name, stage) for name in NETS for stage in build_net(name, SHAPES[name], 10).stage_names[1:]]
 
 

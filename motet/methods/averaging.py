@@ -31,16 +31,20 @@ class Averaging(Method):
         )
 
     def __init__(self, net: Net, options: Options, parts: Sequence[Part]):
-        self.net, self.parts = net, tuple(parts)
+        self.net = net
+        self.parts = parts = tuple(each for part in parts for each in (part, *part.brings()))
         self.plain = Layout(net)
         for part in parts:
             part.extend(net)
-        self.layout = Layout(net, [pattern for part in parts for pattern in part.private(net)])
+        added = [name for name, _ in net.named_parameters() if name not in self.plain.places]
+        self.layout = Layout(net, [pattern for part in parts for pattern in part.private(net)], added)
         self.fresh = self.layout.flatten(net)
         uniform = options.weighting == "uniform" or (
             options.weighting == "auto" and any(part.weighting == "uniform" for part in parts)
         )
         self.weighting = "uniform" if uniform else "samples"
+        # a part's recipe is for the net's own weights; what parts add to it keeps the plain rule
+        self.added_weighting = "uniform" if options.weighting == "uniform" else "samples"
         self.prepares = any(part.preparation() is not None for part in parts)
         self.needs_shared_data = any(part.needs_shared_data for part in parts)
 
@@ -64,10 +68,17 @@ class Averaging(Method):
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
         server, sent = dict(server), tensor(server, "w")
         if self.layout.shared.stop:
-            server["w"] = average(replies, "w", self.weighting)
+            server["w"] = self.averaged(replies)
         for part in self.parts:
             part.aggregate(server, sent, replies)
         return server
+
+    def averaged(self, replies: Mapping[int, Message]) -> Tensor:
+        """The mean of what came back; what parts added to the net has a weighting of its own."""
+        w, added = average(replies, "w", self.weighting), self.layout.added
+        if self.added_weighting != self.weighting and added.stop > added.start:
+            w[added] = average(replies, "w", self.added_weighting)[added]
+        return w
 
     def generic(self, server: State) -> Tensor | None:
         if not self.layout.shared.stop:
@@ -230,13 +241,13 @@ class PersonalModel(nn.Module):
     def __init__(self, method: Averaging, notes: Sequence[Tensor | None]):
         super().__init__()
         self.net = method.net
-        self._method, self._notes = [method], notes  # in a list: the method is no submodule
+        self._method, self.notes = [method], notes  # in a list: the method is no submodule
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of a prepared batch."""
         method = self._method[0]
         out = method.forward(x)
-        for part, note in zip(method.parts, self._notes, strict=True):
+        for part, note in zip(method.parts, self.notes, strict=True):
             out = replace(out, logits=part.personal_logits(method.net, out, note))
         return out.logits
 

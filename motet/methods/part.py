@@ -31,7 +31,7 @@ class Training:
     """One client's local training: what a part may read and correct.
 
     `w` and `g` are the client's whole weights and their gradient, flat; `shared` and `g_shared` are the
-    trainable part of them that travels, `anchor` that part as the server sent it.
+    trainable part of them that travels, without what parts added to the net; `anchor` is it as the server sent it.
     A part keeps what it needs until the end of this training under a name: `t["scaffold.c"] = ...`.
     """
 
@@ -51,6 +51,13 @@ class Training:
 
     def __setitem__(self, name: str, value: Tensor) -> None:
         self.values[name] = value
+
+    @property
+    def counts(self) -> Tensor:
+        """N_m: samples of each class in the client's whole training set, and in what a part adds to it."""
+        if "counts" not in self.values:
+            self["counts"] = self.client.counts.to(self.w)
+        return self["counts"]
 
     @property
     def shared(self) -> Tensor:
@@ -79,12 +86,16 @@ class Part(Section):
 
     # ------------------------------------------------------------ once
 
+    def brings(self) -> "tuple[Part, ...]":
+        """Other parts that come with this one and act right after it, such as FED-ROD's balanced loss."""
+        return ()
+
     def private(self, net: Net) -> tuple[str, ...]:
         """Name patterns of the parameters that never travel."""
         return ()
 
     def extend(self, net: Net) -> None:
-        """Add modules or parameters to the net."""
+        """Add modules or parameters to the net; those that travel are plainly averaged by samples."""
 
     def start(self, server: State, facts: Facts) -> None:
         """Add to the server state, before the first round."""

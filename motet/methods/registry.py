@@ -2,20 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Literal
 
 from motet.errors import MotetError, unknown
 from motet.fields import checked
 from motet.methods.averaging import Averaging
 from motet.methods.centralized import Centralized
+from motet.methods.components.balanced import BSM, CDT, IR, LDAM
+from motet.methods.components.dbe import DBE, MR, PRBM
 from motet.methods.components.feddyn import FedDyn
 from motet.methods.components.fedprox import FedProx
+from motet.methods.components.fedrod import FedROD
 from motet.methods.components.local import Local
+from motet.methods.components.meta_bsm import MetaBSM
+from motet.methods.components.pgfed import PGFed, PGFedMo
 from motet.methods.components.scaffold import Scaffold
+from motet.methods.components.shared_data import SharedData
 from motet.methods.expression import Term, parse
+from motet.methods.fedbasis import FedBasis
 from motet.methods.finetuning import FineTuned
 from motet.methods.method import Method
 from motet.methods.part import Part
+from motet.methods.superfed import SuPerFedLM, SuPerFedMM
 from motet.nets import Net
 from motet.settings import Section
 
@@ -52,6 +61,21 @@ METHODS = {
         Entry("fedprox", "stay near the model the server sent", "Li et al. 2020", part=FedProx),
         Entry("scaffold", "control variates against client drift", "Karimireddy et al. 2020", part=Scaffold),
         Entry("feddyn", "dynamic regularizer against client drift", "Acar et al. 2021", part=FedDyn),
+        Entry("shared-data", "a small balanced set joins every client's data", "Zhao et al. 2018", part=SharedData),
+        Entry("bsm", "balanced softmax loss: FedAvg (BRM) of FED-ROD", "Ren et al. 2020", part=BSM),
+        Entry("ir", "loss re-weighted by inverse class counts", "Hsu et al. 2020", part=IR),
+        Entry("ldam", "loss with larger margins for rarer classes", "Cao et al. 2019", part=LDAM),
+        Entry("cdt", "loss with class-dependent temperatures", "Ye et al. 2020", part=CDT),
+        Entry("meta-bsm", "balanced softmax, meta-learned on a shared set", "Chen and Chao 2022", part=MetaBSM),
+        Entry("fedrod", "balanced generic head, personal head on top of it", "Chen and Chao 2022", part=FedROD),
+        Entry("prbm", "a private translation of the features", "DBE's first half, Zhang et al. 2023", part=PRBM),
+        Entry("mr", "hold the features' mean to everybody's", "DBE's second half, Zhang et al. 2023", part=MR),
+        Entry("dbe", "keep a client's bias of the representation at home", "Zhang et al. 2023", part=DBE),
+        Entry("pgfed", "every client its own global objective", "Luo et al. 2023", part=PGFed),
+        Entry("pgfedmo", "PGFed with momentum in the auxiliary gradient", "Luo et al. 2023", part=PGFedMo),
+        Entry("fedbasis", "personal mixtures of a few shared basis models", "FedBasis and PFLBED 2022", whole=FedBasis),
+        Entry("superfed-mm", "a line of good models from global to local", "Hahn et al. 2022", whole=SuPerFedMM),
+        Entry("superfed-lm", "SuPerFed that mixes layer by layer", "Hahn et al. 2022", whole=SuPerFedLM),
         Entry("ft", "personalize any method by fine-tuning all weights", "FedAvg+FT of the five papers", tunes="all"),
         Entry("lp", "personalize any method by fine-tuning its head", "FedAvg+LP of FedBasis", tunes="head"),
     ]
@@ -135,3 +159,6 @@ def _refuse_nonsense(text: str, rest: Sequence[Term], whole: Sequence[Term], tun
             raise refuse(f"{roles[role]} and {t.name} are both a {role}; accepted: one of them")
         if role:
             roles[role] = t.name
+    for outer, inner in permutations([(t.name, part) for t in rest if (part := METHODS[t.name].part)], 2):
+        if issubclass(outer[1], inner[1]):
+            raise refuse(f"{outer[0]} already contains {inner[0]}; accepted: one of them")

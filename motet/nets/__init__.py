@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from motet.errors import MotetError, unknown
-from motet.nets import cnn4, fedrod_conv, mlp
+from motet.nets import cnn4, fedrod_conv, mlp, twocnn, twonn
 from motet.nets.net import Net
 
 __all__ = ["NETS", "Net", "NetInfo", "build_net", "describe_nets"]
@@ -41,6 +41,18 @@ NETS = {
             "two 5x5 convolutions, 50 features, a head without bias, for images from 16x16",
             "FED-ROD, Chen and Chao, ICLR 2022",
             fedrod_conv.build,
+        ),
+        NetInfo(
+            "twonn",
+            "four linear layers without biases, for vectors and images",
+            "SuPerFed, Hahn et al., KDD 2022",
+            twonn.build,
+        ),
+        NetInfo(
+            "twocnn",
+            "two padded 5x5 convolutions and three linear layers without biases, for images from 6x6",
+            "SuPerFed, Hahn et al., KDD 2022",
+            twocnn.build,
         ),
     )
 }

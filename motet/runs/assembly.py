@@ -39,7 +39,8 @@ class Assembly:
     def facts(self) -> Facts:
         """What the method's server may know."""
         ids, rounds = tuple(self.client_ids), self.experiment.rounds
-        return Facts(ids, rounds.cohort_size(len(ids)), rounds.count, self.federation.classes)
+        cohort = 1 if self.method.pooled else rounds.cohort_size(len(ids))
+        return Facts(ids, cohort, rounds.count, self.federation.classes)
 
 
 def settle(experiment: Experiment) -> Experiment:
@@ -56,8 +57,17 @@ def assemble(experiment: Experiment) -> Assembly:
     """Read the data, build net, method and engine; refuse what cannot be run."""
     _refuse_contradictions(experiment)
     federation = build(experiment.data, experiment.seed)
-    method = build_method(experiment.method, _net(experiment, federation))
-    workplace = Workplace(
+    workplace = workplace_of(experiment, federation)
+    assembly = Assembly(experiment, federation, workplace.method, workplace, Inline(workplace.perform))
+    assembly.facts  # noqa: B018  a cohort that the federation does not have is refused here
+    return assembly
+
+
+def workplace_of(experiment: Experiment, federation: Federation) -> Workplace:
+    """A workplace with a method of its own: the same from the same experiment, in any process."""
+    with seeded(experiment.seed, "method"):  # parts may add weights to the net
+        method = build_method(experiment.method, _net(experiment, federation))
+    return Workplace(
         method,
         _net(experiment, federation),
         federation,
@@ -67,9 +77,6 @@ def assemble(experiment: Experiment) -> Assembly:
         experiment.scoring,
         experiment.device,
     )
-    assembly = Assembly(experiment, federation, method, workplace, Inline(workplace.perform))
-    experiment.rounds.cohort_size(len(assembly.client_ids)) if not method.pooled else None
-    return assembly
 
 
 def _net(experiment: Experiment, federation: Federation) -> Net:
@@ -92,6 +99,11 @@ def _refuse_contradictions(experiment: Experiment) -> None:
     if scoring.report == "best_on_validation" and not data.val_share:
         raise MotetError(
             "scoring.report is 'best_on_validation' but data.val_share is 0; accepted: a val_share above 0"
+        )
+    if scoring.report == "best" and scoring.test == "common" and scoring.common_test == "last":
+        raise MotetError(
+            "scoring.report is 'best' on the common test set but scoring.common_test is 'last'; "
+            "accepted: common_test = 'always', or report = 'last' or 'best_on_validation'"
         )
     if scoring.test == "split" and not data.test_share:
         raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

@@ -24,7 +24,7 @@ from motet.runs.files import make_folder, remove_temporaries, replace_file, sync
 
 FORMAT = 1
 
-_DATA_FILE = re.compile(r"(server|client-\d+)-\d+\.safetensors")
+_DATA_FILE = re.compile(r"(server|client--?\d+)-\d+\.safetensors")  # the pooled client is number -1
 _MANIFEST = re.compile(r"\d+\.json")
 
 Entry = dict[str, Any]  # file, sha256, bytes

@@ -89,6 +89,7 @@ _PGFED = Protocol(
             "pm_source": "last_participation",
             "never_sampled": "initial",
             "test": "split",
+            "common_test": "last",  # each client's own split is what the paper scores
             "client_weighting": "uniform",
             "report": "best",
             "every": 1,
@@ -159,6 +160,7 @@ _SUPERFED = Protocol(
             "pm_source": "global_plus_personal",
             "never_sampled": "global",
             "test": "split",
+            "common_test": "last",  # each client's own split is what the paper scores
             "client_weighting": "uniform",
             "report": "last",
         },
@@ -195,6 +197,7 @@ _DBE = Protocol(
             "pm_source": "global_plus_personal",
             "never_sampled": "global",
             "test": "split",
+            "common_test": "last",  # each client's own split is what the paper scores
             "client_weighting": "by_samples",
             "report": "best",
             "every": 1,

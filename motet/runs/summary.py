@@ -5,13 +5,19 @@ from typing import Any
 
 from motet.runs.experiment import Experiment
 from motet.runs.record import Row
+from motet.scoring.settings import ScoringSettings
+
+
+def headline_column(scoring: ScoringSettings) -> tuple[str, str]:
+    """How the record names the headline: the kind of test data, and the tail of its mean over clients."""
+    test = "weighted" if scoring.test == "common" else "split"
+    return test, "_by_samples" if scoring.client_weighting == "by_samples" else ""
 
 
 def summarize(experiment: Experiment, rounds: Sequence[Row], new_clients: Row, seconds: float) -> dict[str, Any]:
     """One JSON object; a figure that does not exist for the method is None."""
     scoring = experiment.scoring
-    tail = "_by_samples" if scoring.client_weighting == "by_samples" else ""
-    test = "weighted" if scoring.test == "common" else "split"
+    test, tail = headline_column(scoring)
     row = reported(rounds, scoring.report, test, tail)
     trained = [r for r in rounds if r["round"]]
 

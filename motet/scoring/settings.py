@@ -29,4 +29,8 @@ class ScoringSettings(Section):
         "last",
         description="round reported: the last, the best on test data (as some papers do), the best on validation",
     )
+    common_test: Literal["always", "last"] = Field(
+        "always",
+        description="score personal models on the common test set at every scoring, or in the last round alone",
+    )
     every: int = Field(5, ge=1, description="score every so many rounds; the last round is always scored")

@@ -46,9 +46,9 @@ class FedDyn(Part):
     def aggregate(self, server: State, sent: Tensor, replies: Mapping[int, Message]) -> None:
         """h ← h − (λ/N) Σ (x_i − w);  w ← mean x_i − h/λ"""
         h = tensor(server, "feddyn.h")
-        buffers = len(sent) - len(h)  # statistics lie before the trainable weights and are only averaged
-        moved = sum((tensor(r, "w")[buffers:] - sent[buffers:] for r in replies.values()), torch.zeros_like(h))
+        own = slice(len(sent) - len(h), None)  # before it lie statistics and what parts added: only averaged
+        moved = sum((tensor(r, "w")[own] - sent[own] for r in replies.values()), torch.zeros_like(h))
         h = h - self.lam / number(server, "feddyn.clients") * moved
         w = tensor(server, "w").clone()
-        w[buffers:] -= h / self.lam
+        w[own] -= h / self.lam
         server["feddyn.h"], server["w"] = h, w

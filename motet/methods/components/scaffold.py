@@ -50,9 +50,9 @@ class Scaffold(Part):
 
     def aggregate(self, server: State, sent: Tensor, replies: Mapping[int, Message]) -> None:
         """w ← w + η_g·mean Δx;  c ← c + (1/N) Σ Δc"""
+        c, w = tensor(server, "scaffold.c"), tensor(server, "w").clone()
         if self.eta_g != 1:
-            server["w"] = sent + self.eta_g * (tensor(server, "w") - sent)
-        total = sum(
-            (tensor(r, "scaffold.dc") for r in replies.values()), torch.zeros_like(tensor(server, "scaffold.c"))
-        )
-        server["scaffold.c"] = tensor(server, "scaffold.c") + total / number(server, "scaffold.clients")
+            own = slice(len(w) - len(c), None)  # before it lie statistics and what parts added: only averaged
+            w[own] = sent[own] + self.eta_g * (w[own] - sent[own])
+        total = sum((tensor(r, "scaffold.dc") for r in replies.values()), torch.zeros_like(c))
+        server["w"], server["scaffold.c"] = w, c + total / number(server, "scaffold.clients")

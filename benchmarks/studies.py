@@ -1,0 +1,140 @@
+"""The studies: each a claim of a paper, at a size that two cores finish in minutes."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """One claim: a setting, the cases that are compared in it, and the figures that are reported."""
+
+    name: str
+    claim: str
+    setting: Values
+    cases: dict[str, Values]
+    figures: tuple[str, ...]
+    seeds: tuple[int, ...] = (0, 1, 2)
+    paper: Values = field(default_factory=dict)
+
+
+def methods(*names: str) -> dict[str, Values]:
+    """Cases that differ in the method alone, named by it."""
+    return {name: {"method": name} for name in names}
+
+
+GENERIC = "generic.accuracy"
+WEIGHTED_GENERIC = "personal.weighted.generic_model"
+WEIGHTED_PERSONAL = "personal.weighted.personal_models"
+SPLIT_GENERIC = "personal.split.generic_model"
+SPLIT_PERSONAL = "personal.split.personal_models"
+BEFORE, AFTER = "new_clients.before", "new_clients.after"
+
+DRIFT = Study(
+    "drift",
+    "SCAFFOLD's and FedDyn's generic models beat FedAvg's where clients differ most",
+    {
+        "protocol": "fedrod",
+        "data": {"name": "fmnist", "partition": "dirichlet:0.1", "clients": 20, "subset": 0.2},
+        "net": {"name": "fedrod-conv"},
+        "rounds": {"count": 30, "cohort": 0.4},
+        "scoring": {"every": 10},
+    },
+    {
+        "fedavg": {"method": "fedavg"},
+        "scaffold": {"method": "scaffold"},
+        "feddyn-0.1": {"method": "feddyn(lam=0.1)"},
+    },
+    (GENERIC, WEIGHTED_GENERIC, WEIGHTED_PERSONAL),
+    paper={"FED-ROD Table 7, Dir(0.1), G-FL": {"FedAvg": 81.1, "SCAFFOLD": 83.1, "FedDyn": 83.2}},
+)
+
+FEDROD = {
+    "protocol": "fedrod",
+    "data": {"name": "fmnist", "clients": 60, "new_clients": 0.5, "subset": 0.2},
+    "net": {"name": "fedrod-conv"},
+    "rounds": {"count": 30, "cohort": 0.4},
+    "local": {"epochs": 3},
+    "scoring": {"every": 30},
+}
+FEDROD_FIGURES = (GENERIC, WEIGHTED_GENERIC, WEIGHTED_PERSONAL, BEFORE, AFTER)
+FEDROD_CASES = {
+    "fedavg": {"method": "fedavg"},
+    "fedavg+bsm": {"method": "fedavg+bsm"},
+    "linear": {"method": "fedrod(head=linear)"},
+    "hyper": {"method": "fedrod(head=hyper)"},
+}
+
+FEDROD_01 = Study(
+    "fedrod-dir0.1",
+    "FED-ROD's generic model beats FedAvg's, its personal models FedAvg's local ones (Dir 0.1)",
+    FEDROD | {"data": FEDROD["data"] | {"partition": "dirichlet:0.1", "clients": 30, "new_clients": 0.0}},  # type: ignore[operator]
+    FEDROD_CASES,
+    FEDROD_FIGURES[:3],
+    paper={"Table 7, G-FL | GM | PM": {"FedAvg": [81.1, 81.0, 91.5], "linear": [83.9, 83.9, 92.7], "hyper": [83.9, 83.9, 92.9]}},
+)
+FEDROD_03 = Study(
+    "fedrod-dir0.3",
+    "The same at Dir(0.3), and hyper serves new clients from their class distribution alone",
+    FEDROD | {"data": FEDROD["data"] | {"partition": "dirichlet:0.3"}},  # type: ignore[operator]
+    FEDROD_CASES,
+    FEDROD_FIGURES,
+    paper={
+        "Table 7, G-FL | GM | PM": {"FedAvg": [83.4, 83.2, 90.5], "linear": [86.3, 86.3, 94.5], "hyper": [86.3, 86.3, 94.8]},
+        "Table 4, new clients before | after": {"FedAvg": [80.3, 87.2], "linear": [83.5, 91.3], "hyper": [88.9, 91.4]},
+    },
+)
+
+DBE = Study(
+    "dbe-ablation",
+    "FedAvg + DBE is far above FedAvg on DBE's own partition; MR alone < PRBM alone < both",
+    {
+        "protocol": "dbe",
+        "data": {"name": "fmnist", "subset": 0.2},
+        "net": {"name": "cnn4"},
+        "rounds": {"count": 30},
+        "scoring": {"every": 5},
+    },
+    methods("fedavg", "fedavg+mr", "fedavg+prbm", "fedavg+dbe"),
+    (SPLIT_PERSONAL, SPLIT_GENERIC, GENERIC),
+    paper={"Table 5, practical": {"FedAvg": 85.85, "FedAvg+DBE": 97.69}, "Table 2, Tiny-ImageNet": {"FedAvg": 19.46, "MR": 22.21, "PRBM": 26.70, "DBE": 43.32}},
+)
+
+SUPERFED = Study(
+    "superfed-line",
+    "With ν, μ > 0 an interior λ beats both ends of the line",
+    {
+        "protocol": "superfed",
+        "data": {"name": "fmnist", "clients": 50, "subset": 0.5},
+        "net": {"name": "twonn"},
+        "rounds": {"count": 60, "cohort": 5.0},
+        "local": {"epochs": 5},
+        "scoring": {"every": 60},
+    },
+    {
+        "fedavg": {"method": "fedavg"},
+        "mm": {"method": "superfed-mm(nu=1.0, mu=0.01)"},
+        "lm": {"method": "superfed-lm(nu=2.0, mu=0.01)"},
+        "mm-without-regularizers": {"method": "superfed-mm(nu=0.0, mu=0.0)"},
+    },
+    (SPLIT_PERSONAL, SPLIT_GENERIC, "last.lam_sweep", "last.lam_rules"),
+    paper={"Table 1, MNIST K=50": {"FedAvg": 96.50, "MM": 99.37, "LM": 99.33}},
+)
+
+PGFED = Study(
+    "pgfed",
+    "PGFed's personal models beat FedAvg's global model and Local on the same split",
+    {
+        "protocol": "pgfed",
+        "data": {"name": "fmnist", "subset": 0.1},
+        "net": {"name": "cnn4"},
+        "rounds": {"count": 40},
+        "scoring": {"every": 10},
+    },
+    methods("local", "fedavg", "pgfed", "pgfedmo"),
+    (SPLIT_PERSONAL, SPLIT_GENERIC, GENERIC),
+    paper={"Table 1, CIFAR-10 N=25": {"Local": 72.40, "FedAvg": 65.07, "PGFed": 81.02, "PGFedMo": 81.20}},
+)
+
+STUDIES = {study.name: study for study in (DRIFT, FEDROD_01, FEDROD_03, DBE, SUPERFED, PGFED)}

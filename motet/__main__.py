@@ -1,0 +1,7 @@
+"""`python -m motet`."""
+
+import sys
+
+from motet.cli import main
+
+sys.exit(main())

@@ -1,0 +1,67 @@
+"""`motet demo`: the methods side by side on the embedded data."""
+
+from itertools import count
+from pathlib import Path
+
+from motet.cli.console import messages, note, output
+from motet.cli.running import finished
+from motet.cli.stopped import told_how_to_go_on
+from motet.report.progress import onlooker
+from motet.report.tables import comparison
+from motet.runs.choices import choose
+from motet.runs.files import writing
+from motet.runs.record import default_folder
+from motet.runs.run import run
+
+METHODS = (
+    "local",
+    "fedavg",
+    "fedavg+ft",
+    "fedprox",
+    "scaffold",
+    "feddyn",
+    "fedrod",
+    "pgfed",
+    "fedbasis",
+    "superfed-mm",
+    "fedavg+dbe",
+    "centralized",
+)
+SETTING = {
+    "data": "digits",
+    "partition": "dirichlet:0.3",
+    "clients": 20,
+    "new_clients": 0.2,
+    "rounds": 20,
+    "cohort": 0.4,
+    "epochs": 5,
+    "batch": 20,
+    "lr": 0.05,
+}
+MORE = {"local": {"momentum": 0.0}, "adapt": {"lr": 0.05}}  # plain SGD; new clients learn as fast as the others
+
+
+def compare(base: Path = Path("runs")) -> None:
+    """Run every method in the same setting and print one table."""
+    folder = _new_folder(base)
+    folders = []
+    way_on = f"stopped; `motet show {folder}` shows what is finished"
+    with onlooker(messages(), lines=1) as watcher, told_how_to_go_on(lambda: way_on):
+        for method in METHODS:
+            experiment = choose({**SETTING, "method": method}, None, MORE)
+            folders.append(run(experiment, default_folder(experiment, folder), watcher))
+    output().print(comparison([finished(path) for path in folders]))
+    note(f"Recorded in {folder}; `motet show {folder}` shows this table again.")
+
+
+def _new_folder(base: Path) -> Path:
+    """demo, or demo-2 and so on where that is taken."""
+    for number in count(1):
+        folder = base / (f"demo-{number}" if number > 1 else "demo")
+        with writing(folder):
+            try:
+                folder.mkdir(parents=True)
+                return folder
+            except FileExistsError:
+                continue
+    raise AssertionError("there is always another number")

@@ -1,0 +1,42 @@
+"""`motet list` and `motet data show`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from motet.cli.console import output, write_json
+from motet.data import build, counts_table, describe_partitions, describe_sources
+from motet.errors import unknown
+from motet.methods import describe_methods
+from motet.nets import describe_nets
+from motet.report.tables import catalogue, partition
+from motet.runs.experiment import Experiment
+from motet.runs.protocols import describe_protocols
+
+CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
+    "methods": describe_methods,
+    "data": describe_sources,
+    "nets": describe_nets,
+    "partitions": describe_partitions,
+    "protocols": describe_protocols,
+}
+
+
+def show_catalogue(what: str, json: bool) -> None:
+    """Names with one line and the paper for each."""
+    if what not in CATALOGUES:
+        raise unknown("list", what, CATALOGUES)
+    rows = CATALOGUES[what]()
+    if json:
+        write_json(rows)
+    else:
+        output().print(catalogue(rows))
+
+
+def show_partition(experiment: Experiment, json: bool) -> None:
+    """The class counts of every client."""
+    federation = build(experiment.data, experiment.seed)
+    rows = counts_table(federation)
+    if json:
+        write_json({"clients": rows})
+    else:
+        output().print(partition(rows, len(federation.test)))

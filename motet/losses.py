@@ -1,0 +1,50 @@
+"""Balanced-risk losses (FED-ROD, Table 5): the client's class counts N_c against its class imbalance.
+
+`logits` g are (samples, C), `y` their labels, `counts` N_c over the client's whole training set, so that every label
+has N_y > 0. Each is the mean over the batch; with γ = 0 each but IR is plain cross-entropy, to the bit.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, one_hot
+
+LARGEST_MARGIN = 0.5  # LDAM's default γ gives the rarest class that the client has this margin
+
+
+def ce(logits: Tensor, y: Tensor) -> Tensor:
+    """−log softmax_y(g)"""
+    return cross_entropy(logits, y)
+
+
+def ir(logits: Tensor, y: Tensor, counts: Tensor) -> Tensor:
+    """Importance re-weighting (Hsu et al. 2020): (Σ_c N_c)/N_y on each sample's cross-entropy.
+
+    Divided by the number of classes that the client has, which makes the mean weight of its samples 1.
+    """
+    weight = counts.sum() / (counts * (counts > 0).sum())
+    return (cross_entropy(logits, y, reduction="none") * weight[y]).mean()
+
+
+def ldam(logits: Tensor, y: Tensor, counts: Tensor, gamma: float | None = None) -> Tensor:
+    """Label-distribution-aware margin (Cao et al. 2019): the true class's logit loses γ·N_y^(−1/4)."""
+    scale = LARGEST_MARGIN * counts[counts > 0].min() ** 0.25 if gamma is None else gamma
+    margin = scale * counts[y] ** -0.25
+    return cross_entropy(logits - one_hot(y, logits.shape[1]) * margin[:, None], y)
+
+
+def cdt(logits: Tensor, y: Tensor, counts: Tensor, gamma: float) -> Tensor:
+    """Class-dependent temperatures (Ye et al. 2020): logit c times (N_c/N_max)^γ; 0 for a class the client lacks."""
+    return cross_entropy(logits * (counts / counts.max()) ** gamma, y)
+
+
+def bsm(logits: Tensor, y: Tensor, counts: Tensor, gamma: float | Tensor = 1.0, reduction: str = "mean") -> Tensor:
+    """Balanced softmax (Ren et al. 2020; Eq. 6): −log of N_y^γ e^{g_y} / Σ_c N_c^γ e^{g_c}.
+
+    A class that the client lacks leaves the softmax: no probability, no gradient to its row. So a client of one class
+    has loss 0. A γ that is learned (a tensor) never brings such a class back.
+    """
+    if not isinstance(gamma, Tensor) and gamma == 0:  # 0⁰ = 1: no class leaves
+        return cross_entropy(logits, y, reduction=reduction)
+    held = counts > 0
+    shift = gamma * torch.where(held, counts, 1).log()
+    return cross_entropy(logits + shift.masked_fill(~held, -torch.inf), y, reduction=reduction)

@@ -1,0 +1,71 @@
+"""Coefficients on frozen bases: step 2 of the local round, and all that a new client learns (Algorithm 2)."""
+
+import torch
+from torch import Tensor
+
+from motet.client import Client
+from motet.data import Samples
+from motet.local import Descent
+from motet.methods.fedbasis.combined import Combined
+from motet.methods.fedbasis.mixing import Mixing, softened
+from motet.nets import Net
+
+
+class Coefficients:
+    """ψ in every block, from 0; with `free`, also the classifier as weights of its own, from the uniform mixture."""
+
+    def __init__(self, net: Net, mixing: Mixing, V: Tensor, free: slice | None = None):
+        self.net, self.mixing, self.V, self.free = net, mixing, V, free or slice(0, 0)
+        alpha = mixing.uniform(V)
+        self.learned = torch.cat([torch.zeros_like(alpha).flatten(), mixing.theta(alpha, V)[self.free]])
+        self.psi = self.learned[: alpha.numel()].view_as(alpha)
+        self.classifier = self.learned[alpha.numel() :]
+
+    def theta(self, tau: float = 1.0, out: Tensor | None = None) -> Tensor:
+        """The personal model."""
+        theta = self.mixing.theta(softened(self.psi, tau), self.V, out)
+        theta[self.free] = self.classifier
+        return theta
+
+    def learn(self, descent: Descent, samples: Samples) -> None:
+        """α* = argmin_α L(α, V) with τ = 1: the bases and their statistics stay as they are."""
+        model = Combined(self.net, self.mixing.layout, self.theta(), training=False)
+        g, moving = torch.zeros_like(self.learned), self.mixing.layout.trainable
+        v, G = self.V[:, moving], model.G[moving]
+
+        def gradient(x: Tensor, y: Tensor) -> None:
+            self.theta(out=model.theta)
+            model.gradient(x, y)
+            g[self.psi.numel() :] = model.G[self.free]
+            model.G[self.free] = 0  # a classifier of one's own tells ψ nothing
+            g[: self.psi.numel()] = self.mixing.psi_gradient(softened(self.psi, 1.0), v, G).flatten()
+
+        descent.run(samples, self.learned, g, gradient)
+
+
+def adapted(coefficients: Coefficients, client: Client, tau: float) -> Tensor:
+    """Algorithm 2: the client's θ after `adapt.epochs`, the last or the best on a tenth of its training data."""
+    train = client.data.train
+    if client.adapt.select == "last":
+        coefficients.learn(client.descent("adapt", client.adapt.epochs, client.adapt.lr), train)
+        return coefficients.theta(tau)
+    order = torch.randperm(client.samples, generator=client.rng("adapt-validation"))
+    held = max(1, client.samples // 10)
+    validation, rest = train.take(order[:held]), train.take(order[held:]) if held < client.samples else train
+    descent = client.descent("adapt", 1, client.adapt.lr)
+    best = coefficients.theta(tau)
+    most = _right(coefficients, best, validation)
+    for _ in range(client.adapt.epochs):
+        coefficients.learn(descent, rest)
+        theta = coefficients.theta(tau)
+        right = _right(coefficients, theta, validation)
+        if right >= most:
+            best, most = theta, right
+    return best
+
+
+def _right(coefficients: Coefficients, theta: Tensor, samples: Samples) -> int:
+    net = coefficients.net.eval()
+    coefficients.mixing.layout.bind(net, theta)
+    with torch.no_grad():
+        return sum(int((net(x.to(theta.device)).argmax(1).cpu() == y).sum()) for x, y in samples.all_batches(1000))

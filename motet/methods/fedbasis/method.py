@@ -1,0 +1,147 @@
+"""FedBasis: Learning Shareable Bases for Personalized Federated Image Classification (2022)."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from motet.client import Client
+from motet.errors import MotetError
+from motet.message import Message, State, number, tensor
+from motet.methods.averaging import Averaging, average
+from motet.methods.fedbasis.coefficients import Coefficients, adapted
+from motet.methods.fedbasis.collapse import signs_of_collapse
+from motet.methods.fedbasis.combined import BasesPhase
+from motet.methods.fedbasis.explicit import train_each
+from motet.methods.fedbasis.mixing import Mixing, entropy, softened
+from motet.methods.fedbasis.recurrence import rebuild, train_as_one
+from motet.methods.fedbasis.warm_start import WarmStart, independent
+from motet.methods.method import Facts, Method
+from motet.methods.part import Part
+from motet.nets import Net
+from motet.settings import Section
+from motet.weights import Layout
+
+BASES = "fedbasis.V"
+ENTROPIES = ("fedbasis.entropy", "fedbasis.entropy_learned")
+
+
+class FedBasis(Method):
+    """θ_m = ½v′ + ½Σ_k α_m[k]·v_k per block: shared bases V, and per client only the coefficients α_m.
+
+    Clients keep nothing between rounds, so a personal model is always made anew from the bases just received
+    (Algorithm 2), for clients that took part as for new ones, whatever `scoring.pm_source` says.
+    """
+
+    class Options(Section):
+        """Options of `fedbasis(...)`."""
+
+        k: int = Field(4, ge=1, description="K, bases besides the major one (paper: 4; GLD 8; CIFAR 3)")
+        major: bool = Field(True, description="a basis that weighs one half in every personal model")
+        tau: float = Field(0.1, gt=0, le=1, description="τ, temperature that sharpens α before the bases are trained")
+        warm_start: float = Field(0.3, ge=0, lt=1, description="share of the rounds that are FedAvg; then k-means")
+        blocks: Literal["per_group", "single"] = Field("per_group", description="coefficients per stage, or one vector")
+        psi_lr: float = Field(0.01, gt=0, description="learning rate of ψ in training")
+        joint: bool = Field(False, description="train α and bases together (Eq. 7 with tau=1): they collapse")
+        plain: bool = Field(False, description="train and send every basis instead of the one vector they move along")
+        lr_compensation: bool = Field(False, description="let θ move as far as in FedAvg, not ‖a‖² of it")
+        decay: Literal["bases", "theta"] = Field("bases", description="what weight decay pulls to zero in step 4")
+        generic: Literal["uniform", "major"] = Field("uniform", description="G-FL model: α = 1/K, or v′ alone")
+        classifier_free_for_new: bool = Field(True, description="adaptation learns the whole classifier beside ψ")
+        sharpen_new: bool = Field(False, description="sharpen α after adaptation too")
+
+    def __init__(self, net: Net, options: Options, parts: Sequence[Part] = ()):
+        super().__init__(net, options, parts)
+        if options.generic == "major" and not options.major:
+            raise MotetError("method fedbasis: generic is 'major' but major is false; accepted: generic=uniform")
+        self.options, self.layout = options, Layout(net)
+        self.fedavg = Averaging(net, Averaging.Options.model_validate({}), ())
+        self.warm = WarmStart(self.fedavg, options.warm_start, options.k, options.major)
+        self.mixing = Mixing(self.layout, options.blocks, options.k, options.major)
+        self.only_one = Mixing(self.layout, options.blocks, k=1, major=False)  # FedAvg's model as a basis
+        places = self.layout.places.items()
+        head = min(place.where.start for name, place in places if self.in_head(name) and not place.is_buffer)
+        self.classifier = slice(head, self.layout.trainable.stop)
+
+    # ------------------------------------------------------------ server
+
+    def start(self, facts: Facts) -> State:
+        """FedAvg's state for the warm start, or K (+1) independent models."""
+        if self.options.warm_start:
+            return self.warm.start(facts)
+        return {BASES: independent(self.net, self.layout, self.fedavg.fresh, self.options.k + self.mixing.first)}
+
+    def broadcast(self, server: State, client_id: int) -> Message:
+        """All bases; during the warm start the global model."""
+        return {BASES: server[BASES]} if BASES in server else self.fedavg.broadcast(server, client_id)
+
+    def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
+        """V̄ ← (1/|S|) Σ_m V_m, unweighted (Eq. 9)."""
+        if BASES not in server:
+            return self.warm.aggregate(server, replies)
+        V, every = tensor(server, BASES), replies.values()
+        whole = self.options.joint or self.options.plain
+        V = average(replies, BASES, "uniform") if whole else rebuild(V, every, self.mixing)
+        return {BASES: V, **{name: fmean(number(r, name) for r in every) for name in ENTROPIES}}
+
+    def generic(self, server: State) -> Tensor | None:
+        """The mixture of α = 1/K, or v′ alone; the paper defines none."""
+        if BASES not in server:
+            return self.fedavg.generic(server)
+        V = tensor(server, BASES)
+        return V[0].clone() if self.options.generic == "major" else self.mixing.theta(self.mixing.uniform(V), V)
+
+    def diagnostics(self, server: State) -> dict[str, float]:
+        """Entropy of α† and of the learned α (means over the round's clients), and how alike the bases are."""
+        found = {name.replace(".", "_"): number(server, name) for name in ENTROPIES if name in server}
+        if BASES in server and self.options.k > 1:
+            found |= signs_of_collapse(tensor(server, BASES)[self.mixing.first :, self.layout.trainable])
+        return found
+
+    # ------------------------------------------------------------ client
+
+    def train(self, client: Client, message: Message) -> Message:
+        """The local round of Eq. 9."""
+        if BASES not in message:
+            return self.fedavg.train(client.from_the_global_model(), message)  # which keeps no model at the client
+        V, options = tensor(message, BASES), self.options
+        coefficients = Coefficients(self.net, self.mixing, V)  # step 1: ψ = 0
+        if options.k > 1 and not options.joint:  # step 2: α* = argmin L(α, V)
+            coefficients.learn(client.descent("psi", lr=options.psi_lr), client.data.train)
+        psi = coefficients.psi
+        alpha = softened(psi, options.tau)  # step 3: α† = softmax(ψ/τ)
+        theta = self.mixing.theta(alpha, V)
+        phase = BasesPhase.of(client, self.net, self.layout, theta, options.lr_compensation, options.decay)
+        reply: Message
+        if options.joint or options.plain:  # step 4: V* = argmin L(α†, V)
+            bases, alpha = train_each(phase, self.mixing, V, psi, options.tau, options.psi_lr * options.joint)
+            reply = {BASES: bases}
+        else:
+            reply = train_as_one(phase, self.mixing, alpha)
+        learned = alpha if options.joint else softened(psi, 1.0)
+        return reply | {"fedbasis.entropy": entropy(alpha), "fedbasis.entropy_learned": entropy(learned)}
+
+    def personal(self, client: Client, message: Message) -> nn.Module:
+        """Algorithm 2 for a client that trains; for a new one, before it learns anything, α = 1/K."""
+        if not client.data.new:
+            return self.adapt(client, message)
+        mixing, V = self._received(message)
+        return self._predictor(mixing.theta(mixing.uniform(V), V))
+
+    def adapt(self, client: Client, message: Message) -> nn.Module:
+        """Algorithm 2: ψ and, as classes differ between clients, the whole classifier; other weights are frozen."""
+        free = self.classifier if self.options.classifier_free_for_new else None
+        coefficients = Coefficients(self.net, *self._received(message), free)
+        return self._predictor(adapted(coefficients, client, self.options.tau if self.options.sharpen_new else 1.0))
+
+    def _received(self, message: Message) -> tuple[Mixing, Tensor]:
+        """The bases; during the warm start the global model is the only one."""
+        return (
+            (self.mixing, tensor(message, BASES)) if BASES in message else (self.only_one, tensor(message, "w")[None])
+        )
+
+    def _predictor(self, theta: Tensor) -> nn.Module:
+        self.layout.bind(self.net, theta)
+        return self.net.eval()

@@ -1,0 +1,78 @@
+"""Step 4 for all bases at the price of one model: with α frozen, the bases move along a single vector.
+
+Every basis receives the same gradient times its weight, ∇_{v_k} L = a_k G with G = ∇_θ L (Eq. 8), and SGD with
+momentum m and decay d is linear in what it receives:
+
+    b_k ← m·b_k + a_k·G + d·v_k,    v_k ← v_k − η·b_k
+
+So with â = a/‖a‖ in each block, v_k(t) = c_t·v_k(0) + â_k·U_t and b_k(t) = e_t·v_k(0) + â_k·R_t, where
+
+    e ← m·e + d·c,                  c ← c − η·e             from c = 1, e = 0: two numbers
+    R ← m·R + ‖a‖·G + d·U,          U ← U − η·R             from U = R = 0: SGD on one model-sized vector
+    θ_t = Σ_k a_k·v_k(t) = c_t·θ_0 + ‖a‖·U_t
+
+As â has length one, U is as long as what all bases moved together, and clipping means the same too.
+The client sends U, α and c; the server rebuilds the bases.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motet.message import Message, number, tensor
+from motet.methods.fedbasis.combined import BasesPhase
+from motet.methods.fedbasis.mixing import Mixing
+
+
+@dataclass
+class Decay:
+    """What is left of the bases that were sent: c_t, and e_t of their momentum."""
+
+    lr: float
+    momentum: float
+    weight_decay: float
+    c: float = 1.0
+    e: float = 0.0
+
+    def step(self) -> None:
+        """e ← m·e + d·c;  c ← c − η·e"""
+        self.e = self.momentum * self.e + self.weight_decay * self.c
+        self.c -= self.lr * self.e
+
+
+def train_as_one(phase: BasesPhase, mixing: Mixing, alpha: Tensor) -> Message:
+    """Step 4 with α frozen, from the θ_0 that is in the model."""
+    model, rule = phase.model, phase.descent.settings
+    moving, statistics = mixing.layout.trainable, slice(0, mixing.layout.trainable.start)
+    theta, G, theta_0 = model.theta[moving], model.G[moving], model.theta[moving].clone()
+    length = mixing.moving.spread(mixing.weights(alpha).norm(dim=1))  # ‖a‖ of the block
+    pull = 1 / length if phase.compensate else length
+    U = torch.zeros_like(theta_0)
+    decay = Decay(phase.descent.lr, rule.momentum, rule.weight_decay)
+
+    def gradient(x: Tensor, y: Tensor) -> None:
+        torch.mul(theta_0, decay.c, out=theta).addcmul_(length, U)
+        model.gradient(x, y)
+        G.mul_(pull)
+        decay.step()
+
+    phase.descent.run(phase.samples, U, G, gradient)
+    return {"fedbasis.U": torch.cat([model.theta[statistics], U]), "fedbasis.alpha": alpha, "fedbasis.c": decay.c}
+
+
+def rebuild(V: Tensor, replies: Collection[Message], mixing: Mixing) -> Tensor:
+    """The unweighted mean of the clients' bases (Eq. 9): mean_m(c_m)·v_k(0) + mean_m(â_{m,k}·U_m)."""
+    moving, statistics = mixing.layout.trainable, slice(0, mixing.layout.trainable.start)
+    share = 1 / len(replies)
+    mean = V * (share * sum(number(r, "fedbasis.c") for r in replies))
+    mean[:, statistics] = 0
+    for reply in replies:
+        U, alpha = tensor(reply, "fedbasis.U"), tensor(reply, "fedbasis.alpha")
+        a = mixing.weights(alpha)
+        unit = a / a.norm(dim=1, keepdim=True)
+        for b, s in mixing.moving.stretches:
+            mean[:, moving][:, s].addr_(unit[b], U[moving][s], alpha=share)
+        mean[:, statistics] += share * mixing.new_statistics(alpha, V, U[statistics])
+    return mean

@@ -1,0 +1,74 @@
+"""The first bases: centroids of the clients' local models (section 4.4), or independent initializations."""
+
+import hashlib
+from collections.abc import Mapping
+
+import torch
+from sklearn.cluster import KMeans
+from torch import Tensor
+
+from motet.message import Message, State, number, tensor
+from motet.methods.averaging import Averaging
+from motet.methods.method import Facts
+from motet.nets import Net
+from motet.rng import derive, seeded
+from motet.weights import Layout
+
+RESTARTS = 10
+
+
+class WarmStart:
+    """FedAvg for a share of the rounds, remembering every client's most recent local model; then the bases."""
+
+    def __init__(self, fedavg: Averaging, share: float, k: int, major: bool):
+        self.fedavg, self.share, self.k, self.major = fedavg, share, k, major
+
+    def start(self, facts: Facts) -> State:
+        """FedAvg's state, and how long it lasts."""
+        return {**self.fedavg.start(facts), "fedbasis.warm_rounds_left": max(1, round(self.share * facts.rounds))}
+
+    def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
+        """A FedAvg round; the last one ends in v′ = the global model and v_k = centroids of the local ones."""
+        server = self.fedavg.aggregate(server, replies)
+        server |= {f"fedbasis.local.{client_id}": tensor(reply, "w") for client_id, reply in replies.items()}
+        server["fedbasis.warm_rounds_left"] = int(number(server, "fedbasis.warm_rounds_left")) - 1
+        if server["fedbasis.warm_rounds_left"]:
+            return server
+        center = tensor(server, "w")
+        local = torch.stack([tensor(server, name) for name in sorted(server) if name.startswith("fedbasis.local.")])
+        bases = centroids(local, center, self.k, self.fedavg.layout.trainable, seed_of(self.fedavg.fresh))
+        return {"fedbasis.V": torch.cat([center[None], bases]) if self.major else bases}
+
+
+def seed_of(initial: Tensor) -> int:
+    """A method is not told the run's seed; the net's first weights are drawn from it and serve as well."""
+    return int.from_bytes(hashlib.blake2b(initial.numpy().tobytes(), digest_size=7).digest(), "little")
+
+
+def independent(net: Net, layout: Layout, initial: Tensor, count: int) -> Tensor:
+    """The net's own first weights, then fresh draws of the same recipe."""
+    models = [initial]
+    for j in range(1, count):
+        with seeded(seed_of(initial), "fedbasis.independent", client=j):
+            models.append(layout.flatten(net.another()))
+    return torch.stack(models)
+
+
+def centroids(local: Tensor, center: Tensor, k: int, trainable: slice, seed: int) -> Tensor:
+    """K bases from the clients' local models by k-means; statistics are averaged inside the clusters.
+
+    Where there are fewer models (or clusters) than bases, they serve again, each time half as far from the
+    center: equal bases would receive equal gradients and stay equal for ever.
+    """
+    labels = _cluster(local[:, trainable] - center[trainable], min(k, len(local)), seed)
+    found = torch.stack([local[labels == label].mean(0) for label in range(k) if (labels == label).any()])
+    laps = [torch.lerp(center, found, 0.5**lap) for lap in range(-(-k // len(found)))]
+    return torch.cat(laps)[:k]
+
+
+def _cluster(points: Tensor, k: int, seed: int) -> Tensor:
+    """k-means++ labels. M points of a model's size have the distances of M points in M dimensions: use these."""
+    scale, axes = torch.linalg.eigh((points @ points.T).double())
+    rotated = axes * scale.clamp_min(0).sqrt()
+    state = derive(seed, "fedbasis.k-means") % 2**32
+    return torch.tensor(KMeans(k, n_init=RESTARTS, random_state=state).fit(rotated.numpy()).labels_)

@@ -1,0 +1,38 @@
+"""twonn: SuPerFed's network for MNIST-like images, four linear layers without biases."""
+
+import math
+from collections import OrderedDict
+
+from torch import nn
+
+from motet.nets.blocks import wrong_shape
+from motet.nets.net import Net
+
+
+def build(input_shape: tuple[int, ...], classes: int, split: str | None = None) -> Net:
+    """784-200-200 | 200-200-10 (FIDELITY 6.f): two layers of features, two of head.
+
+    238,800 parameters at 28x28x1 for 10 classes. McMahan et al.'s 2NN is 784-200-200-10, with biases.
+    """
+    if not input_shape:
+        raise wrong_shape("twonn", input_shape, "samples with at least one dimension")
+    stages: OrderedDict[str, nn.Module] = OrderedDict(
+        fc1=bias_free(math.prod(input_shape), 200),
+        fc2=bias_free(200, 200),
+        fc3=bias_free(200, 200),
+        fc4=nn.Linear(200, classes, bias=False),
+    )
+    return xavier(Net(stages, input_shape, split or "fc3"))
+
+
+def bias_free(inputs: int, outputs: int) -> nn.Sequential:
+    """Flatten (nothing to do for vectors), linear without bias, ReLU."""
+    linear = nn.Linear(inputs, outputs, bias=False)
+    return nn.Sequential(OrderedDict(flatten=nn.Flatten(), linear=linear, relu=nn.ReLU(inplace=True)))
+
+
+def xavier(net: Net) -> Net:
+    """Every weight from N(0, 2 / (fan-in + fan-out))."""
+    for weight in net.parameters():
+        nn.init.xavier_normal_(weight)
+    return net

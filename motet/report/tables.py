@@ -1,0 +1,158 @@
+"""Tables for people: runs side by side, the catalogue, a partition."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from motet.fields import dotted_fields
+from motet.report.words import NOTHING, megabytes, percent
+from motet.runs.experiment import Experiment
+
+MOST_DIFFERENCES = 3
+MOST_CLASSES = 20
+
+_FIGURES = (
+    "generic\naccuracy",
+    "personal\naccuracy,\ngeneric\nmodel",
+    "personal\naccuracy,\npersonal\nmodels",
+    "new clients\nbefore → after\nadaptation",
+    "MB sent\nper round",
+    "seconds",
+)
+_TESTS = {
+    "weighted": "personal accuracy on the common test set, weighted by each client's classes",
+    "split": "personal accuracy on each client's own test split",
+}
+_WEIGHTINGS = {"uniform": "mean over clients", "by_samples": "mean over clients by samples"}
+_REPORTS = {
+    "last": "last round",
+    "best": "best round on test data",
+    "best_on_validation": "best round on validation data",
+}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished run, as a table needs it."""
+
+    name: str
+    experiment: Experiment
+    summary: Mapping[str, Any]
+
+
+def comparison(runs: Sequence[Finished]) -> Group:
+    """Finished runs side by side: one row each, with the fields in which they differ."""
+    differing = differing_fields([run.experiment for run in runs])
+    shown, left_out = differing[:MOST_DIFFERENCES], differing[MOST_DIFFERENCES:]
+    labels = [(run.experiment.method, *(field_of(run.experiment, name) for name in shown)) for run in runs]
+    named = len(set(labels)) < len(labels)  # twins are told apart by their folders
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for column in ("method", *shown, *(["run"] if named else [])):
+        table.add_column(column.replace(".", ".\n"), overflow="fold", min_width=min(len(column), 8))
+    for column in _FIGURES:
+        table.add_column(column, justify="right", no_wrap=True)
+    for run, label in zip(runs, labels, strict=True):
+        table.add_row(*map(str, label), *([run.name] if named else []), *_figures(run.summary))
+    lines: list[Table | Text] = [_title(runs[0].experiment, differing), Text(), table, Text(), _measured(runs)]
+    if left_out:
+        lines.append(Text(f"The runs also differ in {', '.join(left_out)}.", style="dim"))
+    return Group(*lines)
+
+
+def catalogue(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Names with one line and the paper for each."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it is", ratio=3)
+    table.add_column("paper", ratio=2)
+    for row in rows:
+        name = f"{row['name']}:{row['argument']}" if row.get("argument") else str(row["name"])
+        about = Text(str(row["summary"]))
+        if row.get("options"):
+            about.append(f"\noptions: {_options(row['options'])}", style="cyan")
+        table.add_row(Text(name), about, Text(str(row["paper"]), style="dim"))
+    return table
+
+
+def partition(clients: Sequence[Mapping[str, Any]], test_samples: int) -> Group:
+    """The class counts of every client."""
+    classes = len(clients[0]["counts"])
+    wide = classes > MOST_CLASSES
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    columns = ["classes", "largest"] if wide else [f"c{c}" for c in range(classes)]
+    splits = [split for split in ("train", "val", "test") if any(client[split] for client in clients)]
+    for column in ("client", *columns, *splits, "total"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for client in clients:
+        counts: list[int] = client["counts"]
+        cells = [sum(1 for n in counts if n), max(counts)] if wide else counts
+        name = f"{client['id']} new" if client["new"] else str(client["id"])
+        table.add_row(name, *map(str, [*cells, *(client[split] for split in splits), sum(counts)]))
+    total = sum(sum(client["counts"]) for client in clients)
+    note = f"{len(clients)} clients, {total} samples dealt, {test_samples} in the common test set"
+    return Group(table, Text(), Text(note, style="dim"))
+
+
+def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
+    """The dotted fields that are not the same in all of them, besides the method and where the work ran."""
+    names = [name for name, _ in dotted_fields(Experiment) if not name.startswith(("method", "engine.", "checkpoint."))]
+    return [name for name in names if len({repr(field_of(e, name)) for e in experiments}) > 1]
+
+
+def field_of(experiment: Experiment, dotted: str) -> object:
+    """The value of a dotted field."""
+    return reduce(getattr, dotted.split("."), experiment)
+
+
+def _title(experiment: Experiment, differing: Sequence[str]) -> Text:
+    """What the runs have in common."""
+    data = experiment.data
+    facts = {
+        "data.name": data.name,
+        "data.partition": data.partition,
+        "data.clients": f"{data.clients} clients",
+        "data.new_clients": f"{data.new_clients:.0%} of them new" if data.new_clients else "",
+        "net.name": f"net {experiment.net.name}",
+        "rounds.count": f"{experiment.rounds.count} rounds",
+        "seed": f"seed {experiment.seed}",
+    }
+    natural = {"data.clients"} if data.partition == "natural" else set()
+    return Text(", ".join(v for k, v in facts.items() if v and k not in {*differing, *natural}), style="bold")
+
+
+def _measured(runs: Sequence[Finished]) -> Text:
+    """What the figures mean, as far as it is the same for all."""
+    words = ["Percent"]
+    rules = [run.summary["reported"] for run in runs]
+    for meanings, values in (
+        (_TESTS, {str(rule["headline"]).split(".")[1] for rule in rules}),
+        (_WEIGHTINGS, {rule["client_weighting"] for rule in rules}),
+        (_REPORTS, {rule["rule"] for rule in rules}),
+    ):
+        if len(values) == 1:
+            words.append(meanings[values.pop()])
+    return Text("; ".join(words) + ".", style="dim")
+
+
+def _figures(summary: Mapping[str, Any]) -> list[str]:
+    test = str(summary["reported"]["headline"]).split(".")[1]
+    personal, new, sent = summary["personal"][test], summary["new_clients"], summary["bytes_per_round"]
+    adapted = f"{percent(new['before']):>5} → {percent(new['after']):>5}" if new["after"] is not None else NOTHING
+    return [
+        percent(summary["generic"]["accuracy"]),
+        percent(personal["generic_model"]),
+        percent(personal["personal_models"]),
+        adapted,
+        megabytes(sent["down"], sent["up"]),
+        f"{summary['seconds']:.1f}",
+    ]
+
+
+def _options(options: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={str(v).lower() if isinstance(v, bool) else v}" for name, v in options.items())

@@ -1,0 +1,210 @@
+"""What a run leaves in the hands of a Python user: its figures, its histories and its models."""
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+from rich.console import Console
+from torch import Tensor, nn
+
+from motet.errors import MotetError
+from motet.report.progress import onlooker
+from motet.report.words import percent
+from motet.runs import run as runs
+from motet.runs.choices import choose, nested
+from motet.runs.record import Record, Row
+from motet.runs.served import Served
+
+AnyPath = str | Path
+
+
+class Figures(dict[str, Any]):
+    """A nested dictionary whose entries are attributes too: `result.personal.split.personal_models`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self:
+            raise AttributeError(f"no figure {name!r} here; there are: {', '.join(self)}")
+        value = self[name]
+        return Figures(value) if isinstance(value, Mapping) else value
+
+
+class Result:
+    """A finished run: figures as fractions, None where the method has no such figure."""
+
+    def __init__(self, folder: AnyPath, temporary: bool = False):
+        """Of the run in that folder; a temporary folder goes when the result does."""
+        self.folder = Path(folder)
+        self.summary = Figures(Record(self.folder).summary)
+        if temporary:
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+    # ------------------------------------------------------------ figures
+
+    @property
+    def method(self) -> str:
+        """The method's name as recorded."""
+        return str(self.summary.method)
+
+    @property
+    def generic(self) -> Figures:
+        """`accuracy` of the generic model on the common test set."""
+        figures: Figures = self.summary.generic
+        return figures
+
+    @property
+    def personal(self) -> Figures:
+        """`weighted` and `split`, each of `generic_model` and `personal_models`; `std`, `minimum`, `worst_tenth`."""
+        figures: Figures = self.summary.personal
+        return figures
+
+    @property
+    def new_clients(self) -> Figures:
+        """`before` and `after` adaptation."""
+        figures: Figures = self.summary.new_clients
+        return figures
+
+    @property
+    def bytes_per_round(self) -> Figures:
+        """`down` and `up`, over all clients of a round."""
+        figures: Figures = self.summary.bytes_per_round
+        return figures
+
+    @property
+    def seconds(self) -> float:
+        """How long the run computed."""
+        return float(self.summary.seconds)
+
+    # ------------------------------------------------------------ histories, for pandas.DataFrame
+
+    @cached_property
+    def rounds(self) -> list[Row]:
+        """One row per round; scores are in the rounds that were scored."""
+        return [flat(row) for row in Record(self.folder).rounds]
+
+    @cached_property
+    def clients(self) -> list[Row]:
+        """One row per client and scoring."""
+        return [flat(row) for row in Record(self.folder).clients]
+
+    # ------------------------------------------------------------ models of the last round
+
+    @cached_property
+    def _served(self) -> Served:
+        return Served(Record(self.folder))
+
+    def generic_model(self) -> nn.Module:
+        """The model for everybody; takes samples as the data file has them, gives logits."""
+        return self._served.generic_model()
+
+    def personal_model(self, client_id: int) -> nn.Module:
+        """One client's own model; takes samples as the data file has them, gives logits."""
+        return self._served.personal_model(client_id)
+
+    def adapt(
+        self,
+        x: npt.ArrayLike | Tensor | None = None,
+        y: npt.ArrayLike | Tensor | None = None,
+        *,
+        counts: Sequence[int] | None = None,
+    ) -> nn.Module:
+        """The model of a new client, from its samples x and labels y, or from its class counts alone."""
+        if counts is not None and x is None and y is None:
+            return self._served.adapted_to_counts(counts)
+        if x is None or y is None or counts is not None:
+            raise MotetError("adapt takes a new client's samples x and labels y, or its class counts alone")
+        return self._served.adapted(x, y)
+
+    def __repr__(self) -> str:
+        test = str(self.summary.reported.headline).split(".")[1]
+        personal = percent(self.personal[test]["personal_models"])
+        return (
+            f"<motet.Result of {self.method} on {self.summary.data}: generic {percent(self.generic.accuracy)} %, "
+            f"personal {personal} %, in {self.folder}>"
+        )
+
+
+def run(
+    *,
+    experiment: AnyPath | None = None,
+    method: str | None = None,
+    data: AnyPath | None = None,
+    partition: str | None = None,
+    partition_seed: int | None = None,
+    clients: int | None = None,
+    new_clients: float | None = None,
+    subset: float | None = None,
+    rounds: int | None = None,
+    cohort: float | None = None,
+    epochs: int | None = None,
+    batch: int | None = None,
+    lr: float | None = None,
+    net: str | None = None,
+    seed: int | None = None,
+    protocol: str | None = None,
+    out: AnyPath | None = None,
+    set: Mapping[str, Any] | None = None,
+    progress: bool = False,
+    **dotted: Any,
+) -> Result:
+    """Run an experiment to its end, as `motet run` does.
+
+    `experiment` is a file; every other field goes by its dotted name, in `set={"local.momentum": 0.5}` or as
+    `**{"local.momentum": 0.5}`. Without `out` the record lives as long as the result.
+    """
+    short = {
+        "method": method,
+        "data": data,
+        "partition": partition,
+        "partition_seed": partition_seed,
+        "clients": clients,
+        "new_clients": new_clients,
+        "subset": subset,
+        "rounds": rounds,
+        "cohort": cohort,
+        "epochs": epochs,
+        "batch": batch,
+        "lr": lr,
+        "net": net,
+        "seed": seed,
+        "protocol": protocol,
+    }
+    settings = [nested(name, value) for name, value in {**(set or {}), **dotted}.items()]
+    chosen = choose(short, Path(experiment) if experiment else None, *settings)
+    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="motet-"))
+    with onlooker(Console(stderr=True, quiet=not progress)) as watcher:
+        try:
+            runs.run(chosen, folder, watcher)
+        except BaseException:
+            if out is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+    return Result(folder, temporary=out is None)
+
+
+def resume(folder: AnyPath, *, progress: bool = False) -> Result:
+    """Continue a run that was stopped at any moment."""
+    with onlooker(Console(stderr=True, quiet=not progress)) as watcher:
+        return Result(runs.resume(Path(folder), watcher))
+
+
+def load(folder: AnyPath) -> Result:
+    """The result of a finished run."""
+    return Result(folder)
+
+
+def flat(row: Row) -> Row:
+    """A row without dictionaries inside: `lam_sweep` becomes columns, `set_aside` the ids it names."""
+    columns: Row = {}
+    for name, value in row.items():
+        if name == "set_aside" and isinstance(value, Mapping):
+            columns[name] = [int(client_id) for client_id in value]
+        elif isinstance(value, Mapping):
+            columns |= {f"{name}.{inner}": found for inner, found in flat(dict(value)).items()}
+        else:
+            columns[name] = value
+    return columns

@@ -1,0 +1,194 @@
+"""The inline engine's strict twin, for tests alone: as strict with a method as a network of real machines.
+
+Every message, reply and private state becomes bytes and comes back. Each task gets a workplace of its own, built
+anew from the experiment, that holds the data of one client and nothing of the others. Clients work in reverse
+order. A method that keeps something in itself, reads another client's data, changes a tensor that it was handed
+or depends on the order of work gives other numbers here than inline.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from motet.data import ClientData, Federation, Samples
+from motet.engines import Engine, Inline, Outcome, Task
+from motet.evaluation import Row, Scores
+from motet.message import State, decode, encode
+from motet.rounds import Loop, Progress
+from motet.runs.assembly import Assembly, assemble, settle, workplace_of
+from motet.runs.experiment import Experiment, resolve
+from motet.work import POOLED
+
+# Small enough for every test of every method: five clients, one of them new, two of four in a round.
+TINY: dict[str, Any] = {
+    "data": {
+        "name": "digits",
+        "partition": "dirichlet:0.5",
+        "clients": 5,
+        "new_clients": 0.2,
+        "val_share": 0.2,
+        "subset": 0.3,
+    },
+    "rounds": {"count": 3, "cohort": 0.5},
+    "local": {"epochs": 1, "batch": 32, "lr": 0.05},
+    "adapt": {"epochs": 1},
+    "scoring": {"every": 2},
+    "engine": {"name": "inline"},
+}
+
+
+def tiny(method: str, **changes: Any) -> Experiment:
+    """The tiny experiment of a method; `local={"epochs": 2}` changes a field of a section."""
+    sections = {name: TINY.get(name, {}) | value for name, value in changes.items() if isinstance(value, dict)}
+    return settle(resolve(TINY | {"method": method} | changes | sections))
+
+
+class OneClient:
+    """All that one client may see of a federation: its own data, and the test data common to all."""
+
+    def __init__(self, federation: Federation, client_id: int, declares_shared_data: bool):
+        own = federation.pooled() if client_id == POOLED else federation.clients[client_id]
+        self.classes, self.input_shape = federation.classes, federation.input_shape
+        self.clients = {client_id: _copied_client(own)}
+        self._test = _copied(federation.common_test(own))
+        self._shared_data = _copied(federation.shared_data()) if declares_shared_data else None
+
+    def common_test(self, client: ClientData) -> Samples:
+        """The common test set of this client's domain."""
+        assert client is self.clients[client.id]
+        return self._test
+
+    def pooled(self) -> ClientData:
+        """Only the yardstick's one client holds everybody's data."""
+        return self.clients[POOLED]
+
+    def shared_data(self) -> Samples:
+        """Only for a method that declares it."""
+        assert self._shared_data is not None, "the method did not declare that clients see the shared data"
+        return self._shared_data
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One task as an eavesdropper sees it, and beside it what the client kept, before and after."""
+
+    task: Task
+    sent: bytes
+    answered: bytes | None
+    before: State
+    after: State
+
+
+@dataclass
+class Strict(Engine):
+    """One fresh workplace per task; nothing but bytes goes in or out."""
+
+    assembly: Assembly
+    states: dict[int, bytes] = field(default_factory=dict)
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    def run(self, tasks: Sequence[Task]) -> list[Outcome]:
+        posted = [(task, encode(task.message)) for task in tasks]
+        outcomes = {task.client_id: self._perform(task, sent) for task, sent in reversed(posted)}
+        return [outcomes[task.client_id] for task in tasks]
+
+    def _perform(self, task: Task, sent: bytes) -> Outcome:
+        own = OneClient(self.assembly.federation, task.client_id, self.assembly.method.needs_shared_data)
+        workplace = workplace_of(self.assembly.experiment, own)  # type: ignore[arg-type]
+        before = self.private(task.client_id)
+        received = Task(task.kind, task.client_id, task.round, decode(sent))
+        outcome = workplace.perform(received, self.private(task.client_id))
+        if outcome.private is not None:
+            self.restore(task.client_id, outcome.private)
+        answered = None if outcome.reply is None else encode(outcome.reply)
+        self.exchanges.append(Exchange(task, sent, answered, before, self.private(task.client_id)))
+        reply = None if answered is None else decode(answered)
+        return Outcome(task.client_id, reply, None, outcome.failure)
+
+    def private(self, client_id: int) -> State:
+        return decode(self.states[client_id]) if client_id in self.states else {}
+
+    def restore(self, client_id: int, state: State) -> None:
+        self.states[client_id] = encode(state)
+
+    def wire_bytes(self, round: int) -> tuple[int, int]:
+        """The bytes that went down and up in a round's training; an empty message is not sent."""
+        rows = [e for e in self.exchanges if e.task.round == round and e.task.kind in ("train", "prepare")]
+        down = sum(len(e.sent) for e in rows if e.task.message)
+        up = sum(len(e.answered) for e in rows if e.answered is not None and decode(e.answered))
+        return down, up
+
+
+@dataclass
+class Played:
+    """A whole run without a disk: its rows, its clients' rows, where it ended, and its engine."""
+
+    assembly: Assembly
+    rows: list[Row]
+    clients: list[Row]
+    progress: Progress
+    new: Scores
+
+    @property
+    def engine(self) -> Any:
+        """The engine, with the private states it holds."""
+        return self.assembly.engine
+
+    @property
+    def server(self) -> State:
+        """The last server state."""
+        return self.progress.server
+
+    def timeless(self) -> list[Row]:
+        """The rows without their times."""
+        return [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in self.rows]
+
+    def private(self) -> dict[int, bytes]:
+        """Every client's private state as bytes."""
+        states = {i: self.engine.private(i) for i in (*self.assembly.client_ids, *self.assembly.federation.new_ids)}
+        return {i: encode(state) for i, state in states.items()}
+
+
+class Notes:
+    """Keeps what the loop tells."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.clients: list[Row] = []
+
+    def round_done(self, row: Row, clients: list[Row], progress: Progress, changed: Sequence[int]) -> None:
+        self.rows.append(row)
+        self.clients += clients
+
+
+def play(experiment: Experiment, strict: bool = False, assembly: Assembly | None = None) -> Played:
+    """Run an experiment in memory, inline or in the strict engine."""
+    assembly = assembly or assemble(experiment)
+    assembly.engine = Strict(assembly) if strict else Inline(assembly.workplace.perform)
+    notes = Notes()
+    progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start(assembly.facts)))
+    new = assembly.evaluator.new_clients(progress.server, progress.round)
+    return Played(assembly, notes.rows, notes.clients, progress, new)
+
+
+def loop_of(assembly: Assembly, notes: Notes) -> Loop:
+    """The round loop of an experiment, without a disk."""
+    experiment = assembly.experiment
+    return Loop(
+        assembly.method,
+        assembly.engine,
+        assembly.evaluator,
+        experiment.rounds,
+        experiment.local,
+        experiment.seed,
+        assembly.client_ids,
+        notes,
+    )
+
+
+def _copied(samples: Samples) -> Samples:
+    return Samples(samples.x.clone(), samples.y.clone(), samples.prepare)
+
+
+def _copied_client(data: ClientData) -> ClientData:
+    return ClientData(data.id, _copied(data.train), _copied(data.val), _copied(data.test), data.domain, data.new)

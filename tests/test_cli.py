@@ -1,0 +1,319 @@
+"""The command line: what it prints where, what it records, how it goes on."""
+
+import inspect
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import motet
+from motet.cli import commands, demo, main, running
+from motet.data.fashion import find_fashion
+from motet.report.progress import Bars, Lines
+from motet.runs.choices import FIELDS
+from motet.runs.experiment import Experiment, resolve
+from motet.runs.record import Record
+
+TINY = ["--rounds", "2", "--clients", "6", "--epochs", "1", "--cohort", "0.5"]
+MOTET = [sys.executable, "-m", "motet"]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records go to a folder of the test's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
+    """What a successful command writes to stdout and stderr."""
+    code = main(words)
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    return out, err
+
+
+# ------------------------------------------------------------ run
+
+
+def test_run_prints_one_json_object_and_all_else_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = call(capsys, "run", *TINY, "--method", "scaffold", "--new-clients", "0.2", "--json")
+    assert len(out.splitlines()) == 1
+    summary = json.loads(out)
+    assert (summary["method"], summary["data"], summary["seed"], summary["rounds"]) == ("scaffold", "digits", 0, 2)
+    assert 0 <= summary["generic"]["accuracy"] <= 1
+    for kind in ("weighted", "split"):
+        assert set(summary["personal"][kind]) == {"generic_model", "personal_models"}
+        assert all(0 <= value <= 1 for value in summary["personal"][kind].values())
+    assert all(0 <= summary["personal"][name] <= 1 for name in ("std", "worst_tenth"))
+    assert all(0 <= summary["new_clients"][name] <= 1 for name in ("before", "after"))
+    assert summary["bytes_per_round"]["down"] > 0 and summary["bytes_per_round"]["up"] > 0
+    assert summary["seconds"] > 0
+    assert summary == Record(Path("runs/digits-scaffold-seed0")).summary
+    assert "runs/digits-scaffold-seed0" in err
+
+
+def test_a_figure_that_does_not_exist_is_null(capsys: pytest.CaptureFixture[str]) -> None:
+    local = json.loads(call(capsys, "run", *TINY, "--method", "local", "--json")[0])
+    assert local["generic"]["accuracy"] is None and local["new_clients"] == {"before": None, "after": None}
+    assert local["bytes_per_round"] == {"down": 0, "up": 0}
+    pooled = json.loads(call(capsys, "run", *TINY, "--method", "centralized", "--json")[0])
+    assert pooled["bytes_per_round"] == {"down": None, "up": None}
+
+
+def test_run_prints_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = call(capsys, "run", *TINY, "--out", "here")
+    assert re.search(r"^fedavg +\d+\.\d +\d+\.\d +\d+\.\d +– +\d\.\d\d +\d+\.\d$", out, re.MULTILINE)
+    assert "Recorded in here" in out
+    assert "fedavg: round 2 of 2, generic" in err
+
+
+def test_a_later_layer_wins(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("e.toml").write_text('protocol = "dbe"\n[local]\nbatch = 11\nepochs = 3\nlr = 0.5\n[data]\nclients = 9\n')
+    words = ["e.toml", "--rounds", "1", "--clients", "6", "--epochs", "2", "--lr", "0.25", "--set", "local.lr=0.125"]
+    call(capsys, "run", *words, "--set", "data.partition=iid", "--out", "here", "--json")
+    found = Record(Path("here")).experiment
+    assert found.local.momentum == 0.0  # the protocol's, over the default
+    assert found.local.batch == 11  # the file's, over the protocol
+    assert (found.data.clients, found.local.epochs) == (6, 2)  # the flags', over the file
+    assert (found.local.lr, found.data.partition) == (0.125, "iid")  # --set's, over all
+
+
+def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Experiment] = []
+    monkeypatch.setattr(running, "run_and_show", lambda experiment, out, json: seen.append(experiment))
+    values = {
+        "method": "local",
+        "data": "fmnist",
+        "partition": "iid",
+        "partition_seed": 3,
+        "clients": 7,
+        "new_clients": 0.25,
+        "subset": 0.5,
+        "rounds": 9,
+        "cohort": 3,
+        "epochs": 4,
+        "batch": 13,
+        "lr": 0.5,
+        "net": "cnn4",
+        "seed": 8,
+        "protocol": "pgfed",
+    }
+    assert values.keys() == FIELDS.keys()
+    words = [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    assert main(["run", *words]) == 0
+    for name, dotted in FIELDS.items():
+        value: Any = seen[0]
+        for part in dotted.split("."):
+            value = getattr(value, part)
+        assert value == values[name], name
+
+
+def test_the_command_line_and_python_share_their_names() -> None:
+    assert FIELDS.keys() <= inspect.signature(commands.run).parameters.keys()
+    assert FIELDS.keys() <= inspect.signature(motet.run).parameters.keys()
+
+
+# ------------------------------------------------------------ stopping and going on
+
+
+def test_ctrl_c_then_resume_ends_with_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "--method", "scaffold", "--clients", "6", "--rounds", "12", "--epochs", "1", "--out"]
+    with subprocess.Popen([*MOTET, *words, "stopped"], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            rounds = Path("stopped/rounds.jsonl")
+            until = time.monotonic() + 60
+            while time.monotonic() < until and not (rounds.exists() and rounds.read_bytes().count(b"\n") >= 2):
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "stopped; continue with `motet resume stopped`"
+    assert "Traceback" not in err
+    assert not Record(Path("stopped")).finished
+    _, err = call(capsys, "resume", "stopped", "--json")
+    assert "goes on after round" in err
+    call(capsys, *words, "whole", "--json")
+    assert Path("stopped/weights.safetensors").read_bytes() == Path("whole/weights.safetensors").read_bytes()
+    assert Path("stopped/clients.jsonl").read_bytes() == Path("whole/clients.jsonl").read_bytes()
+
+
+def test_resuming_a_finished_run_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = call(capsys, "run", *TINY, "--out", "here", "--json")
+    before = Path("here/summary.json").stat().st_mtime_ns
+    assert call(capsys, "resume", "here", "--json")[0] == out
+    assert Path("here/summary.json").stat().st_mtime_ns == before
+
+
+# ------------------------------------------------------------ show
+
+
+def test_show_puts_runs_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, lr in (("a", "0.01"), ("b", "0.1"), ("c", "0.1")):
+        call(capsys, "run", *TINY, "--lr", lr, "--out", f"all/{name}", "--json")
+    out, _ = call(capsys, "show", "all/a", "all/b")
+    assert re.search(r"^ +local\. ", out, re.MULTILINE) and re.search(r"^method +lr ", out, re.MULTILINE)
+    assert re.search(r"^fedavg +0\.01 ", out, re.MULTILINE) and re.search(r"^fedavg +0\.1 ", out, re.MULTILINE)
+    assert "digits, dirichlet:0.3, 6 clients" in out
+    out, _ = call(capsys, "show", "all")
+    assert re.search(r"^fedavg +0\.1 +b ", out, re.MULTILINE)  # twins are told apart by their folders
+    rows = json.loads(call(capsys, "show", "all", "--json")[0])
+    assert [row["method"] for row in rows] == ["fedavg"] * 3
+
+
+def test_show_names_what_is_not_finished(capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "run", *TINY, "--out", "all/done", "--json")
+    call(capsys, "run", *TINY, "--out", "all/half", "--json")
+    Path("all/half/summary.json").unlink()
+    out, err = call(capsys, "show", "all")
+    assert out.count("fedavg") == 1
+    assert "not finished: all/half" in err and "motet resume all/half" in err
+    assert main(["show", "all/half"]) == 2
+
+
+def test_protocols_side_by_side_say_how_they_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    for protocol in ("fedrod", "dbe"):
+        words = ["--protocol", protocol, "--set", "data.min_size=5", "--out", f"all/{protocol}", "--json"]
+        call(capsys, "run", *TINY, *words)
+    out, _ = call(capsys, "show", "all")
+    assert "The runs also differ in" in out and "scoring.test" in out
+    assert "on the common test set" not in out and "own test split" not in out  # it is not the same for both
+
+
+# ------------------------------------------------------------ list, data, config
+
+
+@pytest.mark.parametrize("what", ["methods", "data", "nets", "partitions", "protocols"])
+def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(call(capsys, "list", what, "--json")[0])
+    assert len(rows) >= 3 and all(row["name"] and row["summary"] and row["paper"] for row in rows)
+    out, _ = call(capsys, "list", what)
+    assert all(row["name"] in out for row in rows)
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_data_show(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["data", "show", "digits", "--partition", "dirichlet:0.3", "--clients", "5", "--seed", "4"]
+    clients = json.loads(call(capsys, *words, "--json")[0])["clients"]
+    assert [client["id"] for client in clients] == [0, 1, 2, 3, 4]
+    assert all(sum(c["counts"]) == c["train"] + c["val"] + c["test"] for c in clients)
+    assert sum(sum(c["counts"]) for c in clients) == 1438  # a fifth of 1797 is the common test set
+    out, _ = call(capsys, *words)
+    for client in clients:
+        cells = [client["id"], *client["counts"], client["train"], client["test"], sum(client["counts"])]
+        assert re.search("^ *" + " +".join(map(str, cells)) + "$", out, re.MULTILINE)
+    same = json.loads(call(capsys, *words[:-1], "9", "--partition-seed", "4", "--json")[0])["clients"]
+    assert same == clients  # the partition has a seed of its own
+
+
+def test_data_show_of_many_classes_stays_narrow(capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+
+    np.savez("many.npz", x=np.zeros((300, 4), np.float32), y=np.arange(300) % 60)
+    out, _ = call(capsys, "data", "show", "many.npz", "--partition", "iid", "--clients", "3")
+    assert max(map(len, out.splitlines())) <= 100
+    assert re.search(r"^ *client +classes +largest +train +test +total$", out, re.MULTILINE)
+
+
+FIDELITY_ROWS = {  # section 2.2
+    0: [67, 1, 0, 0, 0, 0, 2, 0, 5, 7],
+    5: [5473, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    12: [13, 1, 781, 135, 0, 66, 106, 684, 0, 6765],
+    19: [1, 491, 1876, 267, 1, 2060, 1, 0, 0, 1],
+}
+
+
+@pytest.mark.skipif(find_fashion() is None, reason="Fashion-MNIST is not on this machine")
+def test_the_published_partition(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["fmnist", "--protocol", "dbe", "--partition", "dirichlet-balanced:0.1", "--clients", "20"]
+    clients = json.loads(call(capsys, "data", "show", *words, "--partition-seed", "1", "--json")[0])["clients"]
+    assert {i: clients[i]["counts"] for i in FIDELITY_ROWS} == FIDELITY_ROWS
+    assert sum(sum(client["counts"]) for client in clients) == 70_000
+
+
+@pytest.mark.parametrize("protocol", [None, "dbe"])
+def test_config_is_an_experiment_file(protocol: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = call(capsys, "config", *(["--protocol", protocol] if protocol else []))
+    assert resolve(tomllib.loads(out)) == resolve({"protocol": protocol})
+
+
+# ------------------------------------------------------------ demo
+
+
+def test_demo_prints_one_table_and_can_be_called_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "METHODS", ("local", "fedavg"))
+    monkeypatch.setattr(demo, "SETTING", {**demo.SETTING, "rounds": 1, "epochs": 1})
+    out, err = call(capsys, "demo")
+    assert re.search(r"^local +– +– +\d+\.\d +– → +\d+\.\d +0\.00 +\d+\.\d$", out, re.MULTILINE)
+    assert re.search(r"^fedavg +\d+\.\d +\d+\.\d +\d+\.\d +\d+\.\d → +\d+\.\d +\d\.\d\d +\d+\.\d$", out, re.MULTILINE)
+    assert "Recorded in runs/demo;" in err
+    assert max(map(len, out.splitlines())) <= 100
+    assert "Recorded in runs/demo-2;" in call(capsys, "demo")[1]
+    again, _ = call(capsys, "show", "runs/demo")
+    assert {line for line in again.splitlines() if "→" in line} == {line for line in out.splitlines() if "→" in line}
+
+
+# ------------------------------------------------------------ help, progress
+
+
+def test_help_needs_no_torch() -> None:
+    program = "import sys; from motet.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and "demo" in done.stdout
+
+
+def test_motet_alone_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = call(capsys)
+    assert all(name in out for name in ("demo", "run", "resume", "show", "list", "data", "config"))
+
+
+def test_a_reader_who_leaves_early_causes_no_noise() -> None:
+    with subprocess.Popen([*MOTET, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        err = process.stderr.read()
+    assert err == b"" and process.returncode == 1
+
+
+def follow(watcher: Lines | Bars, rounds: int) -> None:
+    experiment = resolve({"rounds": {"count": rounds}, "scoring": {"every": 5}})
+    with watcher:
+        watcher.started(experiment, Path("there"), 0, "the newest checkpoint is damaged")
+        for round in range(1, rounds + 1):
+            scores = {"generic_accuracy": 0.5, "personal_weighted": None} if round % 5 == 0 else {}
+            watcher.round({"round": round, **scores})
+
+
+def test_a_log_stays_short() -> None:
+    file = StringIO()
+    follow(Lines(Console(file=file), lines=10), 1000)
+    lines = file.getvalue().splitlines()
+    assert lines[0] == "warning: the newest checkpoint is damaged"
+    assert lines[-1] == "fedavg: round 1000 of 1000, generic 50.0 %, personal – %"
+    assert len(lines) == 12
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    file = StringIO()
+    follow(Bars(Console(file=file, force_terminal=True, width=100)), 20)
+    assert "20/20" in file.getvalue() and "generic 50.0 %, personal – %" in file.getvalue()
+
+
+def test_the_module_runs_too() -> None:
+    done = subprocess.run([*MOTET, "--version"], capture_output=True, text=True, env={**os.environ})
+    assert re.fullmatch(r"motet \d+\.\d+\.\d+\n", done.stdout), done.stderr

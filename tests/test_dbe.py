@@ -1,0 +1,369 @@
+"""DBE, PRBM and MR: the invariants of FIDELITY 11.5, and every term of the equations against plain torch."""
+
+import copy
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from motet.client import Client
+from motet.engines import Task
+from motet.errors import MotetError
+from motet.message import Message, State, byte_count, decode, encode, tensor
+from motet.methods import build_method
+from motet.methods.averaging import Averaging
+from motet.methods.components.dbe import DBE
+from motet.methods.part import Part, Training
+from motet.nets import Net, build_net
+from motet.runs.assembly import Assembly, assemble, settle
+from motet.runs.experiment import Experiment, merge, resolve
+from motet.runs.record import Record
+from motet.runs.run import run
+
+SMALL: dict[str, Any] = {
+    "data": {"clients": 6, "subset": 0.4, "min_size": 5},
+    "rounds": {"count": 2, "cohort": 3.0},
+    "local": {"epochs": 1, "batch": 10, "momentum": 0.0, "weight_decay": 0.0, "lr": 0.05},
+    "scoring": {"pm_source": "global_plus_personal", "every": 2},
+}
+COHORTS = [[0, 1, 2], [1, 2, 4], [0, 2, 5]]
+
+
+def experiment(method: str, **more: Any) -> Experiment:
+    return settle(resolve(merge(SMALL, {"method": method}, more)))
+
+
+def exchange(
+    assembly: Assembly, server: State, cohort: list[int], round: int, kind: Literal["train", "prepare"] = "train"
+) -> dict[int, Message]:
+    tasks = [Task(kind, i, round, assembly.method.broadcast(server, i)) for i in cohort]
+    outcomes = assembly.engine.run(tasks)
+    assert all(o.reply is not None for o in outcomes)
+    return {o.client_id: o.reply for o in outcomes if o.reply is not None}
+
+
+def rounds(method: str, cohorts: list[list[int]], **more: Any) -> tuple[Assembly, list[State]]:
+    """The server states after each of these cohorts; the first is the one before round one, after preparation."""
+    assembly = assemble(experiment(method, **more))
+    states = [assembly.method.start(assembly.facts)]
+    if assembly.method.prepares:
+        replies = exchange(assembly, states[0], assembly.client_ids, 0, "prepare")
+        states = [assembly.method.prepared(states[0], replies)]
+    for round, cohort in enumerate(cohorts, 1):
+        states.append(assembly.method.aggregate(states[-1], exchange(assembly, states[-1], cohort, round)))
+    return assembly, states
+
+
+def averaging(assembly: Assembly) -> Averaging:
+    assert isinstance(assembly.method, Averaging)
+    return assembly.method
+
+
+def client_of(assembly: Assembly, client_id: int, round: int) -> Client:
+    return assembly.workplace.client(Task("train", client_id, round, {}), {})
+
+
+def plain_net(assembly: Assembly, w: Tensor) -> Net:
+    """A net of its own with these plain weights, known to no method."""
+    net = copy.deepcopy(assembly.workplace.generic_net)
+    averaging(assembly).plain.bind(net, w.clone())
+    return net
+
+
+def flat(net: nn.Module) -> Tensor:
+    """The mlp of these tests has no convolutions, so parameters lie in the vector as they are."""
+    return torch.cat([p.detach().flatten() for p in net.parameters()])
+
+
+# FIDELITY 11.5
+
+
+@pytest.mark.parametrize(("head", "size"), [("conv2", 28_800), ("fc1", 10_816), ("fc2", 512)])
+def test_prbm_has_the_full_shape_of_the_features(head: str, size: int) -> None:
+    """Table 1: one number per channel and position, at any stage boundary of the 4-layer CNN on 64x64x3."""
+    net = build_net("cnn4", (3, 64, 64), 10, head)
+    plain = build_net("cnn4", (3, 64, 64), 10, head)
+    method = build_method("fedavg+prbm", net)
+    assert isinstance(method, Averaging)
+    assert net.get_parameter("prbm").shape == net.feature_shape()
+    assert method.layout.size == sum(p.numel() for p in plain.parameters()) + size
+    assert method.layout.private == slice(method.layout.size - size, method.layout.size)
+    assert method.fresh[method.layout.private].count_nonzero() == 0
+    x = torch.randn(2, 3, 64, 64)
+    assert torch.equal(method.forward(x).logits, net(x))  # at p = 0
+
+
+class Frozen(Part):
+    """Holds p at zero."""
+
+    def correct(self, t: Training) -> None:
+        t.g[t.layout.private].zero_()
+
+
+def test_without_kappa_and_with_p_held_at_zero_it_is_fedavg() -> None:
+    _, plain = rounds("fedavg", COHORTS)
+    _, mr = rounds("fedavg+mr(kappa=0)", COHORTS)
+    assert torch.equal(tensor(mr[-1], "w"), tensor(plain[-1], "w"))
+    assembly, states = rounds("fedavg+dbe(kappa=0)", [])
+    method = averaging(assembly)
+    method.parts = (*method.parts, Frozen())
+    for round, cohort in enumerate(COHORTS, 1):
+        states.append(method.aggregate(states[-1], exchange(assembly, states[-1], cohort, round)))
+    assert torch.equal(tensor(states[-1], "w"), tensor(plain[-1], "w"))
+    assert not any(tensor(assembly.engine.private(i), "private").any() for i in (0, 1, 2, 4, 5))
+
+
+@pytest.mark.parametrize("without", ["fedavg+prbm", "fedavg+mr", "fedavg"])
+def test_each_half_changes_the_result(without: str) -> None:
+    _, dbe = rounds("fedavg+dbe", COHORTS)
+    _, other = rounds(without, COHORTS)
+    assert not torch.allclose(tensor(dbe[-1], "w"), tensor(other[-1], "w"), atol=1e-3)
+
+
+def test_mean_regularization_moves_the_extractor_and_not_p() -> None:
+    start = rounds("fedavg", COHORTS[:2])[1][-1]["w"]
+    assert isinstance(start, Tensor)
+    assembly, _ = rounds("fedavg+dbe", [])
+    results = []
+    for kappa in (0.0, 50.0):
+        method = averaging(assembly)
+        method.parts = (DBE(kappa=kappa),)
+        message: Message = {"w": start, "mr.mean": torch.full((64,), 0.3)}
+        t = method.begin(client_of(assembly, 3, 1), message)
+        t.w[t.layout.private] = 0.1
+        method.layout.bind(method.net, t.w, t.g)
+        x, y = next(t.descent.batches(t.client.data.train))
+        t.loss(x, y).backward()
+        results.append(t.g.clone())
+    difference, places = results[1] - results[0], averaging(assembly).layout.places
+    assert not difference[averaging(assembly).layout.private].any()
+    assert not difference[places["fc3.weight"].where].any()  # nor the head
+    assert difference[places["fc2.linear.weight"].where].abs().max() > 1e-3
+
+
+def test_without_mu_mean_regularization_has_no_gradient() -> None:
+    """m stays zero, a constant, whatever κ."""
+    _, plain = rounds("fedavg", COHORTS)
+    _, ours = rounds("fedavg+mr(mu=0, kappa=500)", COHORTS)
+    assert torch.equal(tensor(ours[-1], "w"), tensor(plain[-1], "w"))
+    _, moving = rounds("fedavg+mr(mu=0.1, kappa=500)", COHORTS)
+    assert not torch.equal(tensor(moving[-1], "w"), tensor(plain[-1], "w"))
+
+
+# The equations, against plain torch
+
+
+@pytest.mark.parametrize(
+    ("method", "kappa", "mu", "prbm"),
+    [("dbe(kappa=20, mu=0.3)", 20, 0.3, True), ("mr(kappa=5)", 5, 1, False), ("prbm", 0, 1, True)],
+)
+def test_a_client_does_what_the_equations_say(method: str, kappa: float, mu: float, prbm: bool) -> None:
+    """Two trainings of one client: L = CE(h(z^g + p), y) + κ·mean ½(m − z̄^g)², separate SGD on θ and on p."""
+    assembly, states = rounds(f"fedavg+{method}", [])
+    p = torch.zeros(64, requires_grad=prbm)
+    consensus = states[0].get("mr.mean", torch.zeros(64))
+    assert isinstance(consensus, Tensor)
+    for round in (1, 2):
+        net = plain_net(assembly, tensor(states[-1], "w"))
+        client = client_of(assembly, 2, round)
+        optimizers = [torch.optim.SGD(net.parameters(), lr=client.lr)]
+        optimizers += [torch.optim.SGD([p], lr=client.lr)] if prbm else []
+        m = torch.zeros(64)
+        for x, y in client.descent().batches(client.data.train):
+            z = net.body(x)
+            m = (1 - mu) * m.detach() + mu * z.sum(0) / len(y)
+            loss = cross_entropy(net.head(z + p), y)
+            for k in range(64):
+                loss = loss + kappa / 64 * 0.5 * (m[k] - consensus[k]) ** 2
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            loss.backward()
+            for optimizer in optimizers:
+                optimizer.step()
+        reply = exchange(assembly, states[-1], [2], round)[2]
+        torch.testing.assert_close(reply["w"], flat(net), rtol=1e-4, atol=1e-5)
+        if prbm:
+            torch.testing.assert_close(assembly.engine.private(2)["private"], p.detach(), rtol=1e-3, atol=1e-5)
+            assert p.abs().max() > 1e-3
+        states.append(assembly.method.aggregate(states[-1], {2: reply}))
+
+
+def test_the_running_mean_starts_anew_in_every_training() -> None:
+    assembly, states = rounds("fedavg+mr(mu=0.2)", [])
+    method = averaging(assembly)
+    for round in (1, 2):
+        t = method.begin(client_of(assembly, 1, round), method.broadcast(states[0], 1))
+        assert not t["mr.m"].any()
+        method.learn(t, t.client.data.train)
+        assert t["mr.m"].any() and not t["mr.m"].requires_grad
+
+
+# The consensus mean
+
+
+def initial_training(assembly: Assembly, client_id: int, mu: float) -> tuple[Net, Tensor]:
+    """One epoch of plain SGD on cross-entropy, with the running mean of the features before each step."""
+    client = client_of(assembly, client_id, 0)
+    method = averaging(assembly)
+    net = plain_net(assembly, method.layout.convert(method.fresh, method.plain))
+    optimizer = torch.optim.SGD(net.parameters(), lr=client.lr)
+    m = torch.zeros(64)
+    for x, y in client.descent("prepare", epochs=1).batches(client.data.train):
+        z = net.body(x)
+        m = (1 - mu) * m + mu * z.detach().mean(0)
+        optimizer.zero_grad()
+        cross_entropy(net.head(z), y).backward()
+        optimizer.step()
+    return net, m
+
+
+@pytest.mark.parametrize("method", ["dbe", "mr", "prbm+mr", "fedrod+dbe"])
+@pytest.mark.parametrize("options", ["", "mean_init=ema_last", "mean_init=ema_last, mu=0.4"])
+def test_the_consensus_is_the_clients_mean_after_one_plain_epoch(method: str, options: str) -> None:
+    """Without DBE: p is not trained. The models of that epoch are thrown away."""
+    assembly, states = rounds(f"fedavg+{method}({options})", [])
+    expected, n = torch.zeros(64), sum(len(c.train) for c in assembly.federation.clients)
+    for client in assembly.federation.clients:
+        net, m = initial_training(assembly, client.id, 0.4 if "0.4" in options else 1.0)
+        if not options:
+            with torch.no_grad():
+                m = net.body(client.train.batch(torch.arange(len(client.train)))[0]).mean(0)
+        expected += len(client.train) / n * m
+    torch.testing.assert_close(tensor(states[0], "mr.mean"), expected, rtol=1e-4, atol=1e-5)
+    assert torch.equal(tensor(states[0], "w"), averaging(assembly).fresh[averaging(assembly).layout.shared])
+    assert not any(assembly.engine.private(i) for i in assembly.client_ids)
+
+
+def test_noise_hides_a_clients_mean_before_it_leaves() -> None:
+    """z̃ = (1−q)·z̄ + N(0, s²I): q shrinks the signal, it does not scale the noise."""
+
+    def told(options: str) -> Tensor:
+        assembly = assemble(experiment(f"fedavg+dbe({options})"))
+        server = assembly.method.start(assembly.facts)
+        replies = exchange(assembly, server, assembly.client_ids, 0, "prepare")
+        return torch.stack([tensor(r, "mr.mean") for r in replies.values()])
+
+    clear, shrunk, noisy = told(""), told("noise_q=0.2"), told("noise_q=0.2, noise_s=3")
+    torch.testing.assert_close(shrunk, 0.8 * clear)
+    noise = (noisy - shrunk) / 3
+    assert abs(float(noise.mean())) < 0.2 and 0.8 < float(noise.std()) < 1.2
+    assert not torch.equal(noise[0], noise[1])  # every client has its own
+    assert torch.equal(noisy, told("noise_q=0.2, noise_s=3"))
+
+
+# What travels and what stays
+
+
+def test_p_stays_and_a_round_costs_what_fedavgs_costs() -> None:
+    """The consensus mean goes to a client once, with its first round."""
+    fedavg, plain = rounds("fedavg", [])
+    assembly, states = rounds("fedavg+dbe", [])
+    down, up = fedavg.method.broadcast(plain[0], 0), exchange(fedavg, plain[0], [0], 1)[0]
+    for round, cohort in enumerate(COHORTS, 1):
+        for i in cohort:
+            message = assembly.method.broadcast(states[-1], i)
+            first = not any(i in earlier for earlier in COHORTS[: round - 1])
+            assert set(message) == ({"w", "mr.mean"} if first else {"w"})
+            assert first or byte_count(message) == byte_count(down)
+        replies = exchange(assembly, states[-1], cohort, round)
+        assert all(r.keys() == up.keys() and byte_count(r) == byte_count(up) for r in replies.values())
+        states.append(assembly.method.aggregate(states[-1], replies))
+    assert tensor(states[-1], "mr.told").tolist() == [0, 1, 2, 4, 5]
+    biases = [tensor(assembly.engine.private(i), "private") for i in (0, 1, 2, 4, 5)]
+    assert all(b.shape == (64,) and b.any() for b in biases) and not torch.equal(biases[0], biases[1])
+
+
+def test_a_client_that_was_set_aside_is_told_again() -> None:
+    assembly, states = rounds("fedavg+dbe", [])
+    replies = exchange(assembly, states[0], [0, 1], 1)
+    server = assembly.method.aggregate(states[0], {0: replies[0]})
+    assert "mr.mean" not in assembly.method.broadcast(server, 0)
+    assert "mr.mean" in assembly.method.broadcast(server, 1)
+
+
+def test_the_personal_model_is_the_global_one_with_the_clients_bias() -> None:
+    assembly, states = rounds("fedavg+dbe", COHORTS)
+    client = assembly.workplace.client(Task("score", 1, 3, {}), assembly.engine.private(1))
+    net, x = plain_net(assembly, tensor(states[-1], "w")), client.data.test.batch(torch.arange(3))[0]
+    p = tensor(client.private, "private")
+    model = assembly.method.personal(client, assembly.method.broadcast(states[-1], 1))
+    assert model is not None
+    torch.testing.assert_close(model(x), net.head(net.body(x) + p))
+    generic = assembly.method.generic(states[-1])
+    assert generic is not None and torch.equal(generic, tensor(states[-1], "w"))
+    assert not torch.allclose(model(x), net(x), atol=1e-3)
+
+
+def test_a_new_client_starts_at_p_zero_and_trains_everything() -> None:
+    assembly, states = rounds("fedavg+dbe", COHORTS[:1])
+    method = averaging(assembly)
+    client = client_of(assembly, 3, 1)
+    message = method.broadcast(states[-1], 3)
+    before = method.received(client, message)
+    assert not before[method.layout.private].any()
+    adapted = {}
+    for kappa in (50.0, 0.0):
+        method.parts = (DBE(kappa=kappa),)
+        method.adapt(client_of(assembly, 3, 1), message)
+        adapted[kappa] = {name: p.detach().clone() for name, p in method.net.named_parameters()}
+    for name, place in method.layout.places.items():
+        assert not torch.equal(adapted[50.0][name], place.view(before))
+    assert not torch.allclose(adapted[50.0]["fc1.linear.weight"], adapted[0.0]["fc1.linear.weight"], atol=1e-4)
+
+
+# The house
+
+
+def test_the_halves_together_are_the_whole() -> None:
+    _, whole = rounds("fedavg+dbe(kappa=7, mu=0.5)", COHORTS)
+    _, halves = rounds("fedavg+prbm+mr(kappa=7, mu=0.5)", COHORTS)
+    assert torch.equal(tensor(whole[-1], "w"), tensor(halves[-1], "w"))
+
+
+@pytest.mark.parametrize("method", ["fedavg+dbe", "fedavg+prbm", "scaffold+dbe", "fedrod+dbe(mean_init=ema_last)"])
+def test_a_run_twice_is_the_same_run(method: str, tmp_path: Path) -> None:
+    records = [Record(run(experiment(method, data={"new_clients": 0.2}), tmp_path / name)) for name in "ab"]
+    first, second = ([strip(row) for row in r.rounds + r.clients] for r in records)
+    assert first == second
+    assert len({(r.folder / "weights.safetensors").read_bytes() for r in records}) == 1
+    summary = records[0].summary
+    for score in (*summary["personal"]["weighted"].values(), *summary["new_clients"].values()):
+        assert 0 < score <= 1
+
+
+@pytest.mark.parametrize("method", ["fedprox+dbe", "feddyn+dbe", "fedavg+mr", "fedavg+dbe+lp"])
+def test_it_joins_anything_of_fedavgs_shape(method: str, tmp_path: Path) -> None:
+    summary = Record(run(experiment(method), tmp_path / "run")).summary
+    assert 0 < summary["personal"]["weighted"]["personal_models"] <= 1
+
+
+def strip(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if not name.endswith("seconds")}
+
+
+def test_states_survive_bytes() -> None:
+    assembly, states = rounds("fedavg+dbe", COHORTS[:1])
+    for state in (states[0], states[1], assembly.engine.private(2)):
+        back = decode(encode(state))
+        assert back.keys() == state.keys()
+        assert all(torch.equal(v, tensor(back, k)) for k, v in state.items() if isinstance(v, Tensor))
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("dbe+mr", "method 'dbe+mr' makes no sense: dbe already contains mr; accepted: one of them"),
+        ("prbm+dbe", "method 'prbm+dbe' makes no sense: dbe already contains prbm; accepted: one of them"),
+        ("local+dbe", "method 'local+dbe' makes no sense: local shares no weights, so dbe has nothing to act on"),
+        ("dbe(mu=2)", "method dbe: mu is 2; accepted: a number of at least 0 and of at most 1"),
+        ("mr(noise_q=2)", "method mr: noise_q is 2; accepted: a number of at least 0 and of at most 1"),
+        ("dbe(mean_init=half)", "method dbe: mean_init is 'half'; accepted: full_pass | ema_last"),
+    ],
+)
+def test_nonsense_is_refused_in_one_sentence(method: str, sentence: str) -> None:
+    with pytest.raises(MotetError) as caught:
+        build_method(method, build_net("mlp", (1, 8, 8), 10))
+    assert str(caught.value).startswith(sentence)

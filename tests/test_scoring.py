@@ -1,0 +1,423 @@
+"""Scores are what the papers print: Eq. 20, means and spreads over clients, whose model, which round."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from strict_engine import Played, play, tiny
+from torch import Tensor, nn
+
+from motet.data import Prepare, Samples
+from motet.engines import Inline, Task
+from motet.errors import MotetError
+from motet.evaluation import Row
+from motet.methods import METHODS
+from motet.methods.part import Part
+from motet.methods.registry import Entry
+from motet.nets import Net
+from motet.runs.assembly import Assembly, assemble
+from motet.runs.summary import reported, summarize
+from motet.scoring import accuracy, class_weighted, right_per_class, spread
+from motet.weights import Layout
+
+CLASSES = 4
+SEED = 2  # of a run in which one client is sampled in the first round alone and one never
+labels = st.lists(st.tuples(st.integers(0, CLASSES - 1), st.booleans()), min_size=1, max_size=40)
+client_counts = st.lists(st.integers(0, 9), min_size=CLASSES, max_size=CLASSES).filter(any)
+
+
+def as_counts(answers: Sequence[tuple[int, bool]]) -> tuple[Tensor, Tensor]:
+    """Right answers and test samples per class."""
+    right = torch.tensor([sum(c == y and hit for y, hit in answers) for c in range(CLASSES)])
+    return right, torch.tensor([sum(c == y for y, _ in answers) for c in range(CLASSES)])
+
+
+# ---------------------------------------------------------------- Eq. 20
+
+
+@given(labels, client_counts)
+def test_eq_20_as_printed(answers: list[tuple[int, bool]], counts: list[int]) -> None:
+    """Σ_i P_m(y_i)·1[ŷ_i = y_i] / Σ_i P_m(y_i), over the samples of the common test set."""
+    p = [n / sum(counts) for n in counts]
+    below = sum(p[y] for y, _ in answers)
+    found = class_weighted(*as_counts(answers), torch.tensor(counts))
+    if below == 0:
+        assert found is None  # the test set has none of the client's classes
+    else:
+        assert found == pytest.approx(sum(p[y] * hit for y, hit in answers) / below)
+
+
+@given(labels, client_counts)
+def test_eq_20_corrected_for_counts(answers: list[tuple[int, bool]], counts: list[int]) -> None:
+    """Σ_c P_m(c)·(correct_c / T_c), over the classes that the test set has."""
+    right, total = as_counts(answers)
+    there = [c for c in range(CLASSES) if total[c]]
+    below = sum(counts[c] for c in there)
+    assume(below)
+    expected = sum(counts[c] * int(right[c]) / int(total[c]) for c in there) / below
+    assert class_weighted(right, total, torch.tensor(counts), corrected=True) == pytest.approx(expected)
+
+
+@given(st.lists(st.integers(0, 6), min_size=CLASSES, max_size=CLASSES), client_counts)
+def test_on_a_balanced_test_set_both_forms_are_the_mean_of_class_accuracies(right: list[int], n: list[int]) -> None:
+    balanced, hits, counts = torch.full((CLASSES,), 6), torch.tensor(right), torch.tensor(n)
+    expected = sum(n[c] / sum(n) * right[c] / 6 for c in range(CLASSES))
+    for corrected in (False, True):
+        assert class_weighted(hits, balanced, counts, corrected) == pytest.approx(expected)
+
+
+@given(st.lists(st.integers(0, 6), min_size=CLASSES, max_size=CLASSES), st.integers(1, 50))
+def test_a_client_with_equal_classes_has_plain_accuracy_on_a_balanced_test_set(right: list[int], n: int) -> None:
+    balanced, hits = torch.full((CLASSES,), 6), torch.tensor(right)
+    found = class_weighted(hits, balanced, torch.full((CLASSES,), n))
+    assert found == pytest.approx(accuracy(hits, balanced))
+
+
+def test_the_two_forms_differ_where_the_test_set_is_not_balanced() -> None:
+    right, total, counts = torch.tensor([9, 0, 0, 0]), torch.tensor([9, 1, 5, 5]), torch.tensor([1, 1, 0, 0])
+    assert class_weighted(right, total, counts) == pytest.approx(0.9)
+    assert class_weighted(right, total, counts, corrected=True) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_the_experiment_chooses_the_form(corrected: bool) -> None:
+    choice = "count_corrected" if corrected else "literal"
+    played = play(tiny("fedavg", scoring={"class_weights": choice}, rounds={"count": 1}))
+    federation = played.assembly.federation
+    right, total = generic_right(played), federation.test.counts(federation.classes)
+    assert len(set(total.tolist())) > 1
+    for row in played.clients:
+        counts = federation.clients[row["client"]].train.counts(federation.classes)
+        assert row["generic_weighted"] == pytest.approx(class_weighted(right, total, counts, corrected))
+        assert row["generic_weighted"] != pytest.approx(class_weighted(right, total, counts, not corrected), abs=1e-9)
+
+
+def test_accuracy_of_nothing_is_nothing() -> None:
+    assert accuracy(torch.zeros(3), torch.zeros(3)) is None
+
+
+@given(st.lists(st.integers(0, CLASSES - 1), min_size=1, max_size=50), st.integers(0, CLASSES - 1))
+def test_right_answers_per_class(y: list[int], said: int) -> None:
+    """A model that always says the same is right for that class alone."""
+
+    class Stubborn(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = nn.Parameter(torch.eye(CLASSES)[said])
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.bias.expand(len(x), CLASSES)
+
+    samples = Samples(torch.zeros(len(y), 2), torch.tensor(y), Prepare("vector", (2,), None, None))
+    assert right_per_class(Stubborn(), samples, CLASSES).tolist() == [
+        y.count(c) if c == said else 0 for c in range(CLASSES)
+    ]
+
+
+# ---------------------------------------------------------------- over clients
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 1000)), min_size=1, max_size=60))
+def test_the_spread_over_clients(clients: list[tuple[float, int]]) -> None:
+    values, samples = [v for v, _ in clients], [n for _, n in clients]
+    found = spread(values, samples)
+    assert found is not None
+    mean = sum(values) / len(values)
+    assert found.mean == pytest.approx(mean)
+    assert found.by_samples == pytest.approx(sum(v * n for v, n in clients) / sum(samples))
+    assert found.std**2 == pytest.approx(sum((v - mean) ** 2 for v in values) / len(values), abs=1e-12)
+    assert found.minimum == min(values)
+    worst = sorted(values)[: max(1, round(len(values) / 10))]
+    assert found.worst_tenth == pytest.approx(sum(worst) / len(worst))
+
+
+def test_the_worst_tenth_of_twenty_are_two() -> None:
+    found = spread([0.1, 0.3, *[0.9] * 18], [1] * 20)
+    assert found is not None and found.worst_tenth == pytest.approx(0.2)
+
+
+def test_nobody_has_no_spread() -> None:
+    assert spread([], []) is None
+
+
+@pytest.mark.parametrize("kind", ["split", "weighted"])
+def test_figures_are_the_means_over_the_clients_rows(kind: str) -> None:
+    played = two_rounds("last_participation")
+    last, rows = played.rows[-1], [r for r in played.clients if r["round"] == 2]
+    size = "n_split" if kind == "split" else "n"
+    assert len({row[size] for row in rows}) > 1
+    for model in ("generic", "personal"):
+        values = [row[f"{model}_{kind}"] for row in rows]
+        assert last[f"{model}_{kind}"] == pytest.approx(sum(values) / len(values))
+        by_samples = sum(v * row[size] for v, row in zip(values, rows, strict=True)) / sum(row[size] for row in rows)
+        assert last[f"{model}_{kind}_by_samples"] == pytest.approx(by_samples)
+    headline = [row["personal_weighted"] for row in rows]
+    assert last["personal_minimum"] == min(headline) and last["personal_worst_tenth"] == min(headline)
+
+
+def test_split_accuracy_by_samples_counts_every_test_sample_once() -> None:
+    """DBE's figure: Σ correct / Σ samples."""
+    played = two_rounds("global_plus_personal")
+    federation = played.assembly.federation
+    tests = [federation.clients[i].test for i in federation.training_ids]
+    right = sum(int(hits(played.server["w"], test, played.assembly).sum()) for test in tests)
+    assert played.rows[-1]["personal_split_by_samples"] == pytest.approx(right / sum(map(len, tests)))
+
+
+# ---------------------------------------------------------------- whose model
+
+
+def hits(w: Tensor, samples: Samples, assembly: Assembly) -> Tensor:
+    """Which samples a plain net with these flat weights gets right."""
+    net = assembly.workplace.generic_net.another()
+    Layout(net).bind(net, w.clone())
+    with torch.no_grad():
+        return net(samples.prepare(samples.x)).argmax(1) == samples.y
+
+
+def generic_right(played: Played) -> Tensor:
+    test = played.assembly.federation.test
+    return torch.bincount(test.y[hits(played.server["w"], test, played.assembly)], minlength=10)
+
+
+def by_hand(w: Tensor, client_id: int, assembly: Assembly) -> tuple[float, float]:
+    """A client's Eq. 20 and split accuracy of a model, sample by sample."""
+    federation = assembly.federation
+    data = federation.clients[client_id]
+    share = data.train.counts(federation.classes).double() / len(data.train)
+    weight = share[federation.test.y]
+    weighted = float((weight * hits(w, federation.test, assembly)).sum() / weight.sum())
+    return weighted, float(hits(w, data.test, assembly).double().mean())
+
+
+@cache
+def two_rounds(source: str, never: str = "global", method: str = "fedavg") -> Played:
+    """Two rounds in which some clients take part and some never do."""
+    scoring = {"pm_source": source, "never_sampled": never, "every": 1}
+    local = {"epochs": 3, "lr": 0.1}
+    return play(tiny(method, rounds={"count": 2, "cohort": 0.5}, scoring=scoring, local=local, seed=SEED))
+
+
+def replayed(assembly: Assembly) -> tuple[list[Tensor], dict[int, tuple[int, Tensor]]]:
+    """The global models w_0, w_1, w_2 and each sampled client's last round and model, by plain calls."""
+    method, engine = assembly.method, Inline(assembly.workplace.perform)
+    server = method.start(assembly.facts)
+    models, last = [server["w"]], {}
+    for row in two_rounds("last_participation").rows:
+        tasks = [Task("train", i, row["round"], method.broadcast(server, i)) for i in row["cohort"]]
+        replies = {outcome.client_id: outcome.reply for outcome in engine.run(tasks)}
+        server = method.aggregate(server, replies)
+        models.append(server["w"])
+        last |= {i: (row["round"], reply["w"]) for i, reply in replies.items()}
+    return models, last
+
+
+def expected_models(source: str, never: str) -> dict[int, Tensor]:
+    assembly = two_rounds(source, never).assembly
+    models, last = replayed(assembly)
+    expected = {}
+    for i in assembly.federation.training_ids:
+        if source == "last_participation":
+            expected[i] = last[i][1] if i in last else models[0 if never == "initial" else 2]
+        elif source == "global_plus_personal":
+            expected[i] = models[2]  # FedAvg has no private parts
+        else:
+            task = Task("train", i, 2, {"w": models[2]})  # one more training from the final global model
+            expected[i] = assembly.workplace.perform(task, {}).reply["w"]
+    return expected
+
+
+@pytest.mark.parametrize(
+    ("source", "never"),
+    [
+        ("last_participation", "global"),
+        ("last_participation", "initial"),
+        ("final_sync", "global"),
+        ("global_plus_personal", "global"),
+    ],
+)
+def test_the_model_that_is_scored_as_a_clients_own(source: str, never: str) -> None:
+    played = two_rounds(source, never)
+    rows = {row["client"]: row for row in played.clients if row["round"] == 2}
+    models = expected_models(source, never)
+    assert rows.keys() == models.keys()
+    for i, w in models.items():
+        weighted, split = by_hand(w, i, played.assembly)
+        assert rows[i]["personal_weighted"] == pytest.approx(weighted)
+        assert rows[i]["personal_split"] == pytest.approx(split)
+        weighted, split = by_hand(played.server["w"], i, played.assembly)
+        assert rows[i]["generic_weighted"] == pytest.approx(weighted)
+        assert rows[i]["generic_split"] == pytest.approx(split)
+
+
+def test_the_sources_are_told_apart() -> None:
+    """The run above has clients on which the four choices give four different figures."""
+    assert [i[0] for i in replayed(two_rounds("last_participation").assembly)[1].values()].count(1) == 1
+    assert len(replayed(two_rounds("last_participation").assembly)[1]) == 3
+    choices = [("last_participation", "global"), ("last_participation", "initial"), ("final_sync", "global")]
+    figures = [two_rounds(*choice).rows[-1]["personal_weighted"] for choice in choices]
+    figures.append(two_rounds("global_plus_personal").rows[-1]["personal_weighted"])
+    assert len(set(figures)) == 4
+
+
+def test_before_the_end_final_sync_scores_the_global_model() -> None:
+    first = two_rounds("final_sync").rows[0]
+    assert first["personal_weighted"] == first["generic_weighted"]
+
+
+def test_generic_accuracy_is_the_plain_accuracy_of_the_global_model() -> None:
+    played = two_rounds("last_participation")
+    expected = float(hits(played.server["w"], played.assembly.federation.test, played.assembly).double().mean())
+    assert played.rows[-1]["generic_accuracy"] == pytest.approx(expected)
+
+
+class PrivateHead(Part):
+    """Keeps the head at home."""
+
+    def private(self, net: Net) -> tuple[str, ...]:
+        """All of its names."""
+        return net.head_names()
+
+
+def test_global_plus_personal_joins_the_global_body_with_the_clients_own_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "private-head", Entry("private-head", "", "", part=PrivateHead))
+    scoring = {"pm_source": "global_plus_personal"}
+    played = play(tiny("private-head", rounds={"count": 2, "cohort": 1.0}, scoring=scoring))
+    assert "model" not in played.engine.private(played.assembly.client_ids[0])
+    for row in played.clients:
+        head = played.engine.private(row["client"])["private"]
+        whole = torch.cat([played.server["w"], head])  # the head lies last in the plain net too
+        assert row["personal_weighted"] == pytest.approx(by_hand(whole, row["client"], played.assembly)[0])
+
+
+def test_a_new_client_before_and_after() -> None:
+    played = two_rounds("last_participation")
+    (row,) = played.new.clients
+    assembly, i = played.assembly, row["client"]
+    assert row["before_weighted"] == pytest.approx(by_hand(played.server["w"], i, assembly)[0])
+    client = assembly.workplace.client(Task("adapt", i, 2, {}), {})
+    adapted = assembly.method.adapt(client, assembly.method.broadcast(played.server, i))
+    expected = by_hand(Layout(adapted.net).flatten(adapted.net), i, assembly)
+    assert (row["after_weighted"], row["after_split"]) == pytest.approx(expected)
+    assert row["before_weighted"] != row["after_weighted"]
+
+
+def test_a_new_client_of_local_has_nothing_before() -> None:
+    new = play(tiny("local", rounds={"count": 1})).new
+    assert new.figures["before_weighted"] is None and 0 <= new.figures["after_weighted"] <= 1
+
+
+# ---------------------------------------------------------------- which round
+
+
+def rounds(*figures: dict[str, float | None]) -> list[Row]:
+    plain = {"generic_accuracy": 0.5, "set_aside": {}, "bytes_down": 1, "bytes_up": 2}
+    return [{"round": i, **plain, **figure} for i, figure in enumerate(figures, 1)]
+
+
+THREE = rounds(
+    {"personal_weighted": 0.2, "personal_validation": 0.9, "personal_split": 0.8, "personal_split_by_samples": 0.1},
+    {"personal_weighted": 0.7, "personal_validation": 0.3, "personal_split": 0.4, "personal_split_by_samples": 0.6},
+    {"personal_weighted": 0.6, "personal_validation": 0.4, "personal_split": 0.5, "personal_split_by_samples": 0.5},
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "test", "tail", "round"),
+    [
+        ("last", "weighted", "", 3),
+        ("best", "weighted", "", 2),
+        ("best", "split", "", 1),
+        ("best", "split", "_by_samples", 2),
+        ("best_on_validation", "weighted", "", 1),
+        ("best_on_validation", "split", "", 1),
+    ],
+)
+def test_the_reported_round(rule: str, test: str, tail: str, round: int) -> None:
+    assert reported(THREE, rule, test, tail)["round"] == round
+
+
+def test_rounds_that_were_not_scored_are_not_reported() -> None:
+    unscored: list[Row] = [{"round": 9, "set_aside": {}}]
+    assert reported([*THREE, *unscored], "last", "weighted", "")["round"] == 3
+
+
+def test_the_earliest_of_equals_and_the_generic_model_where_there_is_no_personal_one() -> None:
+    rows = rounds(
+        {"personal_weighted": None, "generic_weighted": 0.1},
+        {"personal_weighted": None, "generic_weighted": 0.3},
+        {"personal_weighted": None, "generic_weighted": 0.3},
+    )
+    assert reported(rows, "best", "weighted", "")["round"] == 2
+
+
+def test_best_on_validation_never_looks_at_test_data() -> None:
+    experiment = tiny("fedavg", scoring={"report": "best_on_validation", "every": 1}, rounds={"count": 4})
+    played = play(experiment)
+    chosen = summarize(experiment, played.rows, {}, 1.0)["reported"]["round"]
+    liars = [row | {"personal_weighted": 1.0 - row["personal_weighted"], "personal_split": 0.0} for row in played.rows]
+    assert summarize(experiment, liars, {}, 1.0)["reported"]["round"] == chosen
+    validation = [row["personal_validation"] for row in played.rows]
+    assert chosen == validation.index(max(validation)) + 1
+
+
+def test_best_on_a_test_set_that_is_not_scored_every_time_is_refused() -> None:
+    with pytest.raises(MotetError) as error:
+        assemble(tiny("fedavg", scoring={"report": "best", "common_test": "last"}))
+    assert str(error.value) == (
+        "scoring.report is 'best' on the common test set but scoring.common_test is 'last'; "
+        "accepted: common_test = 'always', or report = 'last' or 'best_on_validation'"
+    )
+
+
+def test_the_common_test_set_in_the_last_round_alone() -> None:
+    always, last = (play(tiny("fedavg", scoring={"common_test": choice, "every": 1})) for choice in ("always", "last"))
+    assert [row["personal_weighted"] for row in last.rows[:-1]] == [None, None]
+    assert all(row["personal_split"] is not None for row in last.rows)
+    assert last.timeless()[-1] == always.timeless()[-1]
+
+
+# ---------------------------------------------------------------- the summary
+
+
+@pytest.mark.parametrize(
+    ("choices", "headline", "tail"),
+    [
+        ({"test": "common", "client_weighting": "uniform"}, "personal.weighted.personal_models", ""),
+        ({"test": "split", "client_weighting": "by_samples"}, "personal.split.personal_models", "_by_samples"),
+    ],
+)
+def test_the_summary_says_what_it_reports(choices: dict[str, Any], headline: str, tail: str) -> None:
+    experiment = tiny("fedavg", scoring=choices)
+    played = play(experiment)
+    summary, row = summarize(experiment, played.rows, played.new.figures, 2.5), played.rows[-1]
+    assert summary["reported"]["headline"] == headline and summary["reported"]["round"] == 3
+    assert summary["generic"]["accuracy"] == row["generic_accuracy"]
+    for kind in ("weighted", "split", "validation"):
+        for model, name in (("generic", "generic_model"), ("personal", "personal_models")):
+            assert summary["personal"][kind][name] == row[f"{model}_{kind}{tail}"] is not None
+    test = headline.split(".")[1]
+    assert summary["new_clients"] == {w: played.new.figures[f"{w}_{test}{tail}"] for w in ("before", "after")}
+    assert summary["personal"]["std"] == row["personal_std"]
+    assert summary["bytes_per_round"] == {
+        "down": sum(r["bytes_down"] for r in played.rows) / 3,
+        "up": sum(r["bytes_up"] for r in played.rows) / 3,
+    }
+    assert (summary["rounds"], summary["seconds"], summary["set_aside"]) == (3, 2.5, 0)
+
+
+def test_what_does_not_exist_is_null() -> None:
+    experiment = tiny("local", data={"new_clients": 0.0, "val_share": 0.0})
+    played = play(experiment)
+    summary = summarize(experiment, played.rows, played.new.figures, 1.0)
+    assert summary["generic"]["accuracy"] is None
+    assert summary["personal"]["weighted"]["generic_model"] is None
+    assert summary["personal"]["validation"] == {"generic_model": None, "personal_models": None}
+    assert summary["new_clients"] == {"before": None, "after": None}
+    assert summary["personal"]["weighted"]["personal_models"] is not None
+    pooled = play(tiny("centralized"))
+    assert summarize(pooled.assembly.experiment, pooled.rows, {}, 1.0)["bytes_per_round"] == {"down": None, "up": None}

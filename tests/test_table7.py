@@ -1,0 +1,31 @@
+"""FED-ROD's three rows from one training are bit for bit those of three trainings."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from motet.runs.experiment import resolve
+from motet.runs.record import Record
+from motet.runs.run import run
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+import fedrod_table7  # noqa: E402, F401  adds its method to the registry
+
+SETTING = {"data": {"clients": 6}, "rounds": {"count": 3, "cohort": 0.5}, "local": {"epochs": 2}}
+
+
+@pytest.mark.parametrize(
+    ("member", "method"),
+    [("brm", "fedavg+bsm"), ("linear", "fedrod(head=linear)"), ("hyper", "fedrod(head=hyper)")],
+)
+def test_one_training_gives_each_row(member: str, method: str, tmp_path: Path) -> None:
+    run(resolve(SETTING | {"method": "fedrod-three-rows"}), tmp_path / "together")
+    run(resolve(SETTING | {"method": method}), tmp_path / "alone")
+    together, alone = (Record(tmp_path / name).rounds[-1] for name in ("together", "alone"))
+    assert together["generic_accuracy"] == alone["generic_accuracy"]
+    assert together["lam_sweep"][member]["weighted"] == pytest.approx(alone["personal_weighted"], abs=1e-12)
+    assert together["lam_sweep"][member]["split"] == pytest.approx(alone["personal_split"], abs=1e-12)
+    assert (tmp_path / "together/weights.safetensors").read_bytes() == (
+        tmp_path / "alone/weights.safetensors"
+    ).read_bytes()

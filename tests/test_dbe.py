@@ -175,9 +175,7 @@ def test_a_client_does_what_the_equations_say(method: str, kappa: float, mu: flo
         for x, y in client.descent().batches(client.data.train):
             z = net.body(x)
             m = (1 - mu) * m.detach() + mu * z.sum(0) / len(y)
-            loss = cross_entropy(net.head(z + p), y)
-            for k in range(64):
-                loss = loss + kappa / 64 * 0.5 * (m[k] - consensus[k]) ** 2
+            loss = cross_entropy(net.head(z + p), y) + kappa / 64 * torch.sum((m - consensus) ** 2) / 2
             for optimizer in optimizers:
                 optimizer.zero_grad()
             loss.backward()

@@ -17,13 +17,14 @@ from motet.losses import bsm
 from motet.message import Message, State, byte_count, tensor
 from motet.methods import Facts, build_method
 from motet.methods.averaging import Averaging
-from motet.methods.components.fedrod import PersonalHead, known_by_counts, personal_head
+from motet.methods.components.fedrod import PersonalHead, personal_head
 from motet.methods.part import Training
 from motet.nets import build_net
 from motet.rng import seeded
 from motet.runs.assembly import assemble
 from motet.runs.experiment import resolve
 from motet.runs.run import run
+from motet.runs.served import OnlyCounts, ToldClient
 from motet.weights import Layout
 
 HEADS = pytest.mark.parametrize("head", ["linear", "hyper"])
@@ -341,9 +342,8 @@ def test_a_newcomer_is_served_from_its_class_counts_alone() -> None:
     """Zero-shot: ŷ = G + H(a_new; ν̄), without one sample."""
     method = method_of("fedrod")
     server = method.aggregate(start(method), {0: method.train(client_of(), method.broadcast(start(method), 0))})
-    known = client_of(newcomer())
-    told = client_of()
-    told.data = known_by_counts(known.counts, digits().prepare)
+    known, nothing = client_of(newcomer()), digits().stored.part(0, 0)
+    told = ToldClient(**vars(known) | {"data": OnlyCounts(99, nothing, nothing, nothing, new=True)}, told=known.counts)
     x, _ = batch(known)
     message = method.broadcast(server, newcomer())
     model = method.personal(told, message)
@@ -355,12 +355,6 @@ def test_a_newcomer_is_served_from_its_class_counts_alone() -> None:
     assert not torch.allclose(said, generic, atol=1e-2)
     seen = method.personal(known, message)
     assert seen is not None and torch.equal(seen(x), said)
-
-
-@pytest.mark.parametrize("counts", [[0, 0, 0], [1, -1, 3], [0.5, 0.5, 0.0]])
-def test_counts_that_cannot_be(counts: list[float]) -> None:
-    with pytest.raises(MotetError, match=r"counts is \[.*\]; accepted: a whole number for each class"):
-        known_by_counts(torch.tensor(counts), digits().prepare)
 
 
 @HEADS

@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
     "data": {"clients": 8, "subset": 0.4, "min_size": 5},
     "rounds": {"count": 3, "cohort": 4.0},
     "local": {"epochs": 1, "batch": 16},
-    "scoring": {"every": 1},
+    "scoring": {"every": 3},
 }
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from strict_engine import tiny
+from test_engines import ALONE
 
 from motet.errors import MotetError
 from motet.message import decode
@@ -186,6 +187,15 @@ def test_a_run_goes_on_from_its_last_checkpoint(every: int, goes_on_from: int, t
     resume(tmp_path / "run", watcher)
     assert (watcher.began, watcher.warning) == (goes_on_from, None)
     assert [row["round"] for row in Record(tmp_path / "run").rounds] == [1, 2, 3, 4, 5, 6]
+    assert_same_run(tmp_path / "run", run(asked, tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("method", ALONE)
+def test_every_method_resumes_exactly(method: str, tmp_path: Path) -> None:
+    """Also one that asks the clients something before the first round: it asks once."""
+    asked = experiment(method, rounds={"count": 2, "cohort": 1.0})
+    stopped(asked, tmp_path / "run", 1)
+    resume(tmp_path / "run")
     assert_same_run(tmp_path / "run", run(asked, tmp_path / "whole"))
 
 

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from motet.client import Client
-from motet.data import ClientData, Prepare, Samples
-from motet.errors import MotetError
 from motet.message import Message
 from motet.methods.components.balanced import BSM, CDT, IR, LDAM, BalancedRisk
 from motet.methods.components.meta_bsm import MetaBSM
@@ -124,12 +122,3 @@ def personal_head(net: Net, module: str = FedROD.module) -> PersonalHead:
     head = net.get_submodule(module)
     assert isinstance(head, PersonalHead)
     return head
-
-
-def known_by_counts(counts: Tensor, prepare: Prepare) -> ClientData:
-    """A new client that tells how many samples of each class it has and shows none: enough for `personal`."""
-    if counts.is_floating_point() or (counts < 0).any() or not counts.any():
-        raise MotetError(f"counts is {counts.tolist()}; accepted: a whole number for each class, not all of them 0")
-    y = torch.repeat_interleave(torch.arange(len(counts)), counts)
-    nothing = Samples(torch.empty(0), y[:0], prepare)
-    return ClientData(-1, Samples(torch.empty(0), y, prepare), nothing, nothing, new=True)

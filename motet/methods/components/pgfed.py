@@ -12,7 +12,7 @@ from motet.message import Message, State, number, tensor
 from motet.methods.method import Facts
 from motet.methods.part import Part, Training
 
-PASS_BATCH = 100  # only the speed of the extra pass depends on it
+PASS_BATCH = 100  # a mean over samples does not depend on it; about the fastest on a CPU
 
 
 class PGFed(Part):

@@ -38,7 +38,8 @@ DRIFT = Study(
         "protocol": "fedrod",
         "data": {"name": "fmnist", "partition": "dirichlet:0.1", "clients": 20, "subset": 0.2},
         "net": {"name": "fedrod-conv"},
-        "rounds": {"count": 30, "cohort": 0.4},
+        "rounds": {"count": 30, "cohort": 0.5},
+        "local": {"epochs": 2},
         "scoring": {"every": 10},
     },
     {
@@ -54,14 +55,13 @@ FEDROD = {
     "protocol": "fedrod",
     "data": {"name": "fmnist", "clients": 60, "new_clients": 0.5, "subset": 0.2},
     "net": {"name": "fedrod-conv"},
-    "rounds": {"count": 30, "cohort": 0.4},
-    "local": {"epochs": 3},
-    "scoring": {"every": 30},
+    "rounds": {"count": 25, "cohort": 0.4},
+    "local": {"epochs": 2},
+    "scoring": {"every": 25},
 }
 FEDROD_FIGURES = (GENERIC, WEIGHTED_GENERIC, WEIGHTED_PERSONAL, BEFORE, AFTER)
 FEDROD_CASES = {
     "fedavg": {"method": "fedavg"},
-    "fedavg+bsm": {"method": "fedavg+bsm"},
     "linear": {"method": "fedrod(head=linear)"},
     "hyper": {"method": "fedrod(head=hyper)"},
 }
@@ -93,7 +93,8 @@ DBE = Study(
         "protocol": "dbe",
         "data": {"name": "fmnist", "subset": 0.2},
         "net": {"name": "cnn4"},
-        "rounds": {"count": 30},
+        "rounds": {"count": 15},
+        "local": {"lr": 0.02},
         "scoring": {"every": 5},
     },
     methods("fedavg", "fedavg+mr", "fedavg+prbm", "fedavg+dbe"),
@@ -129,7 +130,7 @@ PGFED = Study(
         "protocol": "pgfed",
         "data": {"name": "fmnist", "subset": 0.1},
         "net": {"name": "cnn4"},
-        "rounds": {"count": 40},
+        "rounds": {"count": 30},
         "scoring": {"every": 10},
     },
     methods("local", "fedavg", "pgfed", "pgfedmo"),

@@ -72,7 +72,13 @@ FEDROD_01 = Study(
     FEDROD | {"data": FEDROD["data"] | {"partition": "dirichlet:0.1", "clients": 30, "new_clients": 0.0}},  # type: ignore[operator]
     FEDROD_CASES,
     FEDROD_FIGURES[:3],
-    paper={"Table 7, G-FL | GM | PM": {"FedAvg": [81.1, 81.0, 91.5], "linear": [83.9, 83.9, 92.7], "hyper": [83.9, 83.9, 92.9]}},
+    paper={
+        "Table 7, G-FL | GM | PM": {
+            "FedAvg": [81.1, 81.0, 91.5],
+            "linear": [83.9, 83.9, 92.7],
+            "hyper": [83.9, 83.9, 92.9],
+        }
+    },
 )
 FEDROD_03 = Study(
     "fedrod-dir0.3",
@@ -81,7 +87,11 @@ FEDROD_03 = Study(
     FEDROD_CASES,
     FEDROD_FIGURES,
     paper={
-        "Table 7, G-FL | GM | PM": {"FedAvg": [83.4, 83.2, 90.5], "linear": [86.3, 86.3, 94.5], "hyper": [86.3, 86.3, 94.8]},
+        "Table 7, G-FL | GM | PM": {
+            "FedAvg": [83.4, 83.2, 90.5],
+            "linear": [86.3, 86.3, 94.5],
+            "hyper": [86.3, 86.3, 94.8],
+        },
         "Table 4, new clients before | after": {"FedAvg": [80.3, 87.2], "linear": [83.5, 91.3], "hyper": [88.9, 91.4]},
     },
 )
@@ -99,7 +109,10 @@ DBE = Study(
     },
     methods("fedavg", "fedavg+mr", "fedavg+prbm", "fedavg+dbe"),
     (SPLIT_PERSONAL, SPLIT_GENERIC, GENERIC),
-    paper={"Table 5, practical": {"FedAvg": 85.85, "FedAvg+DBE": 97.69}, "Table 2, Tiny-ImageNet": {"FedAvg": 19.46, "MR": 22.21, "PRBM": 26.70, "DBE": 43.32}},
+    paper={
+        "Table 5, practical": {"FedAvg": 85.85, "FedAvg+DBE": 97.69},
+        "Table 2, Tiny-ImageNet": {"FedAvg": 19.46, "MR": 22.21, "PRBM": 26.70, "DBE": 43.32},
+    },
 )
 
 SUPERFED = Study(

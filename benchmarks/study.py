@@ -68,7 +68,10 @@ def collect(study: Study, out: Path) -> dict[str, Any]:
             values = [figure(record, name) for record in records]
             cases[case][name] = {"per_seed": _rounded(values)}
             if all(isinstance(value, int | float) for value in values):
-                cases[case][name] |= {"mean": _rounded(statistics.fmean(values)), "std": _rounded(statistics.pstdev(values))}
+                cases[case][name] |= {
+                    "mean": _rounded(statistics.fmean(values)),
+                    "std": _rounded(statistics.pstdev(values)),
+                }
         cases[case]["seconds"] = [round(record.summary["seconds"]) for record in records]
     return {
         "study": study.name,
@@ -98,7 +101,18 @@ def run_all(study: Study, cases: list[str], seeds: list[int], out: Path, jobs: i
 
     def work(job: tuple[int, str]) -> None:
         seed, case = job
-        command = [sys.executable, __file__, "one", study.name, "--cases", case, "--seeds", str(seed), "--out", str(out)]
+        command = [
+            sys.executable,
+            __file__,
+            "one",
+            study.name,
+            "--cases",
+            case,
+            "--seeds",
+            str(seed),
+            "--out",
+            str(out),
+        ]
         done = subprocess.run(command, env=os.environ | KEEP_MEMORY)
         if done.returncode:
             raise MotetError(f"{study.name}/{case} with seed {seed} failed; its message is above")

@@ -92,7 +92,8 @@ class Layout:
             dot = prefix + "." if prefix else ""
             for name, b in owner._buffers.items():
                 if b is not None:
-                    owner._buffers[name] = self.places[dot + name].view(w)
+                    # .data: a version counter of its own, for one layer's statistics change while others wait for backward
+                    owner._buffers[name] = self.places[dot + name].view(w).data
 
     def names(self, *patterns: str) -> list[str]:
         """The names that fit the patterns, in the vector's order."""

@@ -14,6 +14,7 @@ from motet.data import ClientData, Federation, Samples
 from motet.engines import Engine, Inline, Outcome, Task
 from motet.evaluation import Row, Scores
 from motet.message import State, decode, encode
+from motet.methods import METHODS
 from motet.rounds import Loop, Progress
 from motet.runs.assembly import Assembly, assemble, settle, workplace_of
 from motet.runs.experiment import Experiment, resolve
@@ -35,6 +36,10 @@ TINY: dict[str, Any] = {
     "scoring": {"every": 2},
     "engine": {"name": "inline"},
 }
+
+
+# Every registered name as a method that can be run: what personalizes others follows FedAvg.
+ALONE = [name if entry.kind != "personalization" else f"fedavg+{name}" for name, entry in METHODS.items()]
 
 
 def tiny(method: str, **changes: Any) -> Experiment:

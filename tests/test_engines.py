@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 import torch
-from strict_engine import OneClient, Played, Strict, play, tiny
+from strict_engine import ALONE, OneClient, Played, Strict, play, tiny
 
 from motet.client import Client
 from motet.engines import Inline, Outcome, Task
@@ -16,8 +16,6 @@ from motet.methods.part import Part, Training
 from motet.methods.registry import Entry
 from motet.nets import build_net
 from motet.runs.assembly import assemble
-
-ALONE = [name if entry.kind != "personalization" else f"fedavg+{name}" for name, entry in METHODS.items()]
 
 
 def accepted(method: str) -> bool:

@@ -29,6 +29,12 @@ CLASSES, FEATURES = 4, 6
 FACTS = Facts((0, 1), 2, 10, CLASSES)
 
 
+@pytest.fixture(autouse=True)
+def same_draws() -> None:
+    """What a test draws without a generator is the same each time."""
+    torch.manual_seed(0)
+
+
 def small_net(norm: bool = False) -> Net:
     """Two hidden stages, the first perhaps with BatchNorm, and a classifier."""
 
@@ -382,6 +388,18 @@ def test_statistics_are_mixed_and_learned_by_share(major: str) -> None:
                 torch.testing.assert_close(ours[k + one.mixing.first, place.where], (1 - share[k]) * v + share[k] * s)
             if one.options.major:
                 torch.testing.assert_close(ours[0, place.where], seen[place.where])
+
+
+def test_frozen_bases_normalize_by_their_own_statistics() -> None:
+    """Otherwise a client of one sample, which has no variance, could not learn its coefficients at all."""
+    m, c = method("k=2", norm=True), client(n=1, new=True)
+    V = torch.stack([m.layout.flatten(small_net(norm=True))] * 3)
+    V[:, : m.layout.trainable.start] += torch.rand(3, 1)
+    adapted = m.layout.flatten(m.adapt(c, {"fedbasis.V": V}))
+    buffers = [place.where for place in m.layout.places.values() if place.is_buffer]
+    for where in buffers:
+        low, high = V[:, where].min(0).values - 1e-5, V[:, where].max(0).values + 1e-5
+        assert ((low <= adapted[where]) & (adapted[where] <= high)).all()  # mixed, not learned
 
 
 # ---------------------------------------------------------------- a new client

@@ -10,8 +10,7 @@ from functools import cache
 
 import pytest
 import torch
-from strict_engine import Exchange, Played, Strict, play, tiny
-from test_engines import ALONE
+from strict_engine import ALONE, Exchange, Played, Strict, play, tiny
 from torch import Tensor
 
 from motet.client import Client

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from strict_engine import tiny
-from test_engines import ALONE
+from strict_engine import ALONE, tiny
 
 from motet.errors import MotetError
 from motet.message import decode

@@ -229,3 +229,16 @@ def test_put_into_copies() -> None:
     assert target.norm.num_batches_tracked.dtype == torch.int64
     weights.flat.zero_()
     assert target.conv.weight.abs().sum() > 0
+
+
+def test_two_batch_norms_train_while_bound() -> None:
+    """Statistics of one layer change between another's forward and backward pass."""
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 4), nn.BatchNorm1d(4))
+    layout = Layout(net)
+    w = layout.flatten(net)
+    g = torch.zeros_like(w)
+    layout.bind(net, w, g)
+    before = w.clone()
+    net(torch.randn(8, 3)).square().sum().backward()
+    assert not torch.equal(w[layout.places["1.running_mean"].where], before[layout.places["1.running_mean"].where])
+    assert g[layout.places["0.weight"].where].abs().sum() > 0

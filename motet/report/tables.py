@@ -117,7 +117,7 @@ def _title(experiment: Experiment, differing: Sequence[str]) -> Text:
         "data.name": data.name,
         "data.partition": data.partition,
         "data.clients": f"{data.clients} clients",
-        "data.new_clients": f"{data.new_clients:.0%} of them new" if data.new_clients else "",
+        "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",
         "net.name": f"net {experiment.net.name}",
         "rounds.count": f"{experiment.rounds.count} rounds",
         "seed": f"seed {experiment.seed}",
@@ -128,7 +128,7 @@ def _title(experiment: Experiment, differing: Sequence[str]) -> Text:
 
 def _measured(runs: Sequence[Finished]) -> Text:
     """What the figures mean, as far as it is the same for all."""
-    words = ["Percent"]
+    words = ["Accuracies in percent"]
     rules = [run.summary["reported"] for run in runs]
     for meanings, values in (
         (_TESTS, {str(rule["headline"]).split(".")[1] for rule in rules}),

@@ -59,7 +59,7 @@ def assemble(experiment: Experiment) -> Assembly:
     federation = build(experiment.data, experiment.seed)
     workplace = workplace_of(experiment, federation)
     assembly = Assembly(experiment, federation, workplace.method, workplace, Inline(workplace.perform))
-    assembly.facts  # noqa: B018  a cohort that the federation does not have is refused here
+    assembly.facts, assembly.evaluator  # noqa: B018  a cohort or rule that cannot be followed is refused here
     return assembly
 
 

@@ -1,0 +1,40 @@
+"""The examples run as they stand, and show what they say they show."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from motet.cli import main
+from motet.runs.experiment import read, resolve
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def printed(name: str, capsys: pytest.CaptureFixture[str]) -> list[float]:
+    """The figures that an example prints."""
+    runpy.run_path(str(EXAMPLES / name))
+    return [float(figure) for figure in re.findall(r"\d\.\d{3}", capsys.readouterr().out)]
+
+
+def test_compare_methods(capsys: pytest.CaptureFixture[str]) -> None:
+    local, _, fedavg, _, tuned = printed("compare_methods.py", capsys)
+    assert tuned > local and fedavg > local
+
+
+def test_new_client(capsys: pytest.CaptureFixture[str]) -> None:
+    generic, from_counts, from_samples = printed("new_client.py", capsys)
+    assert from_counts > generic and from_samples > generic
+
+
+def test_own_data(capsys: pytest.CaptureFixture[str]) -> None:
+    one_for_all, one_each = printed("own_data.py", capsys)
+    assert one_each > one_for_all
+
+
+def test_experiment_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = EXAMPLES / "experiment.toml"
+    assert resolve(read(file)).method == "scaffold+ft"
+    assert main(["run", str(file), "--rounds", "1", "--json"]) == 0

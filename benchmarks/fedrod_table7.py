@@ -77,12 +77,13 @@ class ThreeRows(Averaging):
         return model
 
 
-METHODS["fedrod-three-rows"] = Entry("fedrod-three-rows", "BRM, linear and hyper at once", "FED-ROD", whole=ThreeRows)
-ROWS = {"fedavg": "fedavg", "fedrod": "fedrod-three-rows"}
+THREE_ROWS = Entry("fedrod-three-rows", "BRM, linear and hyper at once", "FED-ROD", whole=ThreeRows)
+ROWS = {"fedavg": "fedavg", "fedrod": THREE_ROWS.name}
 
 
 def compute(row: str, out: Path, watcher: Any = None) -> None:
     """Run or continue one of the two trainings."""
+    METHODS[THREE_ROWS.name] = THREE_ROWS
     folder = out / row
     if (folder / "experiment.toml").exists():
         resume(folder, watcher)

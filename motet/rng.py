@@ -28,5 +28,5 @@ def numpy_generator(seed: int, purpose: str, round: int = 0, client: int = 0) ->
 def seeded(seed: int, purpose: str, round: int = 0, client: int = 0) -> Iterator[None]:
     """Torch's own initializers draw from the global generator: give it this seed, then put it back."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(seed, purpose, round, client))
+        torch.default_generator.manual_seed(derive(seed, purpose, round, client))  # the CPU's alone
         yield

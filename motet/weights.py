@@ -92,7 +92,7 @@ class Layout:
             dot = prefix + "." if prefix else ""
             for name, b in owner._buffers.items():
                 if b is not None:
-                    # .data: a version counter of its own, for one layer's statistics change while others wait for backward
+                    # .data has a version counter of its own: one layer's statistics change before another's backward
                     owner._buffers[name] = self.places[dot + name].view(w).data
 
     def names(self, *patterns: str) -> list[str]:

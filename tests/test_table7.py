@@ -1,16 +1,13 @@
 """FED-ROD's three rows from one training are bit for bit those of three trainings."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
+from motet.methods import METHODS
 from motet.runs.experiment import resolve
 from motet.runs.record import Record
 from motet.runs.run import run
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-import fedrod_table7  # noqa: E402, F401  adds its method to the registry
 
 SETTING = {"data": {"clients": 6}, "rounds": {"count": 3, "cohort": 0.5}, "local": {"epochs": 2}}
 
@@ -19,7 +16,11 @@ SETTING = {"data": {"clients": 6}, "rounds": {"count": 3, "cohort": 0.5}, "local
     ("member", "method"),
     [("brm", "fedavg+bsm"), ("linear", "fedrod(head=linear)"), ("hyper", "fedrod(head=hyper)")],
 )
-def test_one_training_gives_each_row(member: str, method: str, tmp_path: Path) -> None:
+def test_one_training_gives_each_row(member: str, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    from fedrod_table7 import THREE_ROWS
+
+    monkeypatch.setitem(METHODS, THREE_ROWS.name, THREE_ROWS)
     run(resolve(SETTING | {"method": "fedrod-three-rows"}), tmp_path / "together")
     run(resolve(SETTING | {"method": method}), tmp_path / "alone")
     together, alone = (Record(tmp_path / name).rounds[-1] for name in ("together", "alone"))

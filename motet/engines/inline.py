@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from motet.engines.engine import Engine, Outcome, Perform, Task
+from motet.engines.store import PrivateStore
 from motet.message import State
 
 
@@ -11,7 +12,7 @@ class Inline(Engine):
 
     def __init__(self, perform: Perform):
         self.perform = perform
-        self.states: dict[int, State] = {}
+        self.store = PrivateStore()
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
         outcomes = []
@@ -23,7 +24,11 @@ class Inline(Engine):
         return outcomes
 
     def private(self, client_id: int) -> State:
-        return self.states.get(client_id, {})
+        return self.store.get(client_id)
 
     def restore(self, client_id: int, state: State) -> None:
-        self.states[client_id] = state
+        self.store.put(client_id, state)
+
+    def close(self) -> None:
+        """Remove what the store wrote to disk."""
+        self.store.close()

@@ -1,9 +1,11 @@
 """From an experiment to the parts that run it."""
 
+import os
 from dataclasses import dataclass
+from functools import partial
 
 from motet.data import Federation, build, default_net
-from motet.engines import Engine, Inline
+from motet.engines import Engine, Inline, Perform, Pool
 from motet.errors import MotetError, unknown
 from motet.evaluation import Evaluator
 from motet.methods import Facts, Method, build_method, canonical
@@ -12,7 +14,7 @@ from motet.rng import seeded
 from motet.runs.experiment import Experiment
 from motet.work import POOLED, Workplace
 
-ENGINES = ("inline",)
+ENGINES = ("inline", "pool")
 
 
 @dataclass
@@ -58,9 +60,23 @@ def assemble(experiment: Experiment) -> Assembly:
     _refuse_contradictions(experiment)
     federation = build(experiment.data, experiment.seed)
     workplace = workplace_of(experiment, federation)
-    assembly = Assembly(experiment, federation, workplace.method, workplace, Inline(workplace.perform))
+    engine = _engine(experiment, federation, workplace)
+    assembly = Assembly(experiment, federation, workplace.method, workplace, engine)
     assembly.facts, assembly.evaluator  # noqa: B018  a cohort or rule that cannot be followed is refused here
     return assembly
+
+
+def _engine(experiment: Experiment, federation: Federation, workplace: Workplace) -> Engine:
+    if experiment.engine.name != "pool":
+        return Inline(workplace.perform)
+    samples = {client.id: len(client.train) for client in federation.clients}
+    build = partial(_perform_elsewhere, experiment, federation)
+    return Pool(build, experiment.engine.workers or os.cpu_count() or 1, samples)
+
+
+def _perform_elsewhere(experiment: Experiment, federation: Federation) -> Perform:
+    """In a worker process: the same workplace, from the same experiment, on the same shared data."""
+    return workplace_of(experiment, federation).perform
 
 
 def workplace_of(experiment: Experiment, federation: Federation) -> Workplace:

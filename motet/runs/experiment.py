@@ -57,7 +57,7 @@ class NetSettings(Section):
 class EngineSettings(Section):
     """[engine]: where client work runs; the numbers are the same everywhere."""
 
-    name: str = Field("auto", description="inline, or another engine; auto = what suits this machine")
+    name: str = Field("auto", description="inline: one process; pool: worker processes on this machine; auto: inline")
     workers: int = Field(0, ge=0, description="worker processes; 0 = one per core")
 
 

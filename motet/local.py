@@ -30,8 +30,8 @@ class LocalSettings(Section):
     clip: float = Field(0.0, ge=0, description="largest gradient norm; 0 = no clipping")
 
     def at_round(self, round: int) -> float:
-        """The learning rate of a round (the first is 1)."""
-        return self.lr * self.lr_decay ** (round - 1)
+        """The learning rate of a round (the first is 1; before it, as in the first)."""
+        return self.lr * self.lr_decay ** max(round - 1, 0)
 
 
 @dataclass
@@ -61,6 +61,12 @@ class Descent:
                 if self.steps == limit:
                     return
             epoch += 1
+
+    @property
+    def effective_steps(self) -> float:
+        """How many plain steps went as far: with momentum m from rest, Σ_{j≤K} (1 − m^j)/(1 − m) instead of K."""
+        m = self.settings.momentum
+        return (self.steps - m * (1 - m**self.steps) / (1 - m)) / (1 - m)
 
     def run(self, samples: Samples, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], None]) -> None:
         """Descend: `gradient(x, y)` fills g, then one flat step moves w, for every batch.

@@ -207,8 +207,9 @@ def scaffold_by_hand(rounds: int, sign: int = 1, factor: float | None = None) ->
         xs, changes = [], []
         for i in range(3):
             x, steps = sgd(client(i, round), w, lambda _, i=i, c=c: sign * (c - c_i[i]))
-            effective = LOCAL["lr"] / (1 - LOCAL["momentum"]) if factor is None else factor
-            new = c_i[i] - c + (w - x) / (steps * effective)
+            momentum = LOCAL["momentum"]  # step j of K moves x by η(1 + m + … + m^(K−j)) times its gradient
+            plain_steps = sum(momentum**k for last in range(steps) for k in range(last + 1))
+            new = c_i[i] - c + (w - x) / (LOCAL["lr"] * plain_steps if factor is None else steps * factor)
             xs.append(x)
             changes.append(new - c_i[i])
             c_i[i] = new
@@ -487,3 +488,11 @@ def test_a_sum_has_both_corrections() -> None:
     found = method.train(client(0, private={"feddyn.h_i": h_i}), method.broadcast(server, 0))["w"]
     expected, _ = sgd(client(0), w, lambda x: 0.6 * (x - w) - h_i + 0.4 * (x - w))
     torch.testing.assert_close(found, expected, **EXACT)
+
+
+def test_centralized_serves_its_one_model_whoever_was_sampled() -> None:
+    """Under pgfed's rule a client never sampled is scored with the first weights; here nobody is ever sampled."""
+    played = play(tiny("centralized", scoring={"never_sampled": "initial", "every": 1}))
+    row = played.timeless()[-1]
+    assert row["personal_split"] == row["generic_split"]
+    assert row["personal_weighted"] == row["generic_weighted"]

@@ -1,5 +1,9 @@
 """Centralized training: the yardstick in which everybody's data lie in one place."""
 
+from torch import nn
+
+from motet.client import Client
+from motet.message import Message
 from motet.methods.averaging import Averaging
 
 
@@ -7,3 +11,7 @@ class Centralized(Averaging):
     """The same local loop on the union of the training clients' data. Not federated learning."""
 
     pooled = True
+
+    def personal(self, client: Client, message: Message) -> nn.Module | None:
+        """The one model: no client trains, so none has a last training of its own."""
+        return super().personal(client.from_the_global_model(), message)

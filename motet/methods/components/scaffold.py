@@ -42,9 +42,8 @@ class Scaffold(Part):
         t.g_shared.add_(t["c - c_i"])
 
     def after(self, t: Training, reply: Message) -> None:
-        """c_i⁺ = c_i − c + (w − x)/(K·η_eff), where momentum m makes a step η_eff = η/(1 − m) long."""
-        per_step = (1 - t.client.local.momentum) / (t.descent.lr * t.descent.steps)
-        new = (t.anchor - t.shared).mul_(per_step).sub_(t["c - c_i"])
+        """c_i⁺ = c_i − c + (w − x)/(Kη), where K counts plain steps: momentum's go further (FIDELITY 9)."""
+        new = (t.anchor - t.shared).div_(t.descent.effective_steps * t.descent.lr).sub_(t["c - c_i"])
         t.client.private["scaffold.c_i"] = new
         reply["scaffold.dc"] = new - t["c_i"]
 

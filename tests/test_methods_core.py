@@ -16,7 +16,7 @@ from motet.client import AdaptSettings, Client
 from motet.data import ClientData, Prepare, Samples
 from motet.fields import checked
 from motet.local import LocalSettings
-from motet.message import Message, State, encode
+from motet.message import Message, State, encode, tensor
 from motet.methods import METHODS, Facts, Method, build_method
 from motet.methods.components.scaffold import Scaffold
 from motet.methods.part import Training
@@ -496,3 +496,14 @@ def test_centralized_serves_its_one_model_whoever_was_sampled() -> None:
     row = played.timeless()[-1]
     assert row["personal_split"] == row["generic_split"]
     assert row["personal_weighted"] == row["generic_weighted"]
+
+
+def test_scaffold_by_samples_weighs_models_and_variates_alike() -> None:
+    """With everybody taking part c is then Σ (n_i/n) c_i, the variate of the objective that is averaged."""
+    method, server = build("fedavg(weighting=samples)+scaffold")
+    kept: dict[int, State] = {}
+    server = method.aggregate(server, train(method, server, [0, 1, 2], 1, kept))
+    sizes = torch.tensor([float(client(i).samples) for i in range(3)])
+    c_i = torch.stack([tensor(kept[i], "scaffold.c_i") for i in range(3)])
+    assert len(set(sizes.tolist())) > 1
+    torch.testing.assert_close(server["scaffold.c"], (sizes / sizes.sum()) @ c_i, rtol=1e-4, atol=1e-6)

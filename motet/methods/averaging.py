@@ -52,9 +52,10 @@ class Averaging(Method):
 
     def start(self, facts: Facts) -> State:
         server: State = {"w": self.fresh[self.layout.shared].clone()}
-        travelling = self.layout.shared_trainable
+        own = self.layout.shared_trainable
+        facts = replace(facts, trainable=own.stop - own.start, by_samples=self.weighting == "samples")
         for part in self.parts:
-            part.start(server, replace(facts, trainable=travelling.stop - travelling.start))
+            part.start(server, facts)
         return server
 
     def broadcast(self, server: State, client_id: int) -> Message:

@@ -28,6 +28,7 @@ class Facts:
     rounds: int
     classes: int
     trainable: int = 0  # length of the travelling trainable weights, told by the method to its parts
+    by_samples: bool = True  # whether the server averages by n_i, told likewise
 
     @property
     def clients(self) -> int:

@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.message import Message, State, number, tensor
+from motet.methods.averaging import average
 from motet.methods.method import Facts
 from motet.methods.part import Part, Training
 
@@ -24,7 +25,7 @@ class Scaffold(Part):
     def start(self, server: State, facts: Facts) -> None:
         """c = 0"""
         server["scaffold.c"] = torch.zeros(facts.trainable)
-        server["scaffold.clients"] = facts.clients
+        server["scaffold.clients"], server["scaffold.by_samples"] = facts.clients, facts.by_samples
 
     def broadcast(self, server: State, client_id: int, message: Message) -> None:
         """Send c with w."""
@@ -48,10 +49,10 @@ class Scaffold(Part):
         reply["scaffold.dc"] = new - t["c_i"]
 
     def aggregate(self, server: State, sent: Tensor, replies: Mapping[int, Message]) -> None:
-        """w ← w + η_g·mean Δx;  c ← c + (1/N) Σ Δc"""
+        """w ← w + η_g·mean Δx;  c ← c + (|S|/N)·mean Δc, where both means weigh the clients alike"""
         c, w = tensor(server, "scaffold.c"), tensor(server, "w").clone()
         if self.eta_g != 1:
             own = slice(len(w) - len(c), None)  # before it lie statistics and what parts added: only averaged
             w[own] = sent[own] + self.eta_g * (w[own] - sent[own])
-        total = sum((tensor(r, "scaffold.dc") for r in replies.values()), torch.zeros_like(c))
-        server["w"], server["scaffold.c"] = w, c + total / number(server, "scaffold.clients")
+        mean = average(replies, "scaffold.dc", "samples" if server["scaffold.by_samples"] else "uniform")
+        server["w"], server["scaffold.c"] = w, c + len(replies) / number(server, "scaffold.clients") * mean

@@ -39,7 +39,7 @@ DRIFT = Study(
         "data": {"name": "fmnist", "partition": "dirichlet:0.1", "clients": 20, "subset": 0.2},
         "net": {"name": "fedrod-conv"},
         "rounds": {"count": 30, "cohort": 0.5},
-        "local": {"epochs": 2},
+        "local": {"steps": 20},  # alike for all clients, as SCAFFOLD's analysis has it
         "scoring": {"every": 10},
     },
     {
@@ -55,9 +55,9 @@ FEDROD = {
     "protocol": "fedrod",
     "data": {"name": "fmnist", "clients": 60, "new_clients": 0.5, "subset": 0.2},
     "net": {"name": "fedrod-conv"},
-    "rounds": {"count": 25, "cohort": 0.4},
-    "local": {"epochs": 2},
-    "scoring": {"every": 25},
+    "rounds": {"count": 20, "cohort": 0.4},
+    "local": {"epochs": 3},
+    "scoring": {"every": 20},
 }
 FEDROD_FIGURES = (GENERIC, WEIGHTED_GENERIC, WEIGHTED_PERSONAL, BEFORE, AFTER)
 FEDROD_CASES = {

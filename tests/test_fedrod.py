@@ -1,11 +1,12 @@
 """FED-ROD: two losses that do not disturb each other, what travels, and who is served how (FIDELITY 3 and 11.1)."""
 
-import json
 from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+from running import run_twice
+from strict_engine import tiny
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
@@ -23,7 +24,6 @@ from motet.nets import build_net
 from motet.rng import seeded
 from motet.runs.assembly import assemble
 from motet.runs.experiment import resolve
-from motet.runs.run import run
 from motet.runs.served import OnlyCounts, ToldClient
 from motet.weights import Layout
 
@@ -494,20 +494,4 @@ def test_the_same_experiment_draws_the_same_hypernetwork() -> None:
     ],
 )
 def test_a_run_twice(text: str, tmp_path: Path) -> None:
-    values = {
-        "method": text,
-        "data": {"name": "digits", "clients": 5, "new_clients": 0.2, "subset": 0.5},
-        "rounds": {"count": 2, "cohort": 0.5},
-        "local": {"epochs": 1},
-    }
-    once, again = (run(resolve(values), tmp_path / name) for name in "ab")
-    assert (once / "weights.safetensors").read_bytes() == (again / "weights.safetensors").read_bytes()
-    summaries = []
-    for folder in (once, again):
-        summary = json.loads((folder / "summary.json").read_text())
-        del summary["seconds"]
-        summaries.append(summary)
-    assert summaries[0] == summaries[1]
-    found = summaries[0]
-    figures = [found["generic"]["accuracy"], *found["personal"]["weighted"].values(), *found["new_clients"].values()]
-    assert all(0 <= f <= 1 for f in figures) and len(figures) == 5 and found["set_aside"] == 0
+    run_twice(tiny(text), tmp_path)

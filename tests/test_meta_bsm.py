@@ -1,12 +1,13 @@
 """Meta-BSM: its meta step against finite differences; shared data: FedAvg on more samples (FIDELITY 3 and 9)."""
 
-import json
 from collections import OrderedDict
 from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+from running import run_twice
+from strict_engine import tiny
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
@@ -22,8 +23,6 @@ from motet.methods.components.meta_bsm import HIDDEN, MetaBSM, mwnet
 from motet.methods.part import Training
 from motet.nets import Net, build_net
 from motet.rng import seeded
-from motet.runs.experiment import resolve
-from motet.runs.run import run
 
 ETA = 0.5  # large, so that the meta step is large against rounding
 LOCAL = LocalSettings.model_validate({"epochs": 1, "batch": 16, "lr": ETA, "momentum": 0.0, "weight_decay": 0.0})
@@ -250,15 +249,4 @@ def test_a_balanced_loss_counts_the_shared_samples() -> None:
     "text", ["fedavg+meta-bsm", "fedrod(loss=meta-bsm, virtual=head)", "fedavg+shared-data", "fedrod+shared-data"]
 )
 def test_a_run_twice(text: str, tmp_path: Path) -> None:
-    values = {
-        "method": text,
-        "data": {"name": "digits", "clients": 5, "new_clients": 0.2, "subset": 0.5},
-        "rounds": {"count": 2, "cohort": 0.5},
-        "local": {"epochs": 1},
-    }
-    once, again = (run(resolve(values), tmp_path / name) for name in "ab")
-    assert (once / "weights.safetensors").read_bytes() == (again / "weights.safetensors").read_bytes()
-    summary = json.loads((once / "summary.json").read_text())
-    figures = [summary["generic"]["accuracy"], *summary["personal"]["weighted"].values()]
-    figures += summary["new_clients"].values()
-    assert all(0 <= f <= 1 for f in figures) and len(figures) == 5 and summary["set_aside"] == 0
+    run_twice(tiny(text), tmp_path)

@@ -8,21 +8,19 @@ from typing import Any, Literal
 
 import pytest
 import torch
+from running import refusal, run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from motet.engines import Task
-from motet.errors import MotetError
-from motet.message import Message, State, byte_count, decode, encode, tensor
-from motet.methods import Facts, build_method
+from motet.message import Message, State, byte_count, tensor
+from motet.methods import Facts
 from motet.methods.averaging import Averaging
 from motet.methods.components.pgfed import PGFed, PGFedMo
-from motet.nets import Net, build_net
+from motet.nets import Net
 from motet.rng import seeded
 from motet.runs.assembly import Assembly, assemble, settle
 from motet.runs.experiment import Experiment, merge, resolve
-from motet.runs.record import Record
-from motet.runs.run import run
 
 SMALL: dict[str, Any] = {
     "data": {"clients": 8, "subset": 0.4, "min_size": 5},
@@ -299,21 +297,9 @@ SUMS = ["scaffold+pgfed", "fedrod(head=linear)+dbe+pgfedmo", "fedrod+pgfed"]
 
 @pytest.mark.parametrize("method", ALONE + SUMS)
 def test_a_run_twice_is_the_same_run(method: str, tmp_path: Path) -> None:
-    records = [Record(run(experiment(method, data={"new_clients": 0.25}), tmp_path / name)) for name in "ab"]
-    first, second = ([strip(row) for row in r.rounds + r.clients] for r in records)
-    assert first == second
-    weights = [(r.folder / "weights.safetensors").read_bytes() for r in records]
-    assert weights[0] == weights[1]
-    summary = records[0].summary
-    for score in (*summary["personal"]["weighted"].values(), *summary["new_clients"].values()):
-        assert 0 < score <= 1
-    last = first[-1 - len(records[0].clients)]
+    last = run_twice(experiment(method, data={"new_clients": 0.25}), tmp_path).rounds[-1]
     assert all(math.isfinite(last[f"pgfed_alpha_{name}"]) for name in ("mean", "min", "clipped"))
     assert last["pgfed_alpha_mean"] != 1 / 4
-
-
-def strip(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if not name.endswith("seconds")}
 
 
 @pytest.mark.parametrize("other", ["fedrod", "fedrod(head=linear)", "scaffold", "feddyn", "dbe(mu=0.5)"])
@@ -337,14 +323,6 @@ def test_new_clients_are_served_and_adapted_as_fedavg_would() -> None:
     assert scores[0] == scores[1]
 
 
-def test_states_and_messages_survive_bytes() -> None:
-    assembly, states = rounds("pgfedmo", COHORTS[:3])
-    for state in (states[-1], assembly.method.broadcast(states[-1], 2), assembly.engine.private(2)):
-        back = decode(encode(state))
-        assert back.keys() == state.keys()
-        assert all(torch.equal(v, tensor(back, k)) for k, v in state.items() if isinstance(v, Tensor))
-
-
 @pytest.mark.parametrize(
     ("method", "sentence"),
     [
@@ -356,6 +334,4 @@ def test_states_and_messages_survive_bytes() -> None:
     ],
 )
 def test_nonsense_is_refused_in_one_sentence(method: str, sentence: str) -> None:
-    with pytest.raises(MotetError) as caught:
-        build_method(method, build_net("mlp", (1, 8, 8), 10))
-    assert str(caught.value).startswith(sentence)
+    assert refusal(method).startswith(sentence)

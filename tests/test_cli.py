@@ -128,7 +128,7 @@ def test_the_command_line_and_python_share_their_names() -> None:
 
 
 def test_ctrl_c_then_resume_ends_with_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", "--method", "scaffold", "--clients", "6", "--rounds", "12", "--epochs", "1", "--out"]
+    words = ["run", "--method", "scaffold", "--clients", "6", "--rounds", "80", "--epochs", "1", "--out"]
     with subprocess.Popen([*MOTET, *words, "stopped"], stderr=subprocess.PIPE, text=True) as process:
         try:
             rounds = Path("stopped/rounds.jsonl")

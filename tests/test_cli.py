@@ -128,8 +128,10 @@ def test_the_command_line_and_python_share_their_names() -> None:
 
 
 def test_ctrl_c_then_resume_ends_with_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", "--method", "scaffold", "--clients", "6", "--rounds", "80", "--epochs", "1", "--out"]
-    with subprocess.Popen([*MOTET, *words, "stopped"], stderr=subprocess.PIPE, text=True) as process:
+    words = ["run", "--method", "scaffold", "--clients", "6", "--rounds", "40", "--epochs", "1", "--out"]
+    # A test run in the background may have been started with Ctrl-C ignored, which its children would inherit.
+    listening = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen([*MOTET, *words, "stopped"], stderr=subprocess.PIPE, text=True, **listening) as process:
         try:
             rounds = Path("stopped/rounds.jsonl")
             until = time.monotonic() + 60

@@ -11,8 +11,6 @@ therefore trains θ and ψ once with both heads beside them and scores all three
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any, ClassVar
 
 from motet.client import Client
 from motet.errors import MotetError
+from motet.memory import keep_freed_memory
 from motet.message import Message
 from motet.methods import METHODS, Predictor
 from motet.methods.averaging import Averaging, PersonalModel
@@ -39,13 +38,13 @@ SETTING: dict[str, Any] = {
     "net": {"name": "fedrod-conv"},
     "scoring": {"every": 50},
     "checkpoint": {"every": 5},
+    "engine": {"name": "inline"},  # the two rows have a core each
 }
 PAPER = {  # G-FL | P-FL by the generic model | P-FL by the personal models
     "FedAvg": [83.4, 83.2, 90.5],
     "linear": [86.3, 86.3, 94.5],
     "hyper": [86.3, 86.3, 94.8],
 }
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
 
 
 class LinearBeside(FedROD):
@@ -136,8 +135,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs") / "fedrod-table7")
     options = parser.parse_args()
     if options.row:
-        if any(name not in os.environ for name in KEEP_MEMORY):  # read by the C library when a process starts
-            return subprocess.run([sys.executable, *sys.argv], env=os.environ | KEEP_MEMORY).returncode
+        keep_freed_memory()
         compute(options.row, options.out, Lines())
     if options.collect:
         text = json.dumps(collect(options.out), indent=1, ensure_ascii=False) + "\n"

@@ -69,7 +69,11 @@ FEDROD_CASES = {
 FEDROD_01 = Study(
     "fedrod-dir0.1",
     "FED-ROD's generic model beats FedAvg's, its personal models FedAvg's local ones (Dir 0.1)",
-    FEDROD | {"data": FEDROD["data"] | {"partition": "dirichlet:0.1", "clients": 30, "new_clients": 0.0}},  # type: ignore[operator]
+    FEDROD
+    | {
+        "data": FEDROD["data"] | {"partition": "dirichlet:0.1", "clients": 30, "new_clients": 0.0},  # type: ignore[operator]
+        "rounds": {"count": 20, "cohort": 0.2},
+    },
     FEDROD_CASES,
     FEDROD_FIGURES[:3],
     paper={
@@ -103,8 +107,8 @@ DBE = Study(
         "protocol": "dbe",
         "data": {"name": "fmnist", "subset": 0.2},
         "net": {"name": "cnn4"},
-        "rounds": {"count": 30},  # fewer, or a larger learning rate, and DBE has not yet overtaken PRBM
-        "scoring": {"every": 5},
+        "rounds": {"count": 15},
+        "scoring": {"every": 15},
     },
     methods("fedavg", "fedavg+mr", "fedavg+prbm", "fedavg+dbe"),
     (SPLIT_PERSONAL, SPLIT_GENERIC, GENERIC),
@@ -142,7 +146,7 @@ PGFED = Study(
         "protocol": "pgfed",
         "data": {"name": "fmnist", "subset": 0.1},
         "net": {"name": "cnn4"},
-        "rounds": {"count": 30},
+        "rounds": {"count": 20},
         "scoring": {"every": 10},
     },
     methods("local", "fedavg", "pgfed", "pgfedmo"),

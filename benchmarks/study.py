@@ -9,7 +9,6 @@ The result of a study goes to benchmarks/results/NAME.json once every run of it 
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -20,14 +19,14 @@ from typing import Any
 from studies import STUDIES, Study
 
 from motet.errors import MotetError
+from motet.memory import keep_freed_memory
 from motet.runs.environment import environment
 from motet.runs.experiment import merge, resolve
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 
 HERE = Path(__file__).parent
-# glibc gives large blocks back to the system at every step of training; workers keep them instead.
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
+INLINE = {"engine": {"name": "inline"}}  # runs are computed side by side, a core each
 
 
 def folder_of(study: Study, case: str, seed: int, out: Path) -> Path:
@@ -41,7 +40,7 @@ def compute(study: Study, case: str, seed: int, out: Path) -> None:
     if (folder / "experiment.toml").exists():
         resume(folder)
     else:
-        run(resolve(merge(study.setting, study.cases[case], {"seed": seed})), folder)
+        run(resolve(merge(study.setting, study.cases[case], INLINE, {"seed": seed})), folder)
 
 
 def figure(record: Record, name: str) -> Any:
@@ -113,7 +112,7 @@ def run_all(study: Study, cases: list[str], seeds: list[int], out: Path, jobs: i
             "--out",
             str(out),
         ]
-        done = subprocess.run(command, env=os.environ | KEEP_MEMORY)
+        done = subprocess.run(command)
         if done.returncode:
             raise MotetError(f"{study.name}/{case} with seed {seed} failed; its message is above")
         headline = figure(Record(folder_of(study, case, seed, out)), study.figures[0])
@@ -142,6 +141,7 @@ def main() -> None:
         study = STUDIES[name]
         cases, seeds = options.cases or list(study.cases), options.seeds or list(study.seeds)
         if options.action == "one":
+            keep_freed_memory()
             compute(study, cases[0], seeds[0], options.out)
             continue
         if options.action == "run":

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from torch import Tensor
 
 from motet.data import Federation
-from motet.engines import Engine, Outcome, Task
+from motet.engines import Engine, Kind, Outcome, Task
 from motet.errors import MotetError
 from motet.message import Message, State
 from motet.methods import Method
@@ -46,26 +47,30 @@ class Evaluator:
 
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
         """Generic and personal figures over the clients that take part in training."""
-        generic = self.method.generic(server)
-        right = {} if generic is None else self._generic_right(generic)
+        generic, common = self.method.generic(server), last or self.scoring.common_test == "always"
+        by_clients = not common and self.federation.test_is_clients and not self.federation.new_ids
+        right = {} if generic is None or by_clients else self._generic_right(generic)
         sync = last and self.scoring.pm_source == "final_sync"
-        tasks = []
-        for client_id in self.federation.training_ids:
-            message = self.method.broadcast(server, client_id)
-            message["score.common"] = last or self.scoring.common_test == "always"
+        written = self.method.broadcast if sync else self.method.broadcast_to_score
+
+        def letter(client_id: int) -> Message:
+            client, message = self.federation.clients[client_id], written(server, client_id)
+            message["score.common"] = common
             if generic is not None:
-                domain = self.federation.clients[client_id].domain
-                counts = self.federation.common_test(self.federation.clients[client_id]).counts(self.federation.classes)
-                message |= {
-                    "score.generic": generic,
-                    "score.generic.right": right[domain],
-                    "score.common.counts": counts,
-                }
-            tasks.append(Task("sync_score" if sync else "score", client_id, round, message))
-        outcomes = self.engine.run(tasks)
+                message["score.generic"] = generic
+            if right:
+                message["score.generic.right"] = right[client.domain]
+                message["score.common.counts"] = self.federation.common_test(client).counts(self.federation.classes)
+            return message
+
+        ids = self.federation.training_ids
+        kind: Kind = "sync_score" if sync else "score"
+        outcomes = self.engine.run([Task(kind, i, round, partial(letter, i)) for i in ids])
         figures: Row = {"generic_accuracy": None}
-        if generic is not None:
+        if right:
             figures["generic_accuracy"] = accuracy(right[None], self.federation.test.counts(self.federation.classes))
+        elif generic is not None:
+            figures["generic_accuracy"] = _over_all([o.reply for o in outcomes if o.reply is not None])
         if self.method.family:
             outcomes, swept = self._choose_members(outcomes)
             figures |= swept
@@ -75,7 +80,7 @@ class Evaluator:
     def new_clients(self, server: State, round: int) -> Scores:
         """Before and after adaptation, over the clients that took no part in training."""
         ids = self.federation.new_ids
-        outcomes = self.engine.run([Task("adapt", i, round, self.method.broadcast(server, i)) for i in ids])
+        outcomes = self.engine.run([Task("adapt", i, round, partial(self.method.broadcast, server, i)) for i in ids])
         return Scores(
             self._figures(outcomes, ("before", "after")), [self._client_row(o, round, True) for o in outcomes]
         )
@@ -133,6 +138,12 @@ class Evaluator:
         for name, value in sorted((outcome.reply or {}).items()):
             row[name.replace(".", "_")] = value
         return row
+
+
+def _over_all(replies: Sequence[Message]) -> float | None:
+    """The generic model's accuracy on all clients' test data, from what each client counted on its own."""
+    accuracies, samples = _column(replies, "generic.split", "n.split")
+    return sum(round(a * n) for a, n in zip(accuracies, samples, strict=True)) / sum(samples) if samples else None
 
 
 def _column(replies: Sequence[Message], name: str, samples: str) -> tuple[list[float], list[int]]:

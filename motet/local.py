@@ -12,6 +12,9 @@ from motet.data import Samples
 from motet.errors import Diverged
 from motet.settings import Section
 
+NOT_FINITE = "training left the finite numbers (NaN or infinity in the weights)"
+GATHERED = 400  # samples that are gathered and prepared at a time; the batches are views of them
+
 
 class LocalSettings(Section):
     """[local]: what a client does with its own data in one round."""
@@ -28,6 +31,9 @@ class LocalSettings(Section):
         "reset", description="start each round with fresh momentum, or with the client's last"
     )
     clip: float = Field(0.0, ge=0, description="largest gradient norm; 0 = no clipping")
+    together: bool = Field(
+        True, description="train several clients as one computation where the net is small; equal up to rounding"
+    )
 
     def at_round(self, round: int) -> float:
         """The learning rate of a round (the first is 1; before it, as in the first)."""
@@ -45,6 +51,14 @@ class Descent:
     velocity: Tensor | None = None
     steps: int = field(default=0, init=False)
 
+    def count(self, n: int) -> int:
+        """How many steps n samples make."""
+        if self.epochs is None and self.settings.steps:
+            return self.settings.steps
+        size = self.settings.batch
+        whole = n // size if self.settings.drop_last and n > size else -(-n // size)
+        return whole * (self.settings.epochs if self.epochs is None else self.epochs)
+
     def batches(self, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
         """Shuffled batches of the client's samples, epoch after epoch."""
         size, n = self.settings.batch, len(samples)
@@ -55,11 +69,13 @@ class Descent:
             order = torch.randperm(n, generator=self.rng)
             if self.settings.drop_last and n > size:  # a client smaller than one batch keeps its only one
                 order = order[: n - n % size]
-            for rows in torch.split(order, size):
-                self.steps += 1
-                yield samples.batch(rows)
-                if self.steps == limit:
-                    return
+            for rows in torch.split(order, max(1, GATHERED // size) * size):  # one gather for several batches
+                x, y = samples.batch(rows)
+                for batch in zip(torch.split(x, size), torch.split(y, size), strict=True):
+                    self.steps += 1
+                    yield batch
+                    if self.steps == limit:
+                        return
             epoch += 1
 
     @property
@@ -69,22 +85,24 @@ class Descent:
         return (self.steps - m * (1 - m**self.steps) / (1 - m)) / (1 - m)
 
     def run(self, samples: Samples, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], None]) -> None:
-        """Descend: `gradient(x, y)` fills g, then one flat step moves w, for every batch.
+        """Descend: for every batch `gradient(x, y)` adds the gradient to g, then one flat step moves w.
 
-        The update is torch.optim.SGD's: decay added to the gradient, then momentum, then the step.
+        The update is torch.optim.SGD's, v ← m·v + d·w + ∇ and w ← w − η·v, with no pass over memory to spare: g is v
+        itself, so whoever adds to g must not read it. Clipping alone needs the gradient apart.
         """
         rule = self.settings
-        if rule.momentum and self.velocity is None:
-            self.velocity = torch.zeros_like(w)
+        v = torch.zeros_like(g) if rule.clip else g
+        v.zero_() if self.velocity is None else v.copy_(self.velocity)
         for x, y in self.batches(samples):
+            v.mul_(rule.momentum) if rule.momentum else v.zero_()
+            if rule.weight_decay:
+                v.add_(w, alpha=rule.weight_decay)
+            if rule.clip:
+                g.zero_()
             gradient(x.to(w.device), y.to(w.device))
             if rule.clip:
-                g.mul_((rule.clip / g.norm().clamp_min(1e-12)).clamp_max(1.0))
-            if rule.weight_decay:
-                g.add_(w, alpha=rule.weight_decay)
-            if self.velocity is not None:
-                w.sub_(self.velocity.mul_(rule.momentum).add_(g), alpha=self.lr)
-            else:
-                w.sub_(g, alpha=self.lr)
+                v.add_(g.mul_((rule.clip / g.norm().clamp_min(1e-12)).clamp_max(1.0)))
+            w.sub_(v, alpha=self.lr)
+        self.velocity = v if rule.momentum else None
         if not torch.isfinite(w).all():
-            raise Diverged("training left the finite numbers (NaN or infinity in the weights)")
+            raise Diverged(NOT_FINITE)

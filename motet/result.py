@@ -144,6 +144,7 @@ def run(
     batch: int | None = None,
     lr: float | None = None,
     net: str | None = None,
+    precision: str | None = None,
     seed: int | None = None,
     protocol: str | None = None,
     out: AnyPath | None = None,
@@ -170,6 +171,7 @@ def run(
         "batch": batch,
         "lr": lr,
         "net": net,
+        "precision": precision,
         "seed": seed,
         "protocol": protocol,
     }

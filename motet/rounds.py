@@ -3,11 +3,12 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from pydantic import Field
 
-from motet.engines import Engine, Outcome, Task
+from motet.engines import Engine, Kind, Task
 from motet.errors import MotetError
 from motet.evaluation import Evaluator, Row
 from motet.local import LocalSettings
@@ -75,8 +76,7 @@ class Loop:
     def _prepare(self, progress: Progress) -> Progress:
         """What some methods do once with every training client before the first round."""
         began = time.perf_counter()
-        tasks = [Task("prepare", i, 0, self.method.broadcast(progress.server, i)) for i in self.client_ids]
-        replies, row = self._exchange(tasks)
+        replies, row = self._exchange("prepare", self.client_ids, 0, progress.server)
         progress = Progress(0, self.method.prepared(progress.server, replies) if replies else progress.server)
         row |= {"seconds": time.perf_counter() - began}
         self.log.round_done(row, [], progress, list(replies))
@@ -85,10 +85,11 @@ class Loop:
     def _round(self, progress: Progress) -> Progress:
         began = time.perf_counter()
         round, server = progress.round + 1, progress.server
-        cohort = self.sample(round)
-        replies, row = self._exchange([Task("train", i, round, self.method.broadcast(server, i)) for i in cohort])
+        replies, row = self._exchange("train", self.sample(round), round, server)
         if replies:
             server = self.method.aggregate(server, replies)
+        changed = list(replies)
+        del replies  # models of a whole cohort, while others are made for scoring
         row |= {"lr": self.local.at_round(round), "train_seconds": time.perf_counter() - began}
         row |= self.method.diagnostics(server)
         clients: list[Row] = []
@@ -99,7 +100,7 @@ class Loop:
             clients = scores.clients
         row["seconds"] = time.perf_counter() - began
         progress = Progress(round, server)
-        self.log.round_done(row, clients, progress, list(replies))
+        self.log.round_done(row, clients, progress, changed)
         return progress
 
     def sample(self, round: int) -> list[int]:
@@ -110,15 +111,22 @@ class Loop:
         drawn = numpy_generator(self.seed, "cohort", round).choice(len(self.client_ids), size, replace=False)
         return sorted(self.client_ids[i] for i in drawn)
 
-    def _exchange(self, tasks: Sequence[Task]) -> tuple[dict[int, Message], Row]:
+    def _exchange(self, kind: Kind, cohort: Sequence[int], round: int, server: State) -> tuple[dict[int, Message], Row]:
         """Send, let work, collect; a client that diverged is set aside for this round and named."""
-        outcomes: list[Outcome] = self.engine.run(tasks)
+        bytes_down: dict[int, int] = {}
+
+        def letter(client_id: int) -> Message:
+            message = self.method.broadcast(server, client_id)
+            bytes_down[client_id] = byte_count(message)
+            return message
+
+        outcomes = self.engine.run([Task(kind, i, round, partial(letter, i)) for i in cohort])
         replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
         row: Row = {
-            "round": tasks[0].round,
-            "cohort": [t.client_id for t in tasks],
+            "round": round,
+            "cohort": list(cohort),
             "set_aside": {str(o.client_id): o.failure for o in outcomes if o.failure is not None},
-            "bytes_down": None if self.method.pooled else sum(byte_count(t.message) for t in tasks),
+            "bytes_down": None if self.method.pooled else sum(bytes_down.values()),
             "bytes_up": None if self.method.pooled else sum(byte_count(r) for r in replies.values()),
         }
         return dict(sorted(replies.items())), row

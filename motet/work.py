@@ -3,6 +3,7 @@
 Every engine carries tasks to a `Workplace` and its outcomes back; none of them knows what the work means.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from motet.client import AdaptSettings, Client
 from motet.data import ClientData, Federation, Samples
-from motet.engines.engine import Outcome, Task
+from motet.engines.engine import Outcome, Task, each_alone
 from motet.errors import Diverged
 from motet.local import LocalSettings
 from motet.message import Message, State, tensor
@@ -19,6 +20,7 @@ from motet.nets import Net
 from motet.scoring import ScoringSettings, accuracy, class_weighted, right_per_class
 from motet.weights import Layout
 
+LEAST_GROUPS = 4  # so that several cores have work
 POOLED = -1  # the id of the one client that holds everybody's data, for the centralized yardstick
 
 
@@ -38,11 +40,41 @@ class Workplace:
     def perform(self, task: Task, private: State) -> Outcome:
         """Do the task for one client with its private state; a diverged client changes nothing."""
         client = self.client(task, dict(private))
-        message: Message = {name: self._here(value) for name, value in task.message.items()}
         try:
-            reply = getattr(self, "_" + task.kind)(client, message)
+            reply: Message | Diverged = getattr(self, "_" + task.kind)(client, self._here(task.message))
         except Diverged as failure:
-            return Outcome(task.client_id, None, None, str(failure))
+            reply = failure
+        return self._outcome(task, client, reply)
+
+    def perform_together(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
+        """The same for clients that `groups` put together; one alone is trained as in `perform`."""
+        if len(tasks) == 1:
+            return [self.perform(tasks[0], privates[0])]
+        clients = [self.client(task, dict(private)) for task, private in zip(tasks, privates, strict=True)]
+        replies = self.method.train_together(clients, [self._here(task.message) for task in tasks])
+        checked = [r if isinstance(r, Diverged) else _finite(r) for r in replies]
+        return [self._outcome(*of) for of in zip(tasks, clients, checked, strict=True)]
+
+    @property
+    def together(self) -> int:
+        """How many clients may be trained as one computation."""
+        return self.method.together() if self.local.together and not self.local.clip else 1
+
+    def groups(self, tasks: Sequence[Task]) -> list[list[int]]:
+        """Which tasks are done as one, those with most samples first; the same for the same tasks on any machine."""
+        train = bool(tasks) and tasks[0].kind == "train"
+        size = min(self.together, -(-len(tasks) // LEAST_GROUPS)) if train else 1
+        if size == 1:
+            return each_alone(tasks)
+        order = sorted(range(len(tasks)), key=lambda i: -self._samples(tasks[i].client_id))
+        return [order[at : at + size] for at in range(0, len(order), size)]
+
+    def _samples(self, client_id: int) -> int:
+        return 0 if client_id == POOLED else len(self.federation.clients[client_id].train)
+
+    def _outcome(self, task: Task, client: Client, reply: Message | Diverged) -> Outcome:
+        if isinstance(reply, Diverged):
+            return Outcome(task.client_id, None, None, str(reply))
         reply = {name: v.detach().cpu() if isinstance(v, Tensor) else v for name, v in reply.items()}
         return Outcome(task.client_id, reply, client.private if task.kind == "train" else None, None)
 
@@ -72,10 +104,9 @@ class Workplace:
         return self.method.prepare(client, message)
 
     def _train(self, client: Client, message: Message) -> Message:
-        reply = self.method.train(client, message)
-        for name, value in reply.items():
-            if isinstance(value, Tensor) and value.is_floating_point() and not torch.isfinite(value).all():
-                raise Diverged(f"the reply's {name!r} holds NaN or infinity")
+        reply = _finite(self.method.train(client, message))
+        if isinstance(reply, Diverged):
+            raise reply
         return reply
 
     def _score(self, client: Client, message: Message) -> Message:
@@ -147,5 +178,14 @@ class Workplace:
         if value is not None:
             reply[name] = value
 
-    def _here(self, value: Tensor | int | float | bool) -> Tensor | int | float | bool:
-        return value.to(self.device) if isinstance(value, Tensor) and value.is_floating_point() else value
+    def _here(self, message: Message) -> Message:
+        """On the device where the work is done."""
+        floating = {n: v for n, v in message.items() if isinstance(v, Tensor) and v.is_floating_point()}
+        return message | {name: value.to(self.device) for name, value in floating.items()}
+
+
+def _finite(reply: Message) -> Message | Diverged:
+    for name, value in reply.items():
+        if isinstance(value, Tensor) and value.is_floating_point() and not torch.isfinite(value).all():
+            return Diverged(f"the reply's {name!r} holds NaN or infinity")
+    return reply

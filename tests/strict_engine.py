@@ -31,7 +31,7 @@ TINY: dict[str, Any] = {
         "subset": 0.3,
     },
     "rounds": {"count": 3, "cohort": 0.5},
-    "local": {"epochs": 1, "batch": 32, "lr": 0.05},
+    "local": {"epochs": 1, "batch": 32, "lr": 0.05, "together": False},  # for what must be equal to the bit
     "adapt": {"epochs": 1},
     "scoring": {"every": 2},
     "engine": {"name": "inline"},

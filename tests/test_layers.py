@@ -9,9 +9,9 @@ PACKAGE = Path(__file__).parents[1] / "motet"
 
 # From low to high. A module may import its own layer and those below.
 LAYERS = [
-    {"errors", "settings", "fields", "rng", "message"},
+    {"errors", "settings", "fields", "rng", "message", "memory"},
     {"weights", "losses", "nets", "data"},
-    {"local", "client"},
+    {"local", "client", "together"},
     {"methods", "scoring", "engines"},  # these three know nothing of each other
     {"work", "evaluation", "rounds"},
     {"runs", "report"},

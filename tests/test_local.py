@@ -50,7 +50,6 @@ def descended(how: Descent, data: Samples) -> Tensor:
     layout.bind(model, w, g)
 
     def gradient(x: Tensor, y: Tensor) -> None:
-        g.zero_()
         cross_entropy(model(x / 10), y).backward()
 
     how.run(data, w, g, gradient)
@@ -164,7 +163,6 @@ def test_momentum_kept_or_reset() -> None:
         layout.bind(model, w, g)
 
         def gradient(x: Tensor, y: Tensor) -> None:
-            g.zero_()
             cross_entropy(model(x / 10), y).backward()
 
         first, second = descent(settings, seed=5), descent(settings, seed=6)

@@ -1,28 +1,26 @@
-"""The pool engine: the inline engine's bits, from worker processes that may die."""
+"""The pool engine: the inline engine's rules, kept by worker processes that may die."""
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from strict_engine import ALONE, tiny
 
-from motet.engines import Inline, Outcome, Pool, PrivateStore, Task
+from motet.engines import Inline, Outcome, Pool, Task
+from motet.engines import pool as pool_module
 from motet.errors import MotetError
 from motet.message import State
-from motet.runs.record import Record
-from motet.runs.run import run
 
 WORKERS = 2
 
 
 def double(task: Task, private: State) -> Outcome:
-    """Answers twice the number, counts its calls, and does what the message asks for."""
-    wish = int(task.message["wish"])
+    """Answers twice the number and who did it, counts its calls, and does what the message asks for."""
+    message = task.message
+    wish, x = int(message["wish"]), message["x"]
     if wish == 1 and task.client_id == 1 and not _mark(task):
         os.kill(os.getpid(), signal.SIGKILL)
     if wish == 2:
@@ -31,9 +29,11 @@ def double(task: Task, private: State) -> Outcome:
         raise MotetError("field x is 3; accepted: 4")
     if wish == 4:
         raise ZeroDivisionError("a bug")
-    x = task.message["x"]
+    if wish == 5:
+        time.sleep(60)
     assert isinstance(x, torch.Tensor)
-    return Outcome(task.client_id, {"x": 2 * x}, {"seen": float(private.get("seen", 0)) + 1}, None)
+    reply: State = {"x": 2 * x, "process": os.getpid(), "at": time.monotonic()}
+    return Outcome(task.client_id, reply, {"seen": float(private.get("seen", 0)) + 1}, None)
 
 
 def _mark(task: Task) -> bool:
@@ -48,8 +48,20 @@ def build_double() -> object:
     return double
 
 
+def build_mistake() -> object:
+    raise MotetError("method is 'mine'; accepted: a method that workers know")
+
+
+def build_death() -> object:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def tasks(wish: int, count: int = 5, size: int = 10) -> list[Task]:
     return [Task("train", i, 1, {"x": torch.full((size,), float(i)), "wish": wish}) for i in range(count)]
+
+
+def processes(outcomes: list[Outcome]) -> set[object]:
+    return {o.reply["process"] for o in outcomes if o.reply}
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +80,8 @@ def test_outcomes_come_in_the_order_of_tasks_and_states_are_kept(pool: Pool) -> 
         outcomes = pool.run(tasks(wish=0))
         assert [o.client_id for o in outcomes] == list(range(5))
         assert all(torch.equal(o.reply["x"], torch.full((10,), 2.0 * o.client_id)) for o in outcomes if o.reply)
+        assert all(o.private is None for o in outcomes)
+        assert os.getpid() not in processes(outcomes)
         assert [pool.private(i)["seen"] for i in range(5)] == [seen + times for seen in before]
 
 
@@ -77,17 +91,36 @@ def test_messages_larger_than_the_box_make_it_grow(pool: Pool) -> None:
         assert all(o.reply is not None and len(o.reply["x"]) == size for o in outcomes)  # type: ignore[arg-type]
 
 
+def test_messages_are_written_when_they_are_handed_out_the_longest_client_first(pool: Pool) -> None:
+    written: list[tuple[int, float]] = []
+
+    def task(client_id: int) -> Task:
+        def letter() -> State:
+            written.append((client_id, time.monotonic()))
+            return {"x": torch.zeros(1), "wish": 0}
+
+        return Task("train", client_id, 1, letter)
+
+    outcomes = pool.run([task(i) for i in (1, 4, 0, 3, 2)])
+    assert [client for client, _ in written] == [4, 3, 2, 1, 0]  # the pool was told that client i has i samples
+    last_letter, first_answer = written[-1][1], min(float(o.reply["at"]) for o in outcomes if o.reply)
+    assert first_answer < last_letter
+
+
 def test_a_killed_worker_is_replaced_and_the_work_repeated(pool: Pool) -> None:
     pool.restore(1, {})
     pids = {worker.process.pid for worker in pool.workers}
     outcomes = pool.run(tasks(wish=1, count=2))
     assert [float(o.reply["x"][0]) for o in outcomes if o.reply] == [0.0, 2.0]  # type: ignore[index]
     assert pool.private(1)["seen"] == 1.0
-    assert len(pids - {worker.process.pid for worker in pool.workers}) == 1
+    assert len(pids & {worker.process.pid for worker in pool.workers}) == 1
+    pool.run(tasks(wish=0))
+    assert len(pool.workers) == WORKERS
 
 
-def test_work_that_always_kills_is_given_up_with_a_sentence(pool: Pool) -> None:
-    with pytest.raises(MotetError, match="client 0 ended its process 3 times"):
+def test_work_that_always_kills_is_given_up_with_a_sentence(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "TRIES", 2)
+    with pytest.raises(MotetError, match="client 0 ended its process 2 times"):
         pool.run(tasks(wish=2, count=1))
 
 
@@ -98,81 +131,87 @@ def test_a_users_mistake_and_a_bug_come_back_as_what_they_are(pool: Pool) -> Non
         pool.run(tasks(wish=4, count=1))
 
 
-def test_closing_leaves_no_process_and_no_shared_memory() -> None:
-    pool = Pool(build_double, WORKERS, {})  # type: ignore[arg-type]
-    before = set(Path("/dev/shm").glob("motet-*"))  # other runs of this machine
-    pool.run(tasks(wish=0, size=200_000))
-    processes = [worker.process for worker in pool.workers]
-    assert len(processes) == WORKERS
+def test_after_an_error_no_worker_goes_on_with_what_nobody_waits_for(pool: Pool) -> None:
+    slow, mistaken = tasks(wish=5, count=2)[1], tasks(wish=3, count=1)[0]
+    with pytest.raises(MotetError, match="field x is 3"):
+        pool.run([slow, mistaken])
+    assert [o.client_id for o in pool.run(tasks(wish=0))] == list(range(5))
+
+
+# ---------------------------------------------------------------- before the workers are there
+
+
+def test_a_patient_pool_starts_no_process_for_a_short_run() -> None:
+    pool = Pool(build_double, WORKERS, {}, meanwhile=double, patience=float("inf"))  # type: ignore[arg-type]
+    assert processes(pool.run(tasks(wish=0))) == {os.getpid()}
+    assert pool.workers == [] and pool.private(3)["seen"] == 1.0
     pool.close()
-    assert not any(process.is_alive() for process in processes)
-    assert set(Path("/dev/shm").glob("motet-*")) <= before
 
 
-def rows(folder: Path) -> list[dict[str, object]]:
-    return [{k: v for k, v in row.items() if "seconds" not in k} for row in Record(folder).rounds]
+def test_an_impatient_pool_works_itself_until_workers_are_ready_and_then_no_more() -> None:
+    pool = Pool(build_double, WORKERS, {}, meanwhile=double, patience=0.0)  # type: ignore[arg-type]
+    assert processes(pool.run(tasks(wish=0))) == {os.getpid()}  # they take seconds to start, this takes none
+    hired = {worker.process.pid for worker in pool.workers}
+    assert len(hired) == WORKERS
+    rounds = 1
+    while not all(worker.ready for worker in pool.workers):
+        pool.run(tasks(wish=0))
+        rounds += 1
+    assert processes(pool.run(tasks(wish=0))) <= hired
+    assert pool.private(3)["seen"] == rounds + 1
+    workers = [worker.process for worker in pool.workers]
+    pool.close()
+    assert not any(process.is_alive() for process in workers)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ALONE)
-def test_the_same_bits_as_inline(method: str, tmp_path: Path) -> None:
-    for engine in ("inline", "pool"):
-        run(tiny(method, engine={"name": engine, "workers": WORKERS}), tmp_path / engine)
-    assert rows(tmp_path / "inline") == rows(tmp_path / "pool")
-    for name in ("clients.jsonl", "weights.safetensors"):
-        found = [(tmp_path / engine / name) for engine in ("inline", "pool")]
-        assert found[0].exists() == found[1].exists()
-        assert not found[0].exists() or found[0].read_bytes() == found[1].read_bytes()
-    files = [sorted(p.name for p in (tmp_path / e / "checkpoint").glob("*.safetensors")) for e in ("inline", "pool")]
-    assert files[0] == files[1]
-    for name in files[0]:
-        there, here = (tmp_path / e / "checkpoint" / name for e in ("inline", "pool"))
-        assert there.read_bytes() == here.read_bytes()
+def test_one_task_is_not_worth_a_process() -> None:
+    pool = Pool(build_double, WORKERS, {}, meanwhile=double, patience=0.0)  # type: ignore[arg-type]
+    pool.run(tasks(wish=0, count=1))
+    assert pool.workers == []
 
 
-def test_a_run_whose_worker_is_killed_ends_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"name": "pool", "workers": WORKERS}
-    run(tiny("scaffold", engine={"name": "inline"}), tmp_path / "inline")
-    hired: list[int] = []
-    hire = Pool._hire
-
-    def remember(self: Pool) -> object:
-        worker = hire(self)
-        hired.append(worker.process.pid or 0)
-        return worker
-
-    monkeypatch.setattr(Pool, "_hire", remember)
-
-    def kill_the_first_when_it_works() -> None:
-        while not (tmp_path / "pool" / "rounds.jsonl").exists():
+def test_a_patient_pool_goes_on_alone_if_workers_cannot_start() -> None:
+    pool = Pool(build_mistake, 1, {}, meanwhile=double, patience=0.0)  # type: ignore[arg-type]
+    with pytest.warns(RuntimeWarning, match="going on without more worker processes: method is 'mine'"):
+        for _ in range(10_000):
+            assert processes(pool.run(tasks(wish=0))) == {os.getpid()}
+            if not pool.size:
+                break
             time.sleep(0.01)
-        os.kill(hired[0], signal.SIGKILL)
-
-    killer = threading.Thread(target=kill_the_first_when_it_works)
-    killer.start()
-    run(tiny("scaffold", rounds={"count": 3, "cohort": 0.5}, engine=settings), tmp_path / "pool")
-    killer.join()
-    assert len(hired) == WORKERS + 1
-    assert rows(tmp_path / "inline") == rows(tmp_path / "pool")
-    weights = [(tmp_path / engine / "weights.safetensors").read_bytes() for engine in ("inline", "pool")]
-    assert weights[0] == weights[1]
+    assert processes(pool.run(tasks(wish=0))) == {os.getpid()}
+    pool.close()
 
 
-def test_the_store_spills_what_was_used_longest_ago_and_brings_it_back() -> None:
-    store = PrivateStore(limit=3 * 4200)
-    for client in range(10):
-        store.put(client, {"w": torch.full((1000,), float(client)), "rounds": client})
-    assert store.held <= store.limit
-    assert store.get(11) == {}
-    for client in (9, 0, 5, 0):
-        state = store.get(client)
-        assert torch.equal(state["w"], torch.full((1000,), float(client)))  # type: ignore[arg-type]
-        assert state["rounds"] == client
-    store.put(0, {"w": torch.zeros(1000)})
-    for client in range(1, 10):
-        store.get(client)
-    assert "rounds" not in store.get(0)
-    store.close()
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [(build_mistake, "method is 'mine'; accepted"), (build_death, "ended 2 times while it started")],
+)
+def test_a_pool_that_was_asked_for_says_why_it_cannot_start(
+    build: object, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "TRIES", 2)
+    pool = Pool(build, 1, {})  # type: ignore[arg-type]
+    with pytest.raises(MotetError, match=f"no worker process can be started .*{reason}"):
+        pool.run(tasks(wish=0))
+    pool.close()
+
+
+def test_what_cannot_be_sent_to_a_worker_is_a_reason_too() -> None:
+    pool = Pool(lambda: double, 1, {})
+    with pytest.raises(MotetError, match=r"no worker process can be started .*lambda"):
+        pool.run(tasks(wish=0))
+    assert pool.workers == []
+
+
+def test_a_worker_does_not_import_the_main_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that calls motet.run without a guard would start itself again in every worker."""
+    main = pool_module.sys.modules["__main__"]
+    monkeypatch.setattr(main, "__file__", "no/such/script.py", raising=False)
+    monkeypatch.setattr(main, "__spec__", None, raising=False)
+    pool = Pool(build_double, 1, {})  # type: ignore[arg-type]
+    assert len(pool.run(tasks(wish=0))) == 5
+    assert pool_module.sys.modules["__main__"] is main
+    pool.close()
 
 
 def test_inline_and_pool_share_the_store() -> None:

@@ -209,3 +209,35 @@ def test_an_unknown_engine_device_or_head_is_refused() -> None:
         assemble(tiny("fedavg", device="abacus"))
     with pytest.raises(MotetError, match=r"^unknown head stage \(net.head\) 'fc9'"):
         assemble(tiny("fedavg", net={"head": "fc9"}))
+
+
+# ---------------------------------------------------------------- scoring costs no more than it must
+
+
+def test_clients_own_test_data_give_the_generic_accuracy_without_another_pass() -> None:
+    own = {"pool": "all", "test_share": 0.25, "new_clients": 0.0}
+    often, seldom = (
+        play(tiny("fedavg", data=own, scoring={"every": 1, "common_test": when})) for when in ("always", "last")
+    )
+    assert [row["generic_accuracy"] for row in often.rows] == [row["generic_accuracy"] for row in seldom.rows]
+    assert all(row["generic_weighted"] is not None for row in often.rows)
+    assert [row["generic_weighted"] is None for row in seldom.rows] == [True, True, False]
+
+
+def test_test_data_of_new_clients_are_part_of_the_generic_accuracy() -> None:
+    own = {"pool": "all", "test_share": 0.25, "new_clients": 0.2}
+    often, seldom = (
+        play(tiny("fedavg", data=own, scoring={"every": 1, "common_test": when})) for when in ("always", "last")
+    )
+    assert [row["generic_accuracy"] for row in often.rows] == [row["generic_accuracy"] for row in seldom.rows]
+
+
+@pytest.mark.parametrize("method", ["pgfed", "scaffold", "fedavg+dbe", "fedrod+pgfed"])
+def test_what_only_training_needs_is_not_sent_to_be_scored(method: str) -> None:
+    played = play(tiny(method), strict=True)
+    told = {kind: {n for e in played.engine.exchanges if e.task.kind == kind for n in e.task.message} for kind in KINDS}
+    extra = {name for name in told["train"] if name.partition(".")[0] in ("pgfed", "scaffold", "mr")}
+    assert extra and not extra & told["score"]
+
+
+KINDS = ("train", "score")

@@ -91,6 +91,7 @@ def run(
         float | None, typer.Option(parser=number, metavar="NUMBER", help="learning rate of the first round")
     ] = None,
     net: Annotated[str | None, typer.Option(help="a name of `motet list nets`")] = None,
+    precision: Annotated[str | None, typer.Option(help="of the nets in training: fp32 or bf16")] = None,
     seed: Seed = None,
     protocol: Protocol = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="folder of the record; default in runs/")] = None,
@@ -116,6 +117,7 @@ def run(
         "batch": batch,
         "lr": lr,
         "net": net,
+        "precision": precision,
         "seed": seed,
         "protocol": protocol,
     }

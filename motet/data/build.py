@@ -31,6 +31,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
     new = _draw_new(len(hands), settings, seed)
 
     prepare = Prepare.fit(settings.normalize, raw.kind, raw.x, pool, raw.top)
+    test_is_clients = common is None
     if common is None:
         common = np.concatenate([test for _, _, test in splits])
     stored = _gather(raw, np.concatenate([rows for split in splits for rows in split]), prepare)
@@ -46,6 +47,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
         default_net=raw.net,
         content_hash=_hash(stored, test, clients),
         shared_per_class=settings.shared_per_class,
+        test_is_clients=test_is_clients,
     )
 
 

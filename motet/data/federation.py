@@ -90,6 +90,8 @@ class Federation:
     """SHA-256 of the samples as dealt, the cuts between splits, and who is new."""
     shared_per_class: int = 10
     """How many samples of each class `shared_data` holds."""
+    test_is_clients: bool = False
+    """Whether the generic test set is all clients' test data, one client after the other."""
 
     def __post_init__(self) -> None:
         if not len(self.test):

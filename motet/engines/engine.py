@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from motet.message import Message, State
 
@@ -17,7 +17,12 @@ class Task:
     kind: Kind
     client_id: int
     round: int
-    message: Message
+    letter: Message | Callable[[], Message]  # many tasks wait at once, so that messages had better be written late
+
+    @property
+    def message(self) -> Message:
+        """What the client is told; written when it is asked for, so ask when the task is handed out."""
+        return self.letter() if callable(self.letter) else self.letter
 
 
 @dataclass(frozen=True)
@@ -33,12 +38,50 @@ class Outcome:
 Perform = Callable[[Task, State], Outcome]
 
 
+Groups = Callable[[Sequence[Task]], list[list[int]]]
+
+
+def each_alone(tasks: Sequence[Task]) -> list[list[int]]:
+    """No tasks belong together."""
+    return [[i] for i in range(len(tasks))]
+
+
+class Work(Protocol):
+    """What an engine is given to do: tasks, some of which are better done as one."""
+
+    def groups(self, tasks: Sequence[Task]) -> list[list[int]]:
+        """Which of the tasks belong together."""
+
+    def perform_together(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
+        """Do a group of tasks, with the private state of each client."""
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """Work whose tasks are each done alone."""
+
+    perform: Perform
+
+    def groups(self, tasks: Sequence[Task]) -> list[list[int]]:
+        """Each its own."""
+        return each_alone(tasks)
+
+    def perform_together(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
+        """One after the other."""
+        return [self.perform(task, private) for task, private in zip(tasks, privates, strict=True)]
+
+
+def as_work(given: Work | Perform) -> Work:
+    """A function for one task is work too."""
+    return OneByOne(given) if callable(given) else given
+
+
 class Engine(ABC):
     """Runs tasks and keeps the clients' private states where the clients are."""
 
     @abstractmethod
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
-        """The outcomes in the order of the tasks; private states are already kept."""
+        """The outcomes in the order of the tasks; private states are kept by the engine and not among them."""
 
     @abstractmethod
     def private(self, client_id: int) -> State:

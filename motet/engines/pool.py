@@ -1,27 +1,34 @@
 """Worker processes on one machine, one thread each; the numbers are the inline engine's to the bit."""
 
 import json
+import math
 import multiprocessing
 import os
+import signal
+import sys
+import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from types import ModuleType
+from typing import Any
 
 import torch.multiprocessing  # noqa: F401  teaches processes to hand tensors over in shared memory
 
-from motet.engines.engine import Engine, Outcome, Perform, Task
+from motet.engines.engine import Engine, Groups, Outcome, Perform, Task, Work, as_work, each_alone
+from motet.engines.inline import perform_and_keep
 from motet.engines.shared_box import InBox, OutBox
 from motet.engines.store import PrivateStore
 from motet.engines.worker import STOP, work
 from motet.errors import MotetError
 from motet.message import State, decode, encode
 
-TRIES = 3  # how often the work of one client may cost a worker its life
-# Read by the C library when a worker starts: activations stay in the process instead of going back to the system and
-# being faulted in again at every step.
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TRIM_THRESHOLD_": "4000000000", "OMP_NUM_THREADS": "1"}
+TRIES = 3  # how often the work of one client may cost a worker its life, and how often workers may die at the start
+PATIENCE = 3.0  # seconds of work after which workers are worth their start, which takes about as long
 
 
 @dataclass
@@ -32,7 +39,16 @@ class Worker:
     connection: Connection
     outbox: OutBox = field(default_factory=OutBox)
     inbox: InBox = field(default_factory=InBox)
-    task: int | None = None  # which of the tasks it works on
+    ready: bool = False
+    group: int | None = None  # which of the groups of tasks it works on
+
+    def leave(self) -> None:
+        """Stop, politely if it listens."""
+        if self.ready and self.group is None:
+            with suppress(OSError):  # it died since
+                self.connection.send_bytes(STOP)
+            self.process.join(timeout=5)
+        self.end()
 
     def end(self) -> None:
         """Stop at once."""
@@ -44,40 +60,38 @@ class Worker:
 
 
 class Pool(Engine):
-    """Persistent workers, started at the first task. A worker that dies is replaced and its client's work repeated."""
+    """Persistent workers. A worker that dies is replaced and its client's work repeated."""
 
-    def __init__(self, build: Callable[[], Perform], workers: int, samples: Mapping[int, int]):
-        """`build` makes a workplace in a new process; `samples` tells which clients take long."""
+    def __init__(
+        self,
+        build: Callable[[], Work | Perform],
+        workers: int,
+        samples: Mapping[int, int],
+        meanwhile: Work | Perform | None = None,
+        patience: float = PATIENCE,
+        groups: Groups = each_alone,
+    ):
+        """`build` makes a workplace in a new process; `samples` tells which clients take long, `groups` which tasks
+        are done as one.
+
+        With `meanwhile` this process does the work itself until workers are ready, and hires them only after
+        `patience` seconds of it. Without, workers are hired at once and do everything.
+        """
         self.build, self.size, self.samples = build, workers, samples
+        self.meanwhile, self.patience = as_work(meanwhile) if meanwhile else None, patience if meanwhile else 0.0
+        self.groups = groups
         self.store = PrivateStore()
         self.workers: list[Worker] = []
+        self.began = math.inf
+        self.false_starts = 0
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
-        waiting = sorted(range(len(tasks)), key=lambda i: self.samples.get(tasks[i].client_id, 0))  # longest last
-        outcomes: dict[int, Outcome] = {}
-        tries = [0] * len(tasks)
-        self._staff(len(tasks))
-        while len(outcomes) < len(tasks):
-            for worker in self.workers:
-                if worker.task is None and waiting:
-                    worker.task = waiting.pop()
-                    tries[worker.task] += 1
-                    self._hand_out(worker, tasks[worker.task])
-            for worker in self._heard_of():
-                done, worker.task = worker.task, None
-                if done is None:
-                    continue
-                outcome = self._take_in(worker, tasks[done])
-                if outcome is not None:
-                    outcomes[done] = outcome
-                elif tries[done] < TRIES:
-                    waiting.append(done)
-                else:
-                    raise MotetError(
-                        f"the work of client {tasks[done].client_id} ended its process {TRIES} times; "
-                        f"accepted: a client whose work fits in memory (try engine.name=inline to see why)"
-                    )
-        return [outcomes[i] for i in range(len(tasks))]
+        self.began = min(self.began, time.monotonic())
+        try:
+            return self._work_off(tasks)
+        finally:
+            for worker in [w for w in self.workers if w.group is not None]:  # only after an error, or Ctrl-C
+                self._dismiss(worker)
 
     def private(self, client_id: int) -> State:
         return self.store.get(client_id)
@@ -88,76 +102,163 @@ class Pool(Engine):
     def close(self) -> None:
         """Idle workers leave by themselves, busy ones are ended."""
         for worker in self.workers:
-            if worker.task is None and worker.process.is_alive():
-                worker.connection.send_bytes(STOP)
-                worker.process.join(timeout=5)
-            worker.end()
+            worker.leave()
         self.workers.clear()
         self.store.close()
 
+    def _work_off(self, tasks: Sequence[Task]) -> list[Outcome]:
+        places = self.groups(tasks)
+        groups = [[tasks[i] for i in group] for group in places]
+        waiting = sorted(range(len(groups)), key=lambda g: sum(self.samples.get(t.client_id, 0) for t in groups[g]))
+        outcomes: dict[int, list[Outcome]] = {}
+        tries = [0] * len(groups)
+        while len(outcomes) < len(groups):
+            self._staff(len(groups))
+            for worker in self.workers:
+                if worker.ready and worker.group is None and waiting:
+                    worker.group = waiting.pop()  # the longest
+                    tries[worker.group] += 1
+                    self._hand_out(worker, groups[worker.group])
+            for worker in self._heard_of():
+                done, worker.group = worker.group, None
+                if done is None:
+                    self._welcome(worker)
+                    continue
+                found = self._take_in(worker, groups[done])
+                if found is not None:
+                    outcomes[done] = found
+                elif tries[done] < TRIES:
+                    waiting.append(done)
+                else:
+                    raise MotetError(
+                        f"the work of client {', '.join(str(t.client_id) for t in groups[done])} ended its process "
+                        f"{TRIES} times; accepted: work that fits in memory (try engine.name=inline to see why)"
+                    )
+            if self.meanwhile and waiting and not self._anyone_ready:
+                here = waiting.pop()
+                outcomes[here] = perform_and_keep(self.meanwhile, groups[here], self.store)
+        in_place = {i: o for g, group in enumerate(places) for i, o in zip(group, outcomes[g], strict=True)}
+        return [in_place[i] for i in range(len(tasks))]
+
     # ------------------------------------------------------------ workers
 
-    def _staff(self, tasks: int) -> None:
-        while len(self.workers) < min(self.size, tasks):
-            self.workers.append(self._hire())
+    @property
+    def _anyone_ready(self) -> bool:
+        return any(worker.ready for worker in self.workers)
 
-    def _hire(self) -> Worker:
+    def _staff(self, tasks: int) -> None:
+        """Hire, if there is enough to do for long enough; nobody waits for the new ones."""
+        worthwhile = tasks > 1 or not self.meanwhile
+        if worthwhile and time.monotonic() - self.began >= self.patience:
+            while len(self.workers) < min(self.size, tasks):
+                self._hire()
+
+    def _hire(self) -> None:
         context = multiprocessing.get_context("spawn")  # forked workers hang once torch has used its threads
         here, there = context.Pipe()
-        process = context.Process(target=work, args=(there, self.build), daemon=True, name="motet-worker")
-        with _environment(KEEP_MEMORY):
-            process.start()
-        there.close()
-        return Worker(process, here)
+        process = context.Process(target=work, args=(there, os.getpid(), self.build), daemon=True, name="motet-worker")
+        try:
+            with _no_main_module(), _no_ctrl_c():
+                process.start()
+        except Exception as error:  # whatever it is: no shared memory left, a method that only the main script knows
+            here.close()
+            self._do_without(f"{type(error).__name__}: {error}")
+        else:
+            self.workers.append(Worker(process, here))
+        finally:
+            there.close()
 
-    def _hand_out(self, worker: Worker, task: Task) -> None:
-        message, private = encode(task.message), encode(self.store.get(task.client_id))
+    def _welcome(self, worker: Worker) -> None:
+        """A worker's first words: it is ready, or it cannot be."""
+        answer = self._hear(worker)
+        if answer is None:
+            self.false_starts += 1
+            if self.false_starts >= TRIES:
+                self._do_without(f"a worker ended {TRIES} times while it started")
+        elif wrong := answer["mistake"] or answer["bug"]:
+            self._dismiss(worker)
+            self._do_without(wrong.strip().splitlines()[-1])
+        else:
+            worker.ready = True
+
+    def _do_without(self, reason: str) -> None:
+        """No more workers: the others go on, or this process alone."""
+        if not self.meanwhile:
+            raise MotetError(f"no worker process can be started ({reason}); accepted: engine.name=inline")
+        if self.size:
+            warnings.warn(f"going on without more worker processes: {reason}", RuntimeWarning, stacklevel=2)
+        self.size = 0
+
+    def _dismiss(self, worker: Worker) -> None:
+        worker.end()
+        self.workers.remove(worker)
+
+    def _hand_out(self, worker: Worker, tasks: Sequence[Task]) -> None:
+        states = [state for task in tasks for state in (task.message, self.store.get(task.client_id))]
+        pieces = [encode(state) for state in states]
         order = {
-            "kind": task.kind,
-            "client": task.client_id,
-            "round": task.round,
-            "box": worker.outbox.write(message, private),
-            "sizes": [len(message), len(private)],
+            "tasks": [[task.kind, task.client_id, task.round] for task in tasks],
+            "new_box": worker.outbox.write(*pieces),
+            "sizes": [len(piece) for piece in pieces],
         }
         with suppress(OSError):  # it died since; `_take_in` will find out
             worker.connection.send_bytes(json.dumps(order).encode())
+            if order["new_box"]:
+                worker.outbox.hand_over(worker.connection, worker.process.pid or 0)
 
     def _heard_of(self) -> list[Worker]:
-        """Workers that answered or died."""
-        ready = set(wait([w.connection for w in self.workers if w.task is not None]))
+        """Workers that answered or died; who works here meanwhile does not wait for it."""
+        expected = [w.connection for w in self.workers if w.group is not None or not w.ready]
+        ready = set(wait(expected, timeout=0 if self.meanwhile and not self._anyone_ready else None))
         return [w for w in self.workers if w.connection in ready]
 
-    def _take_in(self, worker: Worker, task: Task) -> Outcome | None:
-        """The outcome of a task, its private state kept; None if the worker died, which is then replaced."""
+    def _hear(self, worker: Worker) -> dict[str, Any] | None:
+        """What a worker says; None if it died, and then it is one of the workers no more."""
         try:
-            answer = json.loads(worker.connection.recv_bytes())
+            answer: dict[str, Any] = json.loads(worker.connection.recv_bytes())
+            if answer["new_box"]:
+                worker.inbox.receive(worker.connection)
         except (EOFError, OSError):
-            worker.end()
-            self.workers[self.workers.index(worker)] = self._hire()
+            self._dismiss(worker)
+            return None
+        return answer
+
+    def _take_in(self, worker: Worker, tasks: Sequence[Task]) -> list[Outcome] | None:
+        """The outcomes of a group, private states kept; None if the worker died."""
+        answer = self._hear(worker)
+        if answer is None:
             return None
         if answer["mistake"]:
             raise MotetError(answer["mistake"])
         if answer["bug"]:
             raise RuntimeError(f"in a worker process:\n{answer['bug']}")
-        if answer["box"]:
-            worker.inbox.open(answer["box"])
         sizes = [size for size in answer["sizes"] if size is not None]
         pieces = iter(worker.inbox.read(*sizes) if sizes else [])
-        reply, private = (None if size is None else decode(next(pieces)) for size in answer["sizes"])
-        if private is not None:
-            self.store.put(task.client_id, private)
-        return Outcome(task.client_id, reply, private, answer["failure"])
+        states = [None if size is None else decode(next(pieces)) for size in answer["sizes"]]
+        for task, private in zip(tasks, states[1::2], strict=True):
+            if private is not None:
+                self.store.put(task.client_id, private)
+        found = zip(tasks, states[::2], answer["failures"], strict=True)
+        return [Outcome(task.client_id, reply, None, failure) for task, reply, failure in found]
 
 
 @contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
+def _no_main_module() -> Iterator[None]:
+    """A worker needs nothing of the script that called `motet.run`, and must not run it a second time."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        sys.modules["__main__"] = script
+
+
+@contextmanager
+def _no_ctrl_c() -> Iterator[None]:
+    """Ctrl-C is the parent's to handle: a process started here inherits that it hears nothing of it."""
+    resource_tracker.ensure_running()  # or the first start does it, and lets Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

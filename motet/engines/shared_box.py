@@ -3,42 +3,63 @@
 import mmap
 import os
 import tempfile
-from pathlib import Path
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
+from typing import IO
 
-FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else None  # else the usual place for temporary files
+from motet.errors import MotetError
+
+FOLDERS = ("/dev/shm", tempfile.gettempdir())  # memory, or where a container has little of it, a mapped file
+LEAST = 2**16
 
 
 class OutBox:
-    """The writer's end. The reader is told the path whenever the box is a new one."""
+    """The writer's end. It has no name in any folder, so that nothing is left behind after any kill."""
 
     def __init__(self) -> None:
-        self.path, self._memory = "", None  # type: str, mmap.mmap | None
+        self._file: IO[bytes] | None = None
+        self._memory: mmap.mmap | None = None
 
-    def write(self, *pieces: bytes) -> str | None:
-        """Put the pieces one after the other; the path of the box if the reader has not been told it yet."""
-        size, told = sum(map(len, pieces)), None
-        if self._memory is None or len(self._memory) < size:
-            told = self._grow(max(size, 2**16))
+    def write(self, *pieces: bytes) -> bool:
+        """Put the pieces one after the other; whether the box is a new one, to be handed over."""
+        size = sum(map(len, pieces))
+        is_new = self._memory is None or len(self._memory) < size
+        if is_new:
+            self._grow(max(size + size // 4, LEAST))
         assert self._memory is not None
         self._memory.seek(0)
         for piece in pieces:
             self._memory.write(piece)
-        return told
+        return is_new
 
-    def _grow(self, size: int) -> str:
+    def hand_over(self, connection: Connection, reader: int) -> None:
+        """Give the reading process its end."""
+        assert self._file is not None
+        send_handle(connection, self._file.fileno(), reader)
+
+    def _grow(self, size: int) -> None:
         self.close()
-        handle, self.path = tempfile.mkstemp(prefix="motet-", dir=FOLDER)
-        os.ftruncate(handle, size + size // 4)
-        self._memory = mmap.mmap(handle, 0)
-        os.close(handle)
-        return self.path
+        reasons = []
+        for folder in FOLDERS:
+            try:
+                self._file = _file_of(size, folder)
+            except OSError as error:
+                reasons.append(f"{folder}: {error.strerror}")
+                continue
+            self._memory = mmap.mmap(self._file.fileno(), size)
+            return
+        raise MotetError(
+            f"no shared memory of {size} bytes for a message ({'; '.join(reasons)}); "
+            f"accepted: more room there, or engine.name=inline"
+        )
 
     def close(self) -> None:
-        """Give the memory back; the file is gone already if the reader has opened it."""
+        """Give the memory back."""
         if self._memory is not None:
             self._memory.close()
-            Path(self.path).unlink(missing_ok=True)
-            self._memory = None
+        if self._file is not None:
+            self._file.close()
+        self._memory = self._file = None
 
 
 class InBox:
@@ -47,12 +68,12 @@ class InBox:
     def __init__(self) -> None:
         self._memory: mmap.mmap | None = None
 
-    def open(self, path: str) -> None:
-        """Look at this box from now on. Its name is removed, so that nothing is left behind after any kill."""
+    def receive(self, connection: Connection) -> None:
+        """Take over the end of a new box; the one before is not looked at again."""
         self.close()
-        with open(path, "r+b") as file:
-            self._memory = mmap.mmap(file.fileno(), 0)
-        os.unlink(path)
+        handle = recv_handle(connection)
+        self._memory = mmap.mmap(handle, 0)
+        os.close(handle)
 
     def read(self, *sizes: int) -> list[bytes]:
         """The pieces of these sizes, one after the other."""
@@ -65,3 +86,17 @@ class InBox:
         if self._memory is not None:
             self._memory.close()
             self._memory = None
+
+
+def _file_of(size: int, folder: str) -> IO[bytes]:
+    """A nameless file whose room is really there: writing to a mapping beyond it would kill the process."""
+    file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  the box closes it
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:
+            os.ftruncate(file.fileno(), size)
+    except OSError:
+        file.close()
+        raise
+    return file

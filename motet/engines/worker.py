@@ -1,8 +1,8 @@
 """One worker process of the pool: it takes a task, works, answers, until its parent says stop or is gone."""
 
+import gc
 import json
 import os
-import signal
 import threading
 import time
 import traceback
@@ -12,20 +12,30 @@ from typing import Any
 
 import torch
 
-from motet.engines.engine import Outcome, Perform, Task
+from motet.engines.engine import Perform, Task, Work, as_work
 from motet.engines.shared_box import InBox, OutBox
 from motet.errors import MotetError
-from motet.message import decode, encode
+from motet.memory import keep_freed_memory
+from motet.message import State, decode, encode
 
 STOP = b"stop"
+NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "failures": [], "mistake": None, "bug": None}
 
 
-def work(connection: Connection, build: Callable[[], Perform]) -> None:
+def work(connection: Connection, parent: int, build: Callable[[], Work | Perform]) -> None:
     """The life of a worker. Tensors come and go through shared memory, the pipe carries their sizes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    keep_freed_memory()
     torch.set_num_threads(1)
-    inbox, outbox, perform = InBox(), OutBox(), build()
+    inbox, outbox = InBox(), OutBox()
+    try:
+        here = as_work(build())
+    except Exception as error:
+        connection.send_bytes(json.dumps(NOTHING | _what_is_wrong(error)).encode())
+        return
+    gc.collect()
+    gc.freeze()  # what is here now stays, so that looking for garbage after each task costs next to nothing
+    connection.send_bytes(json.dumps(NOTHING).encode())  # ready
     while True:
         try:
             order = connection.recv_bytes()
@@ -33,31 +43,38 @@ def work(connection: Connection, build: Callable[[], Perform]) -> None:
             break
         if order == STOP:
             break
-        connection.send_bytes(_answer(json.loads(order), inbox, outbox, perform))
+        answer = _answer(connection, json.loads(order), inbox, outbox, here)
+        connection.send_bytes(json.dumps(answer).encode())
+        if answer["new_box"]:
+            outbox.hand_over(connection, parent)
+        gc.collect()  # models of finished trainings, held by cycles
     inbox.close()
     outbox.close()
 
 
-def _answer(order: dict[str, Any], inbox: InBox, outbox: OutBox, perform: Perform) -> bytes:
-    if order["box"]:
-        inbox.open(order["box"])
-    message, private = inbox.read(*order["sizes"])
-    task = Task(order["kind"], order["client"], order["round"], decode(message))
-    answer: dict[str, Any] = {"box": None, "sizes": [None, None], "failure": None, "mistake": None, "bug": None}
+def _answer(connection: Connection, order: dict[str, Any], inbox: InBox, outbox: OutBox, here: Work) -> dict[str, Any]:
+    if order["new_box"]:
+        inbox.receive(connection)
+    states = list(map(decode, inbox.read(*order["sizes"])))  # message and private state of each
+    words = zip(order["tasks"], states[::2], strict=True)
+    tasks = [Task(kind, client, round, message) for (kind, client, round), message in words]
     try:
-        outcome = perform(task, decode(private))
-    except MotetError as error:
-        return json.dumps(answer | {"mistake": str(error)}).encode()
-    except Exception:
-        return json.dumps(answer | {"bug": traceback.format_exc()}).encode()
-    pieces = _pieces(outcome)
-    answer["box"] = outbox.write(*(p for p in pieces if p is not None))
-    answer["sizes"] = [None if p is None else len(p) for p in pieces]
-    return json.dumps(answer | {"failure": outcome.failure}).encode()
+        outcomes = here.perform_together(tasks, states[1::2])
+        pieces = [_bytes(state) for outcome in outcomes for state in (outcome.reply, outcome.private)]
+        new_box = outbox.write(*(p for p in pieces if p is not None))
+    except Exception as error:
+        return NOTHING | _what_is_wrong(error)
+    sizes = [None if p is None else len(p) for p in pieces]
+    return NOTHING | {"new_box": new_box, "sizes": sizes, "failures": [outcome.failure for outcome in outcomes]}
 
 
-def _pieces(outcome: Outcome) -> list[bytes | None]:
-    return [None if state is None else encode(state) for state in (outcome.reply, outcome.private)]
+def _bytes(state: State | None) -> bytes | None:
+    return None if state is None else encode(state)
+
+
+def _what_is_wrong(error: Exception) -> dict[str, str]:
+    """A user's mistake is one sentence; anything else is a bug with its traceback."""
+    return {"mistake": str(error)} if isinstance(error, MotetError) else {"bug": traceback.format_exc()}
 
 
 def _end_with(parent: int) -> None:

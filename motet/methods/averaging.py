@@ -11,12 +11,14 @@ from torch.nn.functional import cross_entropy
 
 from motet.client import Client
 from motet.data import Samples
-from motet.local import Descent
+from motet.errors import Diverged
+from motet.local import NOT_FINITE, Descent
 from motet.message import Message, State, number, tensor
 from motet.methods.method import Facts, Method
 from motet.methods.part import Forward, Part, Training
 from motet.nets import Net
 from motet.settings import Section
+from motet.together import ManyNets, descend_together, group_size
 from motet.weights import Layout
 
 
@@ -59,10 +61,16 @@ class Averaging(Method):
         return server
 
     def broadcast(self, server: State, client_id: int) -> Message:
+        return self._broadcast(server, client_id, self.parts)
+
+    def broadcast_to_score(self, server: State, client_id: int) -> Message:
+        return self._broadcast(server, client_id, [part for part in self.parts if part.serves_prediction])
+
+    def _broadcast(self, server: State, client_id: int, parts: Sequence[Part]) -> Message:
         message: Message = {}
         if self.layout.shared.stop:
             message["w"] = server["w"]
-        for part in self.parts:
+        for part in parts:
             part.broadcast(server, client_id, message)
         return message
 
@@ -111,12 +119,31 @@ class Averaging(Method):
     # ------------------------------------------------------------ client
 
     def train(self, client: Client, message: Message) -> Message:
-        persist = client.local.momentum_across_rounds == "persist"
-        t = self.begin(client, message)
-        if persist and "velocity" in client.private:
-            t.descent.velocity = tensor(client.private, "velocity").clone()
+        t = self.begin_round(client, message)
         self.learn(t, client.data.train)
-        reply: Message = {}
+        return self.end_round(t)
+
+    def together(self) -> int:
+        """More than one client where the parts leave loss and samples alone, and the net is a row of linear layers."""
+        alone = any(part.shapes_loss() or type(part).samples is not Part.samples for part in self.parts)
+        return 1 if alone or type(self).train is not Averaging.train else group_size(self.net, self.layout)
+
+    def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
+        ts = [self.begin_round(c, m) for c, m in zip(clients, messages, strict=True)]
+        self.learn_together(sorted(ts, key=lambda t: -t.descent.count(t.client.samples)))
+        finite = [bool(torch.isfinite(t.w).all()) for t in ts]
+        return [self.end_round(t) if fine else Diverged(NOT_FINITE) for t, fine in zip(ts, finite, strict=True)]
+
+    def begin_round(self, client: Client, message: Message) -> Training:
+        """A round's training, with the momentum of the client's last one where that persists."""
+        t = self.begin(client, message)
+        if client.local.momentum_across_rounds == "persist" and "velocity" in client.private:
+            t.descent.velocity = tensor(client.private, "velocity").clone()
+        return t
+
+    def end_round(self, t: Training) -> Message:
+        """What the client sends back and what it keeps."""
+        client, reply = t.client, Message()
         if self.layout.shared.stop:
             reply["w"], reply["n"] = t.w[self.layout.shared].clone(), client.samples
         for part in self.parts:
@@ -125,7 +152,7 @@ class Averaging(Method):
             client.private["private"] = t.w[self.layout.private].clone()
         if client.pm_source == "last_participation":
             client.private["model"] = t.w
-        if persist and t.descent.velocity is not None:
+        if client.local.momentum_across_rounds == "persist" and t.descent.velocity is not None:
             client.private["velocity"] = t.descent.velocity
         return reply
 
@@ -161,15 +188,37 @@ class Averaging(Method):
             samples = part.samples(t, samples)
 
         def gradient(x: Tensor, y: Tensor) -> None:
-            t.g.zero_()
             t.loss(x, y).backward()  # type: ignore[no-untyped-call]
             for part in t.parts:
                 part.correct(t)
 
         t.descent.run(samples, t.w[moving], t.g[moving], gradient)
 
+    def learn_together(self, ts: Sequence[Training]) -> None:
+        """The local steps of several clients, those with most steps first, as one computation."""
+        w, correcting = (
+            torch.stack([t.w for t in ts]),
+            any(type(part).correct is not Part.correct for part in self.parts),
+        )
+        g = torch.zeros_like(w)
+        nets = ManyNets(self.net, self.layout, w, g)
+        for t, row, g_row in zip(ts, w, g, strict=True):
+            t.w, t.g = row, g_row
+
+        def gradient(x: Tensor, y: Tensor, share: Tensor) -> None:
+            nets.add_gradient(x, y, share)
+            for t in ts[: len(x)] if correcting else ():
+                for part in t.parts:
+                    part.correct(t)
+
+        descend_together([t.descent for t in ts], [t.client.data.train for t in ts], w, g, gradient)
+        for t in ts:
+            t.w = t.w.clone()  # what is kept of it shall not keep the others'
+
     def loss(self, t: Training, x: Tensor, y: Tensor) -> Tensor:
         """The local objective on one batch."""
+        if not any(part.shapes_loss() for part in t.parts):
+            return cross_entropy(self.net(x), y)
         out = self.forward(x)
         loss = None
         for part in t.parts:

@@ -1,6 +1,6 @@
 """`+ft` and `+lp`: personalize the model that a method serves by fine-tuning it on the client's data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from motet.client import Client
+from motet.errors import Diverged
 from motet.message import Message, State
 from motet.methods.method import Facts, Method
 from motet.settings import Section
@@ -52,7 +53,6 @@ class FineTuned(Method):
         moving = slice(layout.private.start, layout.trainable.stop) if head_only else layout.trainable
 
         def gradient(x: Tensor, y: Tensor) -> None:
-            g.zero_()
             cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
 
         model.train(not head_only)  # a frozen body keeps its statistics
@@ -68,8 +68,17 @@ class FineTuned(Method):
     def broadcast(self, server: State, client_id: int) -> Message:
         return self.inner.broadcast(server, client_id)
 
+    def broadcast_to_score(self, server: State, client_id: int) -> Message:
+        return self.inner.broadcast_to_score(server, client_id)
+
     def train(self, client: Client, message: Message) -> Message:
         return self.inner.train(client, message)
+
+    def together(self) -> int:
+        return self.inner.together()
+
+    def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
+        return self.inner.train_together(clients, messages)
 
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
         return self.inner.aggregate(server, replies)

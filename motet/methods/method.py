@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from motet.client import Client
+from motet.errors import Diverged
 from motet.message import Message, State
 from motet.nets import Net
 from motet.settings import Section
@@ -64,6 +65,10 @@ class Method(ABC):
     def broadcast(self, server: State, client_id: int) -> Message:
         """What the server sends to one client; may differ from client to client."""
 
+    def broadcast_to_score(self, server: State, client_id: int) -> Message:
+        """The same where the client will not train, but only make its personal model."""
+        return self.broadcast(server, client_id)
+
     @abstractmethod
     def train(self, client: Client, message: Message) -> Message:
         """One client's work in a round, where the client is; returns its reply."""
@@ -83,6 +88,14 @@ class Method(ABC):
     @abstractmethod
     def adapt(self, client: Client, message: Message) -> Predictor:
         """The model of a client never seen in training, after learning from its data."""
+
+    def together(self) -> int:
+        """How many clients `train_together` may take at once; 1: there is nothing to gain."""
+        return 1
+
+    def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
+        """`train` of several clients as one computation: the same replies up to rounding."""
+        raise NotImplementedError
 
     def prepare(self, client: Client, message: Message) -> Message:
         """What every training client tells before the first round."""

@@ -30,8 +30,9 @@ class Forward:
 class Training:
     """One client's local training: what a part may read and correct.
 
-    `w` and `g` are the client's whole weights and their gradient, flat; `shared` and `g_shared` are the
-    trainable part of them that travels, without what parts added to the net; `anchor` is it as the server sent it.
+    `w` and `g` are the client's whole weights and where their gradient is added up, flat; g holds the momentum too, so
+    add to it, never read it. `shared` and `g_shared` are the trainable part of them that travels, without what parts
+    added to the net; `anchor` is it as the server sent it.
     A part keeps what it needs until the end of this training under a name: `t["scaffold.c"] = ...`.
     """
 
@@ -66,7 +67,7 @@ class Training:
 
     @property
     def g_shared(self) -> Tensor:
-        """Their gradient, to be corrected in place."""
+        """Where their gradient is added up: corrections are added too."""
         return self.g[self.layout.shared_trainable]
 
     @property
@@ -81,6 +82,7 @@ class Part(Section):
     needs_sharing: ClassVar[bool] = True  # makes no sense where nothing travels
     needs_shared_data: ClassVar[bool] = False  # declares that clients see the federation's small balanced set
     serves_adaptation: ClassVar[bool] = True  # False: acts for the federation's sake, not when a client adapts
+    serves_prediction: ClassVar[bool] = True  # False: what it broadcasts is for training alone
     weighting: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the server averages with this part
     role: ClassVar[str | None] = None  # two parts of the same role exclude each other
 
@@ -143,8 +145,13 @@ class Part(Section):
         """Add to the local loss."""
         return loss
 
+    def shapes_loss(self) -> bool:
+        """Whether it does any of these three, which need the features beside the logits."""
+        kind = type(self)
+        return (kind.features, kind.criterion, kind.objective) != (Part.features, Part.criterion, Part.objective)
+
     def correct(self, t: Training) -> None:
-        """Change the flat gradient before the step."""
+        """Add to the flat gradient before the step."""
 
     def after(self, t: Training, reply: Message) -> None:
         """Local training ended: add to the reply, keep private state."""

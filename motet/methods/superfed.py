@@ -1,7 +1,7 @@
 """SuPerFed (Hahn, Jeong and Lee, KDD 2022): a low-loss line between the global and each client's local model."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Literal
 
@@ -17,6 +17,7 @@ from motet.methods.method import Facts
 from motet.methods.part import Part
 from motet.nets import Net
 from motet.rng import seeded
+from motet.weights import Place
 
 GRID = tuple(tenths / 10 for tenths in range(11))
 
@@ -50,12 +51,16 @@ class SuPerFedMM(Averaging):
     def __init__(self, net: Net, options: Options, parts: Sequence[Part]):
         super().__init__(net, options, parts)
         self.options, self.mixed = options, self.layout.trainable
-        places = {name: p.where.stop - p.where.start for name, p in self.layout.places.items() if not p.is_buffer}
-        self.tensors = list(places.values())
-        owners = groupby(places, key=lambda name: name.rpartition(".")[0])  # weight and bias share their module's λ
-        self.modules = [sum(places[name] for name in names) for _, names in owners]
+        places = {name: p for name, p in self.layout.places.items() if not p.is_buffer}
+        self.tensors = [p.where.stop - p.where.start for p in places.values()]
+        start = self.mixed.start
+        self.stretches = [slice(s.start - start, s.stop - start) for s in self.stretches_of(places)]
         self.family = tuple(str(lam) for lam in sorted({*GRID, options.lam}))
         self.family_rule, self.family_fixed = options.lambda_eval, str(options.lam)
+
+    def stretches_of(self, places: Mapping[str, Place]) -> list[slice]:
+        """The parts of the weights that have a λ of their own: here the whole."""
+        return [_span([*places.values()])]
 
     def start(self, facts: Facts) -> State:
         """w^g, and L = ⌊start·R⌋, the number of rounds that every client lets pass before it mixes."""
@@ -67,55 +72,59 @@ class SuPerFedMM(Averaging):
 
     def train(self, client: Client, message: Message) -> Message:
         """Algorithm 1. Before round L, λ = 0 and w^l rests: no gradient, no momentum, no weight decay."""
-        w = tensor(message, "w").clone()  # what the net computes with: W(λ), and statistics
-        g = torch.zeros_like(w)
-        w_g = w[self.mixed].clone()
-        mixing = client.round > number(message, "superfed.L")
-        ends = torch.cat([w_g, self.local_model(client, w_g)])
+        sent, mixing = tensor(message, "w"), client.round > number(message, "superfed.L")
+        models = sent.repeat(4, 1)
+        models[1, self.mixed], models[3] = self.local_model(client, sent[self.mixed]), 0
+        w, g, four = sent.clone(), models[3], models[:, self.mixed]  # the net computes with W(λ) in w, and fills g
+        W, (w_f, w_l, w_g, _) = w[self.mixed], four
+        ends = four[:2] if mixing else four[:1]
         g_ends = torch.zeros_like(ends)
-        (w_f, w_l), (g_f, g_l) = ends.chunk(2), g_ends.chunk(2)
         rng = client.rng("superfed-lambda")
         self.layout.bind(self.net, w, g)
         self.net.train()
 
         def gradient(x: Tensor, y: Tensor) -> None:
-            lam = self.draw(rng) if mixing else torch.tensor(0.0)
-            torch.lerp(w_f, w_l, lam, out=w[self.mixed])
+            lams = self.draw(rng) if mixing else [0.0] * len(self.stretches)
+            for lam, s in zip(lams, self.stretches, strict=True):
+                torch.lerp(w_f[s], w_l[s], lam, out=W[s])
             g.zero_()
             cross_entropy(self.net(x), y).backward()  # type: ignore[no-untyped-call]
-            torch.mul(g[self.mixed], 1 - lam, out=g_f)  # Eq. 5: (1 − λ)·∂l/∂W
-            torch.mul(g[self.mixed], lam, out=g_l)  # Eq. 6: λ·∂l/∂W
-            if self.options.mu:
-                self.add_proximity(g_f, w_f - w_g)
-            if self.options.nu and mixing:
-                add_cos2(g_f, g_l, w_f, w_l, self.options.nu)
+            cos2 = cos2_shares(w_f, w_l, self.options.nu if mixing else 0.0)
+            for lam, s in zip(lams, self.stretches, strict=True):
+                g_ends[:, s].addmm_(self.shares(lam, cos2).to(g)[: len(ends)], four[:, s])
+            if self.options.prox == "sum_of_norms":
+                self.add_norms(g_ends[0], w_f - w_g)
 
-        moving = slice(0, len(ends) if mixing else len(w_f))
-        self.descend(client, ends[moving], g_ends[moving], gradient)
+        self.descend(client, ends, g_ends, gradient)
         client.private["superfed.w_l"] = w_l.clone()
         w[self.mixed] = w_f
         return {"w": w, "n": client.samples}
+
+    def shares(self, lam: float, cos2: Tensor) -> Tensor:
+        """How both ends' gradients are made of the four vectors w^f, w^l, w^g and g = ∂l/∂W (Eqs. 5 and 6):
+        (1 − λ)g + 2μ(w^f − w^g) + ν·∂cos²/∂w^f and λg + ν·∂cos²/∂w^l. One product makes them both."""
+        mu = self.options.mu if self.options.prox == "squared" else 0.0
+        return torch.cat([cos2, torch.tensor([[0.0, 1 - lam], [0.0, lam]])], 1) + torch.tensor(
+            [[2 * mu, 0.0, -2 * mu, 0.0], [0.0, 0.0, 0.0, 0.0]]
+        )
 
     def descend(self, client: Client, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], None]) -> None:
         """The local loop; where momentum persists across rounds, that of w^l begins at zero in round L."""
         persist = client.local.momentum_across_rounds == "persist"
         descent, kept = client.descent(), client.private.get("velocity")
         if persist and isinstance(kept, Tensor):
-            descent.velocity = torch.cat([kept, kept.new_zeros(len(w) - len(kept))])
+            descent.velocity = torch.cat([kept, kept.new_zeros(len(w) - len(kept), w.shape[1])])
         descent.run(client.data.train, w, g, gradient)
         if persist and descent.velocity is not None:
             client.private["velocity"] = descent.velocity
 
-    def draw(self, rng: torch.Generator) -> Tensor:
-        """One λ for the whole model."""
-        return torch.rand((), generator=rng)
+    def draw(self, rng: torch.Generator) -> list[float]:
+        """λ of each stretch of the model: one for the whole."""
+        return torch.rand(len(self.stretches), generator=rng).tolist()
 
-    def add_proximity(self, g_f: Tensor, away: Tensor) -> None:
-        """Add μ·∂‖w^f − w^g‖²/∂w^f = 2μ(w^f − w^g), or μ times the gradient of Σ_t ‖w^f_t − w^g_t‖ over tensors t."""
-        if self.options.prox == "squared":
-            g_f.add_(away, alpha=2 * self.options.mu)
-        else:
-            g_f.add_(torch.cat([normalize(t, dim=0) for t in torch.split(away, self.tensors)]), alpha=self.options.mu)
+    def add_norms(self, g_f: Tensor, away: Tensor) -> None:
+        """Add μ times the gradient of Σ_t ‖w^f_t − w^g_t‖ over tensors t."""
+        g_f.add_(torch.cat([normalize(t, dim=0) for t in torch.split(away, self.tensors)]), alpha=self.options.mu)
 
     def local_model(self, client: Client, w_g: Tensor) -> Tensor:
         """w^l: the client's own from its first use on, and at first independent of every other model."""
@@ -150,16 +159,21 @@ class SuPerFedLM(SuPerFedMM):
 
         nu: float = Field(2.0, ge=0, description="ν, how strongly w^f and w^l are made orthogonal")
 
-    def draw(self, rng: torch.Generator) -> Tensor:
-        """One λ per module, repeated for each of its weights."""
-        drawn = torch.rand(len(self.modules), generator=rng)
-        return torch.cat([lam.expand(size) for lam, size in zip(drawn, self.modules, strict=True)])
+    def stretches_of(self, places: Mapping[str, Place]) -> list[slice]:
+        """One per module: weight and bias share their λ."""
+        modules = groupby(places.items(), key=lambda item: item[0].rpartition(".")[0])
+        return [_span([place for _, place in owned]) for _, owned in modules]
 
 
-def add_cos2(g_f: Tensor, g_l: Tensor, w_f: Tensor, w_l: Tensor, nu: float) -> None:
-    """Add ν·∂cos²(w^f, w^l) to both gradients: ∂cos²/∂w^f = 2s/(ab)·(w^l − s/a·w^f), where s = ⟨w^f, w^l⟩,
+def cos2_shares(w_f: Tensor, w_l: Tensor, nu: float) -> Tensor:
+    """ν·∂cos² for both ends as shares of w^f and w^l: ∂cos²/∂w^f = 2s/(ab)·(w^l − s/a·w^f), where s = ⟨w^f, w^l⟩,
     a = ‖w^f‖², b = ‖w^l‖²; likewise for w^l. It is orthogonal to the weights it moves."""
+    if not nu:
+        return torch.zeros(2, 2)
     s, a, b = float(w_f @ w_l), max(float(w_f @ w_f), 1e-12), max(float(w_l @ w_l), 1e-12)
     pull = 2 * nu * s / (a * b)
-    g_f.add_(w_l, alpha=pull).sub_(w_f, alpha=pull * s / a)
-    g_l.add_(w_f, alpha=pull).sub_(w_l, alpha=pull * s / b)
+    return torch.tensor([[-pull * s / a, pull], [pull, -pull * s / b]])
+
+
+def _span(places: Sequence[Place]) -> slice:
+    return slice(places[0].where.start, places[-1].where.stop)

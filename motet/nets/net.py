@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from motet.errors import unknown
+from motet.nets.dense import leading_row, run_row
 
 
 class Net(nn.Sequential):
@@ -20,6 +21,8 @@ class Net(nn.Sequential):
         if self.split not in self.stage_names[1:]:
             raise unknown("head stage (net.head)", self.split, self.stage_names[1:])
 
+    bf16 = False  # compute in bfloat16 while learning; weights, and all that is not learning, stay in float32
+    rows = True  # linear layers in a row are trained as one; False: by torch, for who needs second derivatives
     another: Callable[[], "Net"]  # builds a net of the same recipe with fresh weights; set by `build_net`
 
     def forward(self, x: Tensor) -> Tensor:
@@ -38,8 +41,20 @@ class Net(nn.Sequential):
         """Run the stages from `first` up to, not including, `end`."""
         start = self.stage_names.index(first) if first else 0
         stop = self.stage_names.index(end) if end else len(self.stage_names)
-        for name in self.stage_names[start:stop]:
-            x = getattr(self, name)(x)
+        stages = [getattr(self, name) for name in self.stage_names[start:stop]]
+        learning = torch.is_grad_enabled()
+        if learning and self.bf16:
+            # not cached: the weights change at every step, and the cache would not notice
+            with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
+                for stage in stages:
+                    x = stage(x)
+            return x.float()
+        while stages:
+            row = leading_row(stages) if learning and self.rows else []
+            if len(row) > 1:
+                x, stages = run_row(x, row), stages[len(row) :]
+            else:
+                x = stages.pop(0)(x)
         return x
 
     def head_names(self) -> tuple[str, ...]:

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from motet.data import Federation, build, default_net
-from motet.engines import Engine, Inline, Perform, Pool
+from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, unknown
 from motet.evaluation import Evaluator
-from motet.methods import Facts, Method, build_method, canonical
+from motet.methods import METHODS, Facts, Method, build_method, canonical
+from motet.methods.registry import Entry
 from motet.nets import Net, build_net
 from motet.rng import seeded
 from motet.runs.experiment import Experiment
+from motet.runs.shared_federation import SharedFederation
 from motet.work import POOLED, Workplace
 
 ENGINES = ("inline", "pool")
@@ -67,16 +69,25 @@ def assemble(experiment: Experiment) -> Assembly:
 
 
 def _engine(experiment: Experiment, federation: Federation, workplace: Workplace) -> Engine:
-    if experiment.engine.name != "pool":
-        return Inline(workplace.perform)
+    """The engine asked for; `auto` is a pool that starts no process for a run of seconds."""
+    asked, workers = experiment.engine.name, experiment.engine.workers or cores()
+    if asked == "inline" or (asked == "auto" and (workers == 1 or experiment.device != "cpu")):
+        return Inline(workplace)
     samples = {client.id: len(client.train) for client in federation.clients}
-    build = partial(_perform_elsewhere, experiment, federation)
-    return Pool(build, experiment.engine.workers or os.cpu_count() or 1, samples)
+    build = partial(_perform_elsewhere, experiment, SharedFederation.of(federation), dict(METHODS))
+    return Pool(build, workers, samples, workplace if asked == "auto" else None, groups=workplace.groups)
 
 
-def _perform_elsewhere(experiment: Experiment, federation: Federation) -> Perform:
-    """In a worker process: the same workplace, from the same experiment, on the same shared data."""
-    return workplace_of(experiment, federation).perform
+def _perform_elsewhere(experiment: Experiment, shared: SharedFederation, methods: dict[str, Entry]) -> Workplace:
+    """In a worker process: the same workplace, from the same experiment and methods, on the same shared data."""
+    METHODS.clear()
+    METHODS.update(methods)  # the caller may have added some
+    return workplace_of(experiment, shared.cut())
+
+
+def cores() -> int:
+    """How many processes of this kind can compute at the same time."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def workplace_of(experiment: Experiment, federation: Federation) -> Workplace:
@@ -99,6 +110,7 @@ def _net(experiment: Experiment, federation: Federation) -> Net:
     with seeded(experiment.seed, "net"):
         split = None if experiment.net.head == "auto" else experiment.net.head
         net = build_net(experiment.net.name, federation.input_shape, federation.classes, split)
+    net.bf16 = experiment.precision == "bf16"
     try:
         return net.to(experiment.device)
     except (RuntimeError, AssertionError) as error:

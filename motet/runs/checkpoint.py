@@ -68,7 +68,9 @@ class Checkpoints:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._files: dict[str, Entry] | None = None  # of the checkpoint last saved or loaded
+        self._round: int | None = None  # of the checkpoint last saved or loaded
+        self._files: dict[str, Entry] = {}  # its files
+        self._outdated: list[str] | None = None  # what only its predecessor needs; None: nobody has looked yet
 
     def save(
         self,
@@ -80,17 +82,21 @@ class Checkpoints:
         fingerprint: str,
         data_hash: str,
     ) -> None:
-        """Write a checkpoint; `changed` holds the private states that changed since the last one."""
-        if self._files is None and self._manifests():
+        """Write a checkpoint; `changed` holds the private states that changed since the last one.
+
+        One state at a time is asked for. The work is that of the changed clients, but for one manifest of all.
+        """
+        if self._round is None and self._manifests():
             raise RuntimeError(
                 f"{self.folder} holds checkpoints that were not loaded; saving would forget their clients"
             )
         make_folder(self.folder)
-        remove_temporaries(self.folder)
-        files = dict(self._files or {})
-        files["server"] = self._write(f"server-{round:06d}", server)
-        for client_id, state in sorted(changed.items()):
-            files[f"client/{client_id}"] = self._write(f"client-{client_id:05d}-{round:06d}", state)
+        if self._outdated is None:
+            remove_temporaries(self.folder)
+        files = self._files | {"server": self._write(f"server-{round:06d}", server)}
+        for client_id in sorted(changed):
+            if state := changed[client_id]:  # an empty one is none
+                files[f"client/{client_id}"] = self._write(f"client-{client_id:05d}-{round:06d}", state)
         sync_folder(self.folder)
         manifest = {
             "format": FORMAT,
@@ -99,12 +105,13 @@ class Checkpoints:
             "data_hash": data_hash,
             "files": files,
             "lengths": dict(lengths),
-            "extra": dict(extra),
+            "extra": json.loads(to_json(extra)),
         }
-        manifest["checksum"] = _checksum(manifest)
-        write_atomic(self.folder / f"{round:06d}.json", to_json(manifest).encode())
-        self._files = files
-        self._remove_older(round)
+        text = _canonical(manifest)
+        signed = f'{text[:-1]}, "checksum": "{_sha256(text)}"}}'
+        write_atomic(self.folder / f"{round:06d}.json", signed.encode())
+        self._remove_outdated(round, files)
+        self._round, self._files = round, files
 
     def load(self, fingerprint: str, data_hash: str) -> Loaded | None:
         """The newest checkpoint that is whole, or None if there never was one."""
@@ -134,8 +141,8 @@ class Checkpoints:
         for entry in clients.values():
             _read(self.folder, entry)
         server = decode(_read(self.folder, files["server"]))
-        self._files = files
-        round = manifest["round"]
+        round = self._round = manifest["round"]
+        self._files, self._outdated = files, None
         warning = f"{', '.join(damage)}; going on from round {round}" if damage else None
         return Loaded(round, server, manifest["lengths"], manifest["extra"], warning, clients, self.folder)
 
@@ -172,24 +179,33 @@ class Checkpoints:
             raise Damaged(f"{path.name} has a wrong checksum")
         return dict(manifest)
 
-    def _remove_older(self, round: int) -> None:
-        """Keep this checkpoint and its predecessor; a later one is damaged, or this would not be the newest."""
-        earlier = [found for found in self._manifests() if found < round]
-        kept = {round, *sorted(earlier)[-1:]}
-        needed: set[str] = set()
-        for found in kept:
-            with suppress(Damaged):
-                needed.update(entry["file"] for entry in self._manifest(found)["files"].values())
-        for path in self.folder.iterdir():
-            stale_manifest = _MANIFEST.fullmatch(path.name) and int(path.stem) not in kept
-            stale_data = _DATA_FILE.fullmatch(path.name) and path.name not in needed
-            if stale_manifest or stale_data:
-                with suppress(OSError):
-                    path.unlink()
+    def _remove_outdated(self, round: int, files: dict[str, Entry]) -> None:
+        """Keep this checkpoint and its predecessor, which is the one last saved or loaded."""
+        now = {entry["file"] for entry in files.values()}
+        before = {entry["file"] for entry in self._files.values()}
+        if self._outdated is None:  # the first time, whatever earlier processes left
+            kept = {f"{known:06d}.json" for known in (round, self._round) if known is not None}
+            names = [path.name for path in self.folder.iterdir()]
+            self._outdated = [name for name in names if _MANIFEST.fullmatch(name) and name not in kept]
+            self._outdated += [name for name in names if _DATA_FILE.fullmatch(name) and name not in now | before]
+        for name in self._outdated:
+            with suppress(OSError):
+                (self.folder / name).unlink()
+        manifest = [] if self._round in (None, round) else [f"{self._round:06d}.json"]
+        self._outdated = [*manifest, *sorted(before - now)]
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:
-    return hashlib.sha256(to_json(manifest).encode()).hexdigest()
+    return _sha256(_canonical(manifest))
+
+
+def _canonical(manifest: Mapping[str, Any]) -> str:
+    """A manifest as it is signed; it may name thousands of files, so the one call that writes JSON fastest."""
+    return json.dumps(manifest, sort_keys=True, allow_nan=False, ensure_ascii=False)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _read(folder: Path, entry: Entry) -> bytes:

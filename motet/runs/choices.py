@@ -21,6 +21,7 @@ FIELDS = {
     "batch": "local.batch",
     "lr": "local.lr",
     "net": "net.name",
+    "precision": "precision",
     "seed": "seed",
     "protocol": "protocol",
 }

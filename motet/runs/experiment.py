@@ -57,7 +57,11 @@ class NetSettings(Section):
 class EngineSettings(Section):
     """[engine]: where client work runs; the numbers are the same everywhere."""
 
-    name: str = Field("auto", description="inline: one process; pool: worker processes on this machine; auto: inline")
+    name: str = Field(
+        "auto",
+        description="inline: one process; pool: worker processes on this machine; auto: with more than one core, a "
+        "pool that starts its workers once the run has lasted some seconds",
+    )
     workers: int = Field(0, ge=0, description="worker processes; 0 = one per core")
 
 
@@ -76,6 +80,9 @@ class Experiment(Section):
         "motet", description="whose way of training and measuring fills in the fields that are left out"
     )
     device: str = Field("cpu", description="where tensors live, in torch's words")
+    precision: Literal["fp32", "bf16"] = Field(
+        "fp32", description="of the nets in training; bf16 pays where the hardware has it, steps and scores stay fp32"
+    )
     data: DataSettings = _default(DataSettings)
     net: NetSettings = _default(NetSettings)
     rounds: RoundSettings = _default(RoundSettings)

@@ -1,13 +1,14 @@
 """Run an experiment into a folder, or continue one: nothing is lost, and every byte comes out the same."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 import torch
 
+from motet.engines import Engine
 from motet.errors import MotetError
 from motet.evaluation import Row
 from motet.message import State, encode
@@ -137,11 +138,10 @@ class _Keeper:
         self.changed.update(changed)
         rounds = self.assembly.experiment.rounds.count
         if progress.round % self.assembly.experiment.checkpoint.every == 0 or progress.round == rounds:
-            states = {i: self.assembly.engine.private(i) for i in sorted(self.changed)}
             self.checkpoints.save(
                 progress.round,
                 progress.server,
-                {i: state for i, state in states.items() if state},
+                _PrivateStates(self.assembly.engine, self.changed),
                 self.record.lengths(),
                 {"experiment": self.assembly.experiment.model_dump()},
                 self.fingerprint,
@@ -149,6 +149,22 @@ class _Keeper:
             )
             self.changed.clear()
         self.watcher.round(row)
+
+
+class _PrivateStates(Mapping[int, State]):
+    """The private states of some clients, each fetched when it is asked for: together they may not fit in memory."""
+
+    def __init__(self, engine: Engine, client_ids: Collection[int]):
+        self.engine, self.client_ids = engine, client_ids
+
+    def __getitem__(self, client_id: int) -> State:
+        return self.engine.private(client_id)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.client_ids)
+
+    def __len__(self) -> int:
+        return len(self.client_ids)
 
 
 @contextmanager

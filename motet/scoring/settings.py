@@ -31,6 +31,7 @@ class ScoringSettings(Section):
     )
     common_test: Literal["always", "last"] = Field(
         "always",
-        description="score personal models on the common test set at every scoring, or in the last round alone",
+        description="at every scoring, or in the last round alone: personal models on the common test set, and the "
+        "generic model where clients' own test data make that set (its plain accuracy comes from theirs)",
     )
     every: int = Field(5, ge=1, description="score every so many rounds; the last round is always scored")

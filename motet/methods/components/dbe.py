@@ -4,7 +4,7 @@ PRBM is the personal half, MR the shared one; DBE is both, and each has its own 
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -71,6 +71,8 @@ class InitialEpoch(RunningMean):
 
 class MR(RunningMean):
     """L += κ·(1/K) Σ_k ½(m_k − z̄^g_k)² (Eq. 7, with m for the mean over all data: Eq. 9)."""
+
+    serves_prediction: ClassVar[bool] = False
 
     kappa: float = Field(50.0, ge=0, description="κ, strength of the mean regularization (the paper: 50, ResNet-18 1)")
     mean_init: Literal["full_pass", "ema_last"] = Field(

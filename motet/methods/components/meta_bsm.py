@@ -13,6 +13,7 @@ from motet.losses import bsm
 from motet.message import Message, tensor
 from motet.methods.components.balanced import BalancedRisk
 from motet.methods.part import Forward, Training
+from motet.nets import Net
 from motet.weights import matches
 
 HIDDEN = 100  # of the Meta-Weight-Net (Shu et al. 2019)
@@ -37,6 +38,10 @@ class MetaBSM(BalancedRisk):
     eta: float | None = Field(
         None, gt=0, description="η of the virtual step and of γ_m, ζ_m; left out: the round's learning rate"
     )
+
+    def extend(self, net: Net) -> None:
+        """Step 4 differentiates through the gradient of step 3."""
+        net.rows = False
 
     def before(self, t: Training, message: Message) -> None:
         """D_meta, and γ_m, ζ_m as the last training left them."""

@@ -23,6 +23,7 @@ class PGFed(Part):
     """
 
     serves_adaptation: ClassVar[bool] = False
+    serves_prediction: ClassVar[bool] = False
     role: ClassVar[str | None] = "personalized global objective"
 
     mu: float = Field(0.1, ge=0, description="μ, weight of the others' risks (the paper's grid: 0.1 down to 0.001)")
@@ -79,16 +80,16 @@ class PGFed(Part):
         if self.grad_pass == "drop_last" and len(samples) > batch:
             order = torch.randperm(len(samples), generator=t.client.rng("pgfed-gradient"))
             samples = samples.take(order[: len(order) - len(order) % batch])
-        t.layout.bind(t.net, t.w, t.g)  # another part may have trained a model of its own
+        g = torch.zeros_like(t.w)  # t.g still holds the momentum
+        t.layout.bind(t.net, t.w, g)
         t.net.eval()
-        t.g.zero_()
         f = torch.zeros((), device=t.w.device)
         for x, y in samples.all_batches(PASS_BATCH):
             share = t.loss(x.to(t.w.device), y.to(t.w.device)) * (len(y) / len(samples))
             share.backward()  # type: ignore[no-untyped-call]
             f = f + share.detach()
         t.net.train()
-        return f, t.g_shared.clone()
+        return f, g[t.layout.shared_trainable].clone()
 
     def aggregate(self, server: State, sent: Tensor, replies: Mapping[int, Message]) -> None:
         """A[i] ← α_i on the columns of S_{t−1};  {∇f_j, c_j} and ḡ = (μ/M) Σ_j ∇f_j (Eq. 12) of this round replace

@@ -18,6 +18,7 @@ class Scaffold(Part):
 
     weighting: ClassVar[Literal["samples", "uniform"]] = "uniform"
     serves_adaptation: ClassVar[bool] = False
+    serves_prediction: ClassVar[bool] = False
     role: ClassVar[str | None] = "drift correction"
 
     eta_g: float = Field(1.0, gt=0, description="the server's step size")

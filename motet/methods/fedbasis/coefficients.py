@@ -36,9 +36,9 @@ class Coefficients:
         def gradient(x: Tensor, y: Tensor) -> None:
             self.theta(out=model.theta)
             model.gradient(x, y)
-            g[self.psi.numel() :] = model.G[self.free]
+            g[self.psi.numel() :] += model.G[self.free]
             model.G[self.free] = 0  # a classifier of one's own tells ψ nothing
-            g[: self.psi.numel()] = self.mixing.psi_gradient(softened(self.psi, 1.0), v, G).flatten()
+            g[: self.psi.numel()] += self.mixing.psi_gradient(softened(self.psi, 1.0), v, G).flatten()
 
         descent.run(samples, self.learned, g, gradient)
 

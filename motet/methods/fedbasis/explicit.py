@@ -29,9 +29,9 @@ def train_each(
         model.gradient(x, y)
         pull = a / a.square().sum(1, keepdim=True) if phase.compensate else a
         for b, s in mixing.moving.stretches:
-            torch.mul(pull[b, :, None], G[s], out=g_v[:, s])  # ∇_{v_k} L = a_k·∇_θ L (Eq. 8)
+            g_v[:, s].addr_(pull[b], G[s])  # ∇_{v_k} L = a_k·∇_θ L (Eq. 8)
         if psi_lr:
-            g[end:] = mixing.psi_gradient(alpha(), v, G, tau).flatten() * ratio + extra_decay * learned[end:]
+            g[end:] += mixing.psi_gradient(alpha(), v, G, tau).flatten() * ratio + extra_decay * learned[end:]
 
     phase.descent.run(phase.samples, learned, g, gradient)
     return torch.cat([mixing.new_statistics(alpha(), V, model.theta[statistics]), v], 1), alpha()

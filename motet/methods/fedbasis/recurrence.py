@@ -49,16 +49,16 @@ def train_as_one(phase: BasesPhase, mixing: Mixing, alpha: Tensor) -> Message:
     theta, G, theta_0 = model.theta[moving], model.G[moving], model.theta[moving].clone()
     length = mixing.moving.spread(mixing.weights(alpha).norm(dim=1))  # ‖a‖ of the block
     pull = 1 / length if phase.compensate else length
-    U = torch.zeros_like(theta_0)
+    U, R = torch.zeros_like(theta_0), torch.zeros_like(theta_0)
     decay = Decay(phase.descent.lr, rule.momentum, rule.weight_decay)
 
     def gradient(x: Tensor, y: Tensor) -> None:
         torch.mul(theta_0, decay.c, out=theta).addcmul_(length, U)
         model.gradient(x, y)
-        G.mul_(pull)
+        R.addcmul_(pull, G)
         decay.step()
 
-    phase.descent.run(phase.samples, U, G, gradient)
+    phase.descent.run(phase.samples, U, R, gradient)
     return {"fedbasis.U": torch.cat([model.theta[statistics], U]), "fedbasis.alpha": alpha, "fedbasis.c": decay.c}
 
 

@@ -1,0 +1,123 @@
+"""Speed side by side: Motet, the loop a script has, the practical limit, Flower's simulation, pfl-research.
+
+    python benchmarks/throughput.py                               # everything, about half an hour
+    python benchmarks/throughput.py --workload twonn --quick      # one workload in under three minutes
+    python benchmarks/throughput.py --workload dbe-cnn --contestants pool limit --repeats 9 --json
+
+Every contestant is a process of its own that loads the same data, deals it the same way and starts from the same
+weights. Then, after two rounds that do not count, the referee says "go" to one at a time, in an order that rotates; it
+does one round (training, averaging and, where the workload scores, scoring; Motet also writes its record and its
+checkpoint) and answers with the seconds by its own clock. Start-up is not counted, nothing runs beside the one that is
+timed, and the figures are medians. Who cannot run here is named with the reason.
+
+Flower and pfl-research want other versions of common libraries than Motet's constraints.txt, so they have their own:
+
+    pip install -c benchmarks/constraints.txt -e .[bench]
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from throughput_parts import sides, systems
+from throughput_parts.contestants import CONTESTANTS
+from throughput_parts.report import show
+from throughput_parts.workloads import WORKLOADS
+
+from motet.errors import MotetError, unknown
+from motet.runs.environment import environment
+
+HERE = Path(__file__).parent
+ALL = (*WORKLOADS, systems.NAME)
+REPEATS = 5
+LIBRARIES = ("flwr", "ray", "pfl")
+
+
+class Parser(argparse.ArgumentParser):
+    """A mistake is one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Instead of a page of usage."""
+        raise MotetError(message)
+
+
+def main(words: list[str]) -> None:
+    """Measure what was asked for, one workload after the other."""
+    options = read(words)
+    for name in options.workload or ALL:
+        result = {"workload": name} | measure(name, options) | surroundings(words)
+        text = json.dumps(result)
+        if options.json:
+            print(text, flush=True)
+        else:
+            show(result)
+        if options.record:
+            path = HERE / "results" / f"throughput-{name}.json"
+            path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read(words: list[str]) -> argparse.Namespace:
+    """The options, or a sentence that says what is wrong with them."""
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", action="append", metavar="NAME", help=f"one of {', '.join(ALL)}; repeatable")
+    parser.add_argument("--quick", action="store_true", help="smaller rounds")
+    parser.add_argument("--repeats", type=int, default=REPEATS, metavar="N", help=f"counted rounds (default {REPEATS})")
+    parser.add_argument("--contestants", nargs="+", metavar="NAME", help=f"some of {', '.join(CONTESTANTS)}")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line and workload")
+    parser.add_argument("--record", action="store_true", help="write benchmarks/results/throughput-NAME.json too")
+    options = parser.parse_args(words)
+    for name in options.workload or ():
+        if name not in ALL:
+            raise unknown("workload", name, ALL)
+    for name in options.contestants or ():
+        if name not in CONTESTANTS:
+            raise unknown("contestant", name, CONTESTANTS)
+    if options.contestants and systems.NAME in (options.workload or ()):
+        raise MotetError("--contestants is given with --workload systems; accepted: another workload")
+    if options.repeats < 1:
+        raise MotetError(f"--repeats is {options.repeats}; accepted: 1 or more")
+    return options
+
+
+def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The figures of one workload."""
+    load = round(os.getloadavg()[0], 2)  # other work on this machine falsifies everything below
+    if name == systems.NAME:
+        found = {"what": systems.WHAT} | systems.measure(options.quick, options.repeats)
+    else:
+        chosen = options.contestants or list(CONTESTANTS)
+        found = sides.measure(WORKLOADS[name], chosen, options.quick, options.repeats)
+    return found | {"load_before": load}
+
+
+def surroundings(words: list[str]) -> dict[str, Any]:
+    """Where, from which source and how it was measured."""
+    here = environment()
+    machine = {name: here[name] for name in ("platform", "cpu", "cpu_count", "cpu_instructions", "python", "torch")}
+    return {
+        "machine": machine | {name: version(name) for name in LIBRARIES},
+        "commit": here["git_commit"],
+        "command": " ".join(["python benchmarks/throughput.py", *words]),
+    }
+
+
+def version(library: str) -> str | None:
+    """Of an installed library."""
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that contestants are ended too
+    try:
+        main(sys.argv[1:])
+    except MotetError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

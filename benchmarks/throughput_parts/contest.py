@@ -1,0 +1,142 @@
+"""The referee: starts the contestants, lets one at a time do one round, in an order that rotates."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from throughput_parts.contestants import CONTESTANTS
+from throughput_parts.workloads import Values
+
+PATIENCE = 900  # seconds without an answer, after which a contestant is out
+WARM_UP = 2  # rounds that are not counted: memory is allocated, workers have arrived
+PARTS = Path(__file__).parent.parent
+
+
+Answer = dict[str, Any]
+
+
+class Out(Exception):
+    """A contestant cannot go on, for the reason given."""
+
+
+@dataclass
+class Result:
+    """What a contest found: the answers of each counted round, and why somebody is missing."""
+
+    answers: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def seconds(self, name: str) -> list[float]:
+        """The times of one contestant's counted rounds."""
+        return [answer["seconds"] for answer in self.answers[name]]
+
+
+class Player:
+    """A contestant's process, as the referee sees it."""
+
+    def __init__(self, contestant: str, experiment: Values):
+        chosen = CONTESTANTS[contestant]
+        path = [str(PARTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.words = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
+        self.process = subprocess.Popen(
+            [*chosen.command, "throughput_parts", contestant, json.dumps(experiment)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.words,
+            env=os.environ | chosen.environment | {"PYTHONPATH": os.pathsep.join(path)},
+            start_new_session=True,
+        )
+
+    def go(self) -> None:
+        """Your turn."""
+        assert self.process.stdin
+        try:
+            self.process.stdin.write(b"go\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Out(self._last_words()) from None
+
+    def answer(self) -> Answer:
+        """The next line it says."""
+        assert self.process.stdout
+        if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
+            raise Out(f"no answer in {PATIENCE} seconds")
+        line = self.process.stdout.readline()
+        if not line:
+            raise Out(self._last_words())
+        answer: Answer = json.loads(line)
+        if "unable" in answer:
+            raise Out(answer["unable"])
+        return answer
+
+    def dismiss(self) -> None:
+        """Close the line: it leaves after the round it is in."""
+        assert self.process.stdin
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+    def end(self) -> None:
+        """Wait for it to leave; if it stays it is ended with everything it started."""
+        assert self.process.stdout
+        self.dismiss()
+        try:
+            self.process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)  # a session of its own: see start_new_session
+            self.process.wait()
+        self.process.stdout.close()
+        self.words.close()
+
+    def _last_words(self) -> str:
+        self.words.seek(0)
+        lines = [line for line in self.words.read().decode(errors="replace").splitlines() if line.strip()]
+        return lines[-1].strip() if lines else f"ended with code {self.process.wait()}"
+
+
+Act = Callable[[Player], Answer]
+
+
+def contest(entries: Mapping[str, tuple[str, Values]], repeats: int) -> Result:
+    """`repeats` counted rounds of each entry (a contestant and its experiment), one at a time."""
+    result = Result({name: [] for name in entries})
+    players = {name: Player(*entry) for name, entry in entries.items()}
+    try:
+        for name in entries:
+            _try(result, players, name, Player.answer)
+        for repeat in range(-WARM_UP, repeats):
+            names = list(players)
+            start = repeat % len(names) if names else 0
+            for name in names[start:] + names[:start]:
+                answer = _try(result, players, name, _one_round)
+                if answer is not None and repeat >= 0:
+                    result.answers[name].append(answer)
+    finally:
+        for player in players.values():
+            player.dismiss()
+        for player in players.values():
+            player.end()
+    return result
+
+
+def _one_round(player: Player) -> Answer:
+    player.go()
+    return player.answer()
+
+
+def _try(result: Result, players: dict[str, Player], name: str, act: Act) -> Answer | None:
+    """What a player answers; None if it is out, with its reason noted and its process ended."""
+    try:
+        return act(players[name])
+    except Out as reason:
+        result.skipped[name] = str(reason)
+        del result.answers[name]
+        players.pop(name).end()
+        return None

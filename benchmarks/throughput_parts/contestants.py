@@ -1,0 +1,58 @@
+"""Who takes part, and how each is started."""
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+PYTHON = (sys.executable, "-m")
+TORCHRUN = (
+    *(*PYTHON, "torch.distributed.run", "--standalone", "--local-addr=localhost"),
+    *(f"--nproc-per-node={CORES}", "-m"),
+)
+# A machine of its own for frameworks that open ports and start processes: no network but loopback, and every process
+# in it ends with the first one.
+ALONE = (
+    *("unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
+    *("sh", "-c", 'ip link set lo up && exec "$@"', "sh"),
+)
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One way to do the work: `play` of a module, in a process of its own."""
+
+    name: str
+    what: str
+    module: str
+    options: dict[str, Any] = field(default_factory=dict)
+    command: tuple[str, ...] = PYTHON
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+CONTESTANTS = {
+    contestant.name: contestant
+    for contestant in (
+        Contestant("inline", "Motet, one process with one thread", "motet_runs", {"engine": "inline"}),
+        Contestant("pool", "Motet, a worker process per core", "motet_runs", {"engine": "pool"}),
+        Contestant("pool_bf16", "the same in bfloat16", "motet_runs", {"engine": "pool", "precision": "bf16"}),
+        Contestant("bare", "PyTorch loop, one process with torch's default threads", "bare"),
+        Contestant("limit", "the bare loop in a single-thread process per core", "limit"),
+        Contestant("limit_fused", "the same with torch.optim.SGD(fused=True)", "limit", {"fused": True}),
+        Contestant(
+            "flower",
+            "Flower's simulation, the bare loop in a Ray actor per core",
+            "flower",
+            command=(*ALONE, *PYTHON),
+            environment={"RAY_USAGE_STATS_ENABLED": "0", "FLWR_TELEMETRY_ENABLED": "0"},
+        ),
+        Contestant(
+            "pfl",
+            "pfl-research, a single-thread process per core",
+            "pfl_research",
+            command=(*ALONE, *TORCHRUN),
+            environment={"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        ),
+    )
+}

@@ -1,0 +1,56 @@
+"""What is run: three workloads of the papers, each an experiment that every contestant carries out."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from motet.runs.experiment import merge
+
+Values = dict[str, Any]
+
+# The last round is always scored: it is never reached.
+ENDLESS = 10_000
+NEVER = 10 * ENDLESS
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One workload: an experiment, and what is laid over it to make a round short."""
+
+    name: str
+    what: str
+    setting: Values
+    quick: Values
+
+    def experiment(self, quick: bool) -> Values:
+        """The choices that every contestant gets."""
+        common = {"method": "fedavg", "seed": 0, "data": {"name": "fmnist"}, "rounds": {"count": ENDLESS}}
+        return merge(common, self.setting, self.quick if quick else {})
+
+
+# No shortening below changes a batch: DBE drops the last, smaller batch of an epoch anyway; FED-ROD's and SuPerFed's
+# rounds are made short by fewer clients, each with all of its data.
+DBE_CNN = Workload(
+    "dbe-cnn",
+    "4-layer CNN, 20 clients, batch 10, 1 epoch, generic and personal models scored each round (DBE's setting)",
+    {"protocol": "dbe", "net": {"name": "cnn4"}, "data": {"subset": 0.2}, "scoring": {"every": 1}},
+    {"data": {"subset": 0.08}},
+)
+FEDROD_CONV = Workload(
+    "fedrod-conv",
+    "FED-ROD's ConvNet, some of 100 clients, batch 40, no scoring (FED-ROD's setting)",
+    {"protocol": "fedrod", "net": {"name": "fedrod-conv"}, "rounds": {"cohort": 6.0}, "scoring": {"every": NEVER}},
+    {"rounds": {"cohort": 8.0}, "local": {"epochs": 1}},
+)
+TWONN = Workload(
+    "twonn",
+    "TwoNN (four linear layers), some of 500 clients, batch 10, 10 epochs, no scoring (SuPerFed's setting)",
+    {
+        "protocol": "superfed",
+        "net": {"name": "twonn"},
+        "data": {"clients": 500},
+        "rounds": {"cohort": 50.0},
+        "scoring": {"every": NEVER},
+    },
+    {"rounds": {"cohort": 20.0}},
+)
+WORKLOADS = {workload.name: workload for workload in (DBE_CNN, FEDROD_CONV, TWONN)}

@@ -1,0 +1,37 @@
+"""A federation on its way to another process: a few mapped tensors, however many clients there are."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from motet.data import ClientData, Federation
+
+
+@dataclass(frozen=True)
+class SharedFederation:
+    """The blocks of samples, which processes map instead of copying, and how to cut the clients from them."""
+
+    blocks: Federation  # without its clients
+    cuts: Tensor  # per client: samples to train, validate and test; whether it is new, has a domain; which
+
+    @classmethod
+    def of(cls, federation: Federation) -> "SharedFederation":
+        """Of a federation whose clients are slices of its stored samples, one after the other."""
+        cuts = [
+            [len(c.train), len(c.val), len(c.test), c.new, c.domain is not None, c.domain or 0]
+            for c in federation.clients
+        ]
+        return cls(replace(federation, clients=[]), torch.tensor(cuts, dtype=torch.int64))
+
+    def cut(self) -> Federation:
+        """The whole federation again."""
+        stored, clients, start = self.blocks.stored, [], 0
+        for id, (*sizes, new, has_domain, domain) in enumerate(self.cuts.tolist()):
+            parts = []
+            for size in sizes:
+                parts.append(stored.part(start, start + size))
+                start += size
+            train, val, test = parts
+            clients.append(ClientData(id, train, val, test, domain if has_domain else None, bool(new)))
+        return replace(self.blocks, clients=clients)

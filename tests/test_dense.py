@@ -1,0 +1,61 @@
+"""Linear layers in a row as one step of autograd: torch's own numbers."""
+
+from collections import OrderedDict
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from motet.nets import Net, build_net
+from motet.nets.blocks import dense_stage
+from motet.nets.dense import as_layer, leading_row
+from motet.weights import Layout
+
+
+def after_backward(net: Net, rows: bool, x: Tensor, y: Tensor, bound: bool = True) -> dict[str, Tensor | None]:
+    net.rows = rows
+    layout = Layout(net)
+    layout.bind(net, layout.flatten(net), torch.full((layout.size,), 0.25) if bound else None)
+    x = x.clone().requires_grad_()
+    cross_entropy(net(x), y).backward()
+    return {name: p.grad for name, p in net.named_parameters()} | {"x": x.grad}
+
+
+@pytest.mark.parametrize("name", ["twonn", "mlp", "cnn4", "fedrod-conv", "twocnn"])
+@pytest.mark.parametrize("bound", [True, False])
+def test_gradients_are_torchs_and_are_added_to_what_is_there(name: str, bound: bool) -> None:
+    torch.manual_seed(0)
+    net = build_net(name, (1, 28, 28), 10)
+    x, y = torch.randn(7, 1, 28, 28), torch.arange(7)
+    ours, theirs = (after_backward(net, rows, x, y, bound) for rows in (True, False))
+    for parameter, found in ours.items():
+        torch.testing.assert_close(found, theirs[parameter], msg=parameter)
+        assert found is not None and not torch.allclose(found, torch.full_like(found, 0.25 if bound else 0.0)), (
+            parameter
+        )
+
+
+def test_the_row_is_really_taken() -> None:
+    net = build_net("twonn", (1, 28, 28), 10)
+    x = torch.zeros(2, 1, 28, 28)
+    assert "_Row" in str(net(x).grad_fn) and "_Row" in str(net.head(net.body(x)).grad_fn)
+    net.rows = False
+    assert "_Row" not in str(net(x).grad_fn)
+
+
+def test_frozen_weights_get_no_gradient() -> None:
+    net = build_net("mlp", (64,), 10)
+    layout = Layout(net)
+    g = torch.zeros(layout.size)
+    layout.bind(net, layout.flatten(net), g)
+    net.fc1.requires_grad_(False)
+    net(torch.randn(3, 64)).sum().backward()
+    where = layout.slice_of("fc1.")
+    assert not g[where].any() and g[where.stop :].any()
+
+
+def test_only_plain_linear_stages_make_a_row() -> None:
+    stages = [dense_stage(4, 4), nn.Linear(4, 4), nn.Sequential(OrderedDict(a=nn.Linear(4, 4), b=nn.Tanh()))]
+    assert [as_layer(stage) is not None for stage in stages] == [True, True, False]
+    assert [relu for _, relu in leading_row(stages)] == [True, False]

@@ -1,0 +1,244 @@
+"""Whole runs in the pool: the inline engine's bits for every method, whoever is killed meanwhile."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+import pytest
+from strict_engine import ALONE, Notes, loop_of, play, tiny
+
+from motet.engines import Engine, Inline, Outcome, Perform, Pool, PrivateStore, Task
+from motet.message import State, encode
+from motet.methods import METHODS
+from motet.methods.components.scaffold import Scaffold
+from motet.methods.part import Training
+from motet.methods.registry import Entry
+from motet.rounds import Progress
+from motet.runs import assembly as assembly_module
+from motet.runs.assembly import assemble, workplace_of
+from motet.runs.experiment import EngineSettings, write
+from motet.runs.record import Record
+from motet.runs.run import resume, run
+from motet.runs.shared_federation import SharedFederation
+
+WORKERS = 2
+POOL = {"name": "pool", "workers": WORKERS}
+
+
+# ---------------------------------------------------------------- the same bits, for every method
+
+# Starting workers takes seconds, so one pool serves all methods: a field beside each message says which.
+WHICH = "test.method"
+
+
+def build_every_method(shared: SharedFederation) -> Perform:
+    federation = shared.cut()
+
+    @cache
+    def workplace(number: int) -> Perform:
+        return workplace_of(tiny(ALONE[number]), federation).perform
+
+    def perform(task: Task, private: State) -> Outcome:
+        message = task.message
+        number = int(message.pop(WHICH))
+        return workplace(number)(Task(task.kind, task.client_id, task.round, message), private)
+
+    return perform
+
+
+class OneMethod(Engine):
+    """The pool of all methods, for one of them."""
+
+    def __init__(self, pool: Pool, number: int):
+        self.pool, self.number = pool, number
+        pool.store = PrivateStore()
+
+    def run(self, tasks: Sequence[Task]) -> list[Outcome]:
+        return self.pool.run([Task(t.kind, t.client_id, t.round, partial(self._letter, t)) for t in tasks])
+
+    def _letter(self, task: Task) -> State:
+        return task.message | {WHICH: self.number}
+
+    def private(self, client_id: int) -> State:
+        return self.pool.private(client_id)
+
+    def restore(self, client_id: int, state: State) -> None:
+        self.pool.restore(client_id, state)
+
+
+@pytest.fixture(scope="module")
+def pool_of_all() -> Iterator[Pool]:
+    federation = assemble(tiny("fedavg")).federation
+    pool = Pool(partial(build_every_method, SharedFederation.of(federation)), WORKERS, {})
+    yield pool
+    pool.close()
+
+
+@pytest.mark.parametrize("number", range(len(ALONE)), ids=ALONE)
+def test_the_same_bits_as_inline(number: int, pool_of_all: Pool) -> None:
+    inline, assembly, notes = play(tiny(ALONE[number])), assemble(tiny(ALONE[number])), Notes()
+    assembly.engine = OneMethod(pool_of_all, number)
+    progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start(assembly.facts)))
+    rows = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in notes.rows]
+    assert rows == inline.timeless()
+    assert notes.clients == inline.clients
+    assert encode(progress.server) == encode(inline.server)
+    assert {i: encode(assembly.engine.private(i)) for i in inline.private()} == inline.private()
+    new = assembly.evaluator.new_clients(progress.server, progress.round)
+    assert (new.figures, new.clients) == (inline.new.figures, inline.new.clients)
+
+
+# ---------------------------------------------------------------- the federation, shared
+
+
+def test_a_shared_federation_is_the_same_federation() -> None:
+    data = {"clients": 6, "partition": "shards:3", "new_clients": 0.4, "val_share": 0.3}
+    federation = assemble(tiny("fedavg", data=data)).federation
+    again = SharedFederation.of(federation).cut()
+    assert again.training_ids == federation.training_ids and again.new_ids == federation.new_ids
+    for there, here in zip(federation.clients, again.clients, strict=True):
+        assert (there.id, there.domain, there.new) == (here.id, here.domain, here.new)
+        for split in ("train", "val", "test"):
+            one, other = getattr(there, split), getattr(here, split)
+            assert (one.x.data_ptr(), one.x.shape) == (other.x.data_ptr(), other.x.shape)
+            assert (one.y.data_ptr(), one.y.shape) == (other.y.data_ptr(), other.y.shape)
+
+
+# ---------------------------------------------------------------- which engine
+
+
+@pytest.mark.parametrize(
+    ("asked", "cores", "engine", "meanwhile"),
+    [
+        ({"name": "auto"}, 1, Inline, False),
+        ({"name": "auto"}, 2, Pool, True),
+        ({"name": "auto", "workers": 1}, 2, Inline, False),
+        ({"name": "inline"}, 2, Inline, False),
+        ({"name": "pool"}, 1, Pool, False),
+    ],
+)
+def test_the_engine_is_the_one_asked_for(
+    asked: dict[str, object], cores: int, engine: type[Engine], meanwhile: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly_module, "cores", lambda: cores)
+    found = assemble(tiny("fedavg", engine=asked)).engine
+    assert type(found) is engine
+    assert not isinstance(found, Pool) or (found.size, found.meanwhile is not None) == (
+        asked.get("workers", cores),
+        meanwhile,
+    )
+
+
+# ---------------------------------------------------------------- killed, stopped
+
+
+def timeless(folder: Path) -> list[dict[str, object]]:
+    return [{k: v for k, v in row.items() if "seconds" not in k} for row in Record(folder).rounds]
+
+
+def assert_same_run(folder: Path, other: Path) -> None:
+    assert timeless(folder) == timeless(other)
+    for name in ("weights.safetensors", "clients.jsonl"):
+        assert (folder / name).read_bytes() == (other / name).read_bytes()
+    names = sorted(path.name for path in (other / "checkpoint").glob("*.safetensors"))
+    assert names and all(
+        (folder / "checkpoint" / n).read_bytes() == (other / "checkpoint" / n).read_bytes() for n in names
+    )
+
+
+class Doubled(Scaffold):
+    """A method that the caller of a run adds: SCAFFOLD with twice the gradient."""
+
+    def correct(self, t: Training) -> None:
+        """Seen in every number if a worker knows it."""
+        super().correct(t)
+        t.g.mul_(2)
+
+
+def test_a_run_whose_worker_is_killed_ends_with_the_same_bits_also_with_an_own_method(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "doubled", Entry("doubled", "", "", part=Doubled))
+    run(tiny("doubled"), tmp_path / "inline")
+    hired: list[int] = []
+    hire = Pool._hire
+
+    def remember(self: Pool) -> None:
+        hire(self)
+        hired.append(self.workers[-1].process.pid or 0)
+
+    monkeypatch.setattr(Pool, "_hire", remember)
+
+    def kill_the_first_when_it_works() -> None:
+        while not (tmp_path / "pool" / "rounds.jsonl").exists():
+            time.sleep(0.01)
+        os.kill(hired[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_the_first_when_it_works)
+    killer.start()
+    run(tiny("doubled", engine=POOL), tmp_path / "pool")
+    killer.join()
+    assert len(hired) == WORKERS + 1
+    assert_same_run(tmp_path / "pool", tmp_path / "inline")
+
+
+def started(folder: Path) -> tuple["subprocess.Popen[str]", list[int]]:
+    """A run in the pool in the middle of its rounds, as a terminal would start it, and its processes."""
+    words = ["run", "--method", "scaffold", "--clients", "6", "--rounds", "60", "--epochs", "1", "--out", str(folder)]
+    settings = ["--set", "engine.name=pool", "--set", f"engine.workers={WORKERS}"]
+    # A test run in the background may have been started with Ctrl-C ignored, which its children would inherit.
+    process = subprocess.Popen(
+        [sys.executable, "-m", "motet", *words, *settings],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    rounds = folder / "rounds.jsonl"
+    while not (rounds.exists() and rounds.read_bytes().count(b"\n") >= 2):
+        assert process.poll() is None
+        time.sleep(0.01)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) >= WORKERS
+    return process, [int(pid) for pid in children]
+
+
+def end_by_themselves(pids: list[int]) -> bool:
+    until = time.monotonic() + 60
+    while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
+        if time.monotonic() > until:
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_ctrl_c_leaves_a_run_to_resume_and_no_process(tmp_path: Path) -> None:
+    process, children = started(tmp_path / "run")
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to every process of the terminal
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == f"stopped; continue with `motet resume {tmp_path / 'run'}`"
+    assert "Traceback" not in err
+    assert end_by_themselves(children)
+    record = Record(tmp_path / "run")
+    assert not record.finished
+    elsewhere = record.experiment.model_copy(update={"engine": EngineSettings.model_validate({"name": "inline"})})
+    write(elsewhere, record.folder / "experiment.toml")  # the engine is no part of what an experiment is
+    resume(record.folder)
+    assert_same_run(record.folder, run(elsewhere, tmp_path / "whole"))
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    process, children = started(tmp_path / "run")
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert end_by_themselves(children)

@@ -1,0 +1,148 @@
+"""The throughput benchmark compares the same work, says what it found in documented words, and refuses in sentences."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from motet.data.fashion import find_fashion
+from motet.errors import MotetError
+from motet.nets import build_net
+from motet.runs.experiment import merge, resolve
+from motet.runs.record import Record
+from motet.runs.run import run
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+FIELDS = {
+    *("workload", "images_per_second", "repeats", "ratios", "scoring_share", "seconds", "images", "skipped", "setting"),
+    *("load_before", "machine", "commit", "command"),
+}
+SLIVER = {
+    "data": {"subset": 0.01, "clients": 4, "min_size": 0},
+    "rounds": {"cohort": 0.5},
+    "local": {"epochs": 2},
+    "engine": {"name": "inline"},
+}
+pytestmark = pytest.mark.skipif(find_fashion() is None, reason="Fashion-MNIST is not on this machine")
+
+
+@pytest.fixture(autouse=True)
+def parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+def sliver(workload: str) -> dict[str, Any]:
+    from throughput_parts.workloads import WORKLOADS
+
+    return merge(WORKLOADS[workload].experiment(quick=False), SLIVER)
+
+
+def after_one_round(workload: str) -> tuple[Any, dict[str, Any], list[torch.Tensor]]:
+    """The work, and the weights before and after the script's first round."""
+    from throughput_parts.bare import one_round
+    from throughput_parts.work import Work
+
+    work = Work.of(sliver(workload))
+    net = work.net()
+    first = {name: value.clone() for name, value in net.state_dict().items()}
+    return work, first, list(one_round(work, net, first, round=1).values())
+
+
+@pytest.mark.parametrize("workload", ["dbe-cnn", "fedrod-conv", "twonn"])
+def test_script_and_motet_do_the_same_round(workload: str, tmp_path: Path) -> None:
+    from throughput_parts.bare import score
+
+    work, first, scripts = after_one_round(workload)
+    run(resolve(merge(sliver(workload), {"rounds": {"count": 1}})), tmp_path / "run")
+    named = load_file(tmp_path / "run" / "weights.safetensors")
+    names = [name for name, _ in build_net(work.experiment.net.name, (1, 28, 28), 10).named_parameters()]
+    for name, mine, start in zip(names, scripts, first.values(), strict=True):
+        moved = float((named[name] - start).abs().max())
+        assert moved > 1e-4
+        torch.testing.assert_close(mine, named[name], rtol=0, atol=moved / 100)
+
+    if workload == "dbe-cnn":  # the one that scores
+        hits = score(work, work.net(), dict(zip(first, scripts, strict=True)))
+        samples = sum(len(y) for _, y in work.test)
+        row = Record(tmp_path / "run").rounds[-1]
+        assert sum(hits["generic"]) / samples == pytest.approx(row["generic_accuracy"], abs=0.02)
+        assert sum(hits["personal"]) / samples == pytest.approx(row["personal_split_by_samples"], abs=0.02)
+
+
+def test_limit_does_the_same_round() -> None:
+    from throughput_parts.limit import deal, dismiss, hire, one_round
+    from throughput_parts.script import right
+
+    work, first, scripts = after_one_round("dbe-cnn")
+    board = hire(work, sliver("dbe-cnn"), workers=2, fused=True)
+    one_round(work, board, round=1)
+    deal(board, "score", 1, [0, 1, 2, 3])
+    dismiss(board)
+    for mine, theirs, start in zip(scripts, board.weights.values(), first.values(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=float((theirs - start).abs().max()) / 100)
+    net = work.net()
+    net.load_state_dict(board.weights)
+    assert board.hits[0].tolist() == board.hits[1].tolist() == [right(net, test) for test in work.test]
+
+
+def test_images_are_those_of_the_steps() -> None:
+    from throughput_parts.work import Work
+
+    for workload in ("dbe-cnn", "twonn"):  # the first leaves out the last, smaller batch
+        work = Work.of(merge(sliver(workload), {"local": {"batch": 7}}))
+        sizes = [len(work.train[i][1]) for i in work.cohort(3)]
+        assert any(n % 7 for n in sizes)
+        assert work.images(3) == 2 * sum(n - n % 7 if workload == "dbe-cnn" else n for n in sizes)
+
+
+def test_json_line_has_the_documented_fields(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    import throughput
+    from throughput_parts.contestants import CONTESTANTS, Contestant
+    from throughput_parts.workloads import WORKLOADS, Workload
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # two threads that wait for each other crawl on a busy machine
+    monkeypatch.setitem(WORKLOADS, "dbe-cnn", Workload("dbe-cnn", "a sliver", sliver("dbe-cnn"), {}))
+    monkeypatch.setitem(CONTESTANTS, "missing", Contestant("missing", "nobody", "nothing"))
+    words = ["--workload", "dbe-cnn", "--repeats", "2", "--json", "--contestants", "inline", "bare", "missing"]
+    throughput.main(words)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1
+    found = json.loads(lines[0])
+    assert set(found) == FIELDS
+    assert found["workload"] == "dbe-cnn" and found["repeats"] == len(found["images"]) == 2
+    assert set(found["images_per_second"]) == set(found["seconds"]) == {"inline", "bare"}
+    times, speed = found["seconds"]["bare"], found["images_per_second"]["bare"]
+    each = [n / s for n, s in zip(found["images"], times, strict=True)]
+    assert min(each) - 0.1 <= speed <= max(each) + 0.1
+    assert set(found["scoring_share"]) == {"inline"} and 0 < found["scoring_share"]["inline"] < 1
+    assert "missing" in found["skipped"]["missing"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--contestants", "bar"], "unknown contestant 'bar': did you mean 'bare'?"),
+        (["--repeats", "0"], "--repeats is 0; accepted: 1 or more"),
+        (["--repeats", "many"], "invalid int value: 'many'"),
+        (["--workload", "systems", "--contestants", "bare"], "accepted: another workload"),
+    ],
+)
+def test_bad_input_is_refused(words: list[str], sentence: str) -> None:
+    from throughput import read
+
+    with pytest.raises(MotetError) as caught:
+        read(words)
+    assert sentence in str(caught.value)
+
+
+def test_unknown_workload_is_one_sentence_and_exit_2() -> None:
+    command = [sys.executable, str(BENCHMARKS / "throughput.py"), "--workload", "twon"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("unknown workload 'twon': did you mean 'twonn'? accepted: ")
+    assert done.stderr.count("\n") == 1 and not done.stdout

@@ -3,9 +3,9 @@
     python benchmarks/memory.py                      # about five minutes and 20 GB of disk; writes results/memory.json
     python benchmarks/memory.py --rounds 5 --out -   # a look; writes nothing
 
-FedAvg whose clients keep their last model (TwoNN, 0.96 MB) on Fashion-MNIST, six samples per client, one local step, two
-worker processes. 100 clients take part in a round, so that 87 % have after 200 rounds; states beyond the store's limit
-are on disk, and every round is checkpointed. The last round scores all clients; to keep that short, 200 samples of the
+FedAvg whose clients keep their last model (TwoNN, 0.96 MB) on Fashion-MNIST: six samples per client, one step, two
+workers. 100 clients take part in a round, so that 87 % have after 200 rounds; states beyond the store's limit are on
+disk, and every round is checkpointed. The last round scores all clients; to keep that short, 200 samples of the
 official test set are the common one. After each round the memory of the run's process and of all its children is read
 from the kernel: Pss counts a shared page once, Rss in every process that maps it.
 """

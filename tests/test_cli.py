@@ -106,6 +106,7 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "batch": 13,
         "lr": 0.5,
         "net": "cnn4",
+        "precision": "bf16",
         "seed": 8,
         "protocol": "pgfed",
     }

@@ -94,6 +94,21 @@ def test_the_same_bits_as_inline(number: int, pool_of_all: Pool) -> None:
     assert (new.figures, new.clients) == (inline.new.figures, inline.new.clients)
 
 
+def test_groups_of_clients_are_the_same_everywhere(tmp_path: Path) -> None:
+    asked = {"data": {"clients": 12, "new_clients": 0.0}, "rounds": {"cohort": 1.0}, "local": {"together": True}}
+    experiment = tiny("fedavg", **asked)
+    assembly = assemble(experiment)
+    tasks = [Task("train", i, 1, {}) for i in assembly.client_ids]
+    assert sorted(map(len, assembly.workplace.groups(tasks))) == [3, 3, 3, 3]
+    found = []
+    for name in ("inline", "pool"):
+        engine = {"name": name, "workers": WORKERS}
+        record = Record(run(tiny("fedavg", **asked, engine=engine), tmp_path / name))
+        rows = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in record.rounds]
+        found.append((rows, record.clients, (record.folder / "weights.safetensors").read_bytes()))
+    assert found[0] == found[1]
+
+
 # ---------------------------------------------------------------- the federation, shared
 
 

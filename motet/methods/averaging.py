@@ -173,7 +173,7 @@ class Averaging(Method):
             g=torch.zeros_like(w),
             descent=descent,
             start=w.clone(),
-            loss=lambda x, y: self.loss(t, x, y),
+            objective=self.loss,
         )
         for part in parts:
             part.before(t, message)

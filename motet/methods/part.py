@@ -44,7 +44,7 @@ class Training:
     g: Tensor
     descent: Descent
     start: Tensor
-    loss: Callable[[Tensor, Tensor], Tensor]  # the local objective on a batch, without corrections
+    objective: "Callable[[Training, Tensor, Tensor], Tensor]"
     values: dict[str, Tensor] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Tensor:
@@ -52,6 +52,10 @@ class Training:
 
     def __setitem__(self, name: str, value: Tensor) -> None:
         self.values[name] = value
+
+    def loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """The local objective on a batch, without corrections."""
+        return self.objective(self, x, y)
 
     @property
     def counts(self) -> Tensor:

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Mapping
 
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from motet.message import Message, State, number, tensor
@@ -68,6 +67,8 @@ def centroids(local: Tensor, center: Tensor, k: int, trainable: slice, seed: int
 
 def _cluster(points: Tensor, k: int, seed: int) -> Tensor:
     """k-means++ labels. M points of a model's size have the distances of M points in M dimensions: use these."""
+    from sklearn.cluster import KMeans  # takes as long to import as all of Motet, for one method
+
     scale, axes = torch.linalg.eigh((points @ points.T).double())
     rotated = axes * scale.clamp_min(0).sqrt()
     state = derive(seed, "fedbasis.k-means") % 2**32

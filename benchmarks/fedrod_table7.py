@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 from motet.client import Client
 from motet.errors import MotetError
-from motet.memory import keep_freed_memory
 from motet.message import Message
 from motet.methods import METHODS, Predictor
 from motet.methods.averaging import Averaging, PersonalModel
@@ -135,7 +134,6 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs") / "fedrod-table7")
     options = parser.parse_args()
     if options.row:
-        keep_freed_memory()
         compute(options.row, options.out, Lines())
     if options.collect:
         text = json.dumps(collect(options.out), indent=1, ensure_ascii=False) + "\n"

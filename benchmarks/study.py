@@ -19,7 +19,6 @@ from typing import Any
 from studies import STUDIES, Study
 
 from motet.errors import MotetError
-from motet.memory import keep_freed_memory
 from motet.runs.environment import environment
 from motet.runs.experiment import merge, resolve
 from motet.runs.record import Record
@@ -141,7 +140,6 @@ def main() -> None:
         study = STUDIES[name]
         cases, seeds = options.cases or list(study.cases), options.seeds or list(study.seeds)
         if options.action == "one":
-            keep_freed_memory()
             compute(study, cases[0], seeds[0], options.out)
             continue
         if options.action == "run":

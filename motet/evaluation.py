@@ -128,6 +128,7 @@ class Evaluator:
                 found = spread(*_column(replies, f"{model}.{test}", samples))
                 figures[f"{model}_{test}"] = found.mean if found else None
                 figures[f"{model}_{test}_by_samples"] = found.by_samples if found else None
+        figures[f"{models[-1]}_diverged"] = sum(bool(r.get(f"{models[-1]}.diverged")) for r in replies)
         found = spread(*_column(replies, f"{models[-1]}.{self._headline_test}", "n"))
         for name in ("std", "minimum", "worst_tenth"):
             figures[f"{models[-1]}_{name}"] = getattr(found, name) if found else None

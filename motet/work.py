@@ -3,8 +3,9 @@
 Every engine carries tasks to a `Workplace` and its outcomes back; none of them knows what the work means.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -118,13 +119,17 @@ class Workplace:
         """The same after one more local training from the final global model (`final_sync`)."""
         reply = self._score_generic(client, message)
         client.pm_source = "last_participation"
-        self.method.train(client, message)
+        try:
+            self.method.train(client, message)
+        except Diverged:
+            names = [f"member.{name}" for name in self.method.family] or ["personal"]
+            return reply | {k: v for name in names for k, v in self._nothing_right(name, client, common=True).items()}
         return reply | self._score_personal(client, message)
 
     def _adapt(self, client: Client, message: Message) -> Message:
         """A new client's scores before and after adaptation."""
-        reply = self._score_model("before", self.method.personal(client, message), client)
-        return reply | self._score_model("after", self.method.adapt(client, message), client)
+        reply = self._score_model("before", partial(self.method.personal, client, message), client)
+        return reply | self._score_model("after", partial(self.method.adapt, client, message), client)
 
     # ------------------------------------------------------------ scoring
 
@@ -143,13 +148,21 @@ class Workplace:
         """The personal model, or each member of the method's family of them."""
         common = bool(message.get("score.common", True))
         if not self.method.family:
-            return self._score_model("personal", self.method.personal(client, message), client, common)
+            return self._score_model("personal", partial(self.method.personal, client, message), client, common)
         reply: Message = {}
         for name in self.method.family:
-            reply |= self._score_model(f"member.{name}", self.method.member(client, message, name), client, common)
+            member = partial(self.method.member, client, message, name)
+            reply |= self._score_model(f"member.{name}", member, client, common)
         return reply
 
-    def _score_model(self, name: str, model: nn.Module | None, client: Client, common: bool = True) -> Message:
+    def _score_model(
+        self, name: str, make: Callable[[], nn.Module | None], client: Client, common: bool = True
+    ) -> Message:
+        """A model's scores, where the client first has to make it."""
+        try:
+            model = make()
+        except Diverged:
+            return self._nothing_right(name, client, common)
         if model is None:
             return {}
         reply = self._score_splits(name, model, client)
@@ -161,6 +174,12 @@ class Workplace:
         right = right_per_class(model, held, client.classes)
         self._put(reply, f"{name}.weighted", self._weighted(right, counts, client))
         return reply
+
+    def _nothing_right(self, name: str, client: Client, common: bool) -> Message:
+        """The scores of a model that left the finite numbers: leaving such clients out would flatter the others."""
+        tests = {"weighted": common, "split": bool(len(client.data.test)), "validation": bool(len(client.data.val))}
+        reply: Message = {f"{name}.{test}": 0.0 for test, there in tests.items() if there}
+        return reply | {f"{name}.diverged": True}
 
     def _score_splits(self, name: str, model: nn.Module, client: Client) -> Message:
         reply: Message = {}

@@ -147,15 +147,19 @@ def test_if_all_diverge_the_server_keeps_its_state(method: str) -> None:
     assert summarize(experiment, played.rows, played.new.figures, 1.0)["set_aside"] == 8
 
 
-def test_a_client_that_diverges_while_it_is_scored_is_named_in_its_row() -> None:
+def test_a_client_whose_personal_model_diverges_has_nothing_right_and_counts() -> None:
     experiment = tiny("fedavg+ft", rounds={"count": 1, "cohort": 1.0})
     assembly = assemble(experiment)
     bad = assembly.federation.training_ids[0]
     played = play(experiment, assembly=poisoned(assembly, [bad]))
     rows = {row["client"]: row for row in played.clients}
-    assert rows[bad] == {"round": 1, "client": bad, "new": False, "set_aside": NAN}
-    others = [row["personal_weighted"] for i, row in rows.items() if i != bad]
-    assert played.rows[0]["personal_weighted"] == pytest.approx(sum(others) / len(others))
+    assert (rows[bad]["personal_weighted"], rows[bad]["personal_diverged"]) == (0.0, True)
+    assert rows[bad]["generic_weighted"] > 0
+    everybody = [row["personal_weighted"] for row in rows.values()]
+    assert sum(score == 0 for score in everybody) == 1
+    assert played.rows[0]["personal_weighted"] == pytest.approx(sum(everybody) / len(everybody))
+    summary = summarize(experiment, played.rows, played.new.figures, 1.0)
+    assert summary["diverged"] == {"personal_models": 1, "new_clients": 0}
 
 
 # ---------------------------------------------------------------- what the server learns

@@ -9,14 +9,12 @@ import typer
 from motet.cli.commands import app
 from motet.cli.stopped import Stopped
 from motet.errors import MotetError
-from motet.memory import keep_freed_memory
 
 UNREAD, WRONG, STOPPED = 1, 2, 130
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line of these words, or of this process; the exit code."""
-    keep_freed_memory()
     command = typer.main.get_command(app)
     try:
         code = command.main(args=words, prog_name="motet", standalone_mode=False)

@@ -11,6 +11,7 @@ import torch
 from motet.engines import Engine
 from motet.errors import MotetError
 from motet.evaluation import Row
+from motet.memory import keep_freed_memory
 from motet.message import State, encode
 from motet.rounds import Loop, Progress
 from motet.runs.assembly import Assembly, assemble, settle
@@ -45,6 +46,7 @@ class Silent:
 def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | None = None) -> Path:
     """Run an experiment to its end and return the folder of its record."""
     experiment = settle(experiment)
+    keep_freed_memory()
     with one_thread():
         assembly = assemble(experiment)
         folder = folder or default_folder(experiment)
@@ -58,6 +60,7 @@ def resume(folder: Path, watcher: Watcher | None = None) -> Path:
     record = Record(folder)
     if record.finished:
         return folder
+    keep_freed_memory()
     with record.reopen(), one_thread():
         experiment = record.experiment
         assembly = assemble(experiment)

@@ -59,6 +59,10 @@ def summarize(experiment: Experiment, rounds: Sequence[Row], new_clients: Row, s
             "up": _mean(trained, "bytes_up"),
         },
         "set_aside": sum(len(r["set_aside"]) for r in rounds),
+        "diverged": {
+            "personal_models": row.get("personal_diverged", 0),
+            "new_clients": new_clients.get("after_diverged", 0),
+        },
         "seconds": round(seconds, 3),
     }
 

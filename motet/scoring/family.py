@@ -32,7 +32,9 @@ def choose(replies: Sequence[Message], family: Sequence[str], fixed: str, test: 
 
 def report(reply: Message, member: str) -> Message:
     """A client's reply with that member as its personal model."""
-    chosen = {f"personal.{t}": reply[f"member.{member}.{t}"] for t in TESTS if f"member.{member}.{t}" in reply}
+    chosen = {
+        f"personal.{t}": reply[f"member.{member}.{t}"] for t in (*TESTS, "diverged") if f"member.{member}.{t}" in reply
+    }
     return reply | chosen
 
 

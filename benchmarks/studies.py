@@ -76,6 +76,7 @@ FEDROD_01 = Study(
     },
     FEDROD_CASES,
     FEDROD_FIGURES[:3],
+    seeds=(0, 1),
     paper={
         "Table 7, G-FL | GM | PM": {
             "FedAvg": [81.1, 81.0, 91.5],
@@ -90,6 +91,7 @@ FEDROD_03 = Study(
     FEDROD | {"data": FEDROD["data"] | {"partition": "dirichlet:0.3"}},  # type: ignore[operator]
     FEDROD_CASES,
     FEDROD_FIGURES,
+    seeds=(0, 1),
     paper={
         "Table 7, G-FL | GM | PM": {
             "FedAvg": [83.4, 83.2, 90.5],
@@ -151,6 +153,7 @@ PGFED = Study(
     },
     methods("local", "fedavg", "pgfed", "pgfedmo"),
     (SPLIT_PERSONAL, SPLIT_GENERIC, GENERIC),
+    seeds=(0, 1),
     paper={"Table 1, CIFAR-10 N=25": {"Local": 72.40, "FedAvg": 65.07, "PGFed": 81.02, "PGFedMo": 81.20}},
 )
 

@@ -33,11 +33,21 @@ FEDBASIS = Workload(
     {"protocol": "fedbasis", "net": {"name": "cnn4"}, "rounds": {"cohort": 4.0}, "local": {"epochs": 1}},
     {"rounds": {"cohort": 2.0}},
 )
+# FedAvg trains groups of such nets as one computation, SuPerFed does not: a step is compared with a step.
+ALONE = Workload(TWONN.name, TWONN.what, merge(TWONN.setting, {"local": {"together": False}}), TWONN.quick)
 COMPARISONS = (
-    Comparison(FEDROD_CONV, {"fedrod-hyper": "fedrod(head=hyper)", "fedrod-linear": "fedrod(head=linear)"}),
+    # SuPerFed with personalization from the first round on
+    Comparison(
+        FEDROD_CONV,
+        {
+            "fedrod-hyper": "fedrod(head=hyper)",
+            "fedrod-linear": "fedrod(head=linear)",
+            "superfed-mm": "superfed-mm(start=0)",
+            "superfed-lm": "superfed-lm(start=0)",
+        },
+    ),
     Comparison(DBE_CNN, {"dbe": "dbe"}),
-    # personalization from the first round on
-    Comparison(TWONN, {"superfed-mm": "superfed-mm(start=0)", "superfed-lm": "superfed-lm(start=0)"}),
+    Comparison(ALONE, {"superfed-mm on twonn": "superfed-mm(start=0)", "superfed-lm on twonn": "superfed-lm(start=0)"}),
     Comparison(PGFED, {"pgfed": "pgfed"}),  # the first round, which is FedAvg's, is one of the warm-up
     # the bases from the first round on; a round has the epochs of the coefficients and those of the bases
     Comparison(FEDBASIS, {"fedbasis": "fedbasis(warm_start=0)"}, epochs=2),

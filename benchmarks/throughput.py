@@ -24,6 +24,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
 from throughput_parts import sides, systems
 from throughput_parts.contestants import CONTESTANTS
 from throughput_parts.report import show
@@ -65,7 +66,7 @@ def read(words: list[str]) -> argparse.Namespace:
     """The options, or a sentence that says what is wrong with them."""
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workload", action="append", metavar="NAME", help=f"one of {', '.join(ALL)}; repeatable")
-    parser.add_argument("--quick", action="store_true", help="smaller rounds")
+    parser.add_argument("--quick", action="store_true", help="smaller rounds, fewer contestants")
     parser.add_argument("--repeats", type=int, default=REPEATS, metavar="N", help=f"counted rounds (default {REPEATS})")
     parser.add_argument("--contestants", nargs="+", metavar="NAME", help=f"some of {', '.join(CONTESTANTS)}")
     parser.add_argument("--json", action="store_true", help="one JSON object per line and workload")
@@ -90,9 +91,19 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     if name == systems.NAME:
         found = {"what": systems.WHAT} | systems.measure(options.quick, options.repeats)
     else:
-        chosen = options.contestants or list(CONTESTANTS)
+        left_out = {} if options.contestants or not options.quick else too_slow_for_quick()
+        chosen = options.contestants or [contestant for contestant in CONTESTANTS if contestant not in left_out]
         found = sides.measure(WORKLOADS[name], chosen, options.quick, options.repeats)
+        found["skipped"] |= left_out
     return found | {"load_before": load}
+
+
+def too_slow_for_quick() -> dict[str, str]:
+    """Who is left out so that --quick is quick, unless asked for by name, and why."""
+    left_out = {"limit_fused": "not in --quick"}
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        left_out["pool_bf16"] = "not in --quick on a CPU that emulates bfloat16"
+    return left_out
 
 
 def surroundings(words: list[str]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ DBE_CNN = Workload(
     "dbe-cnn",
     "4-layer CNN, 20 clients, batch 10, 1 epoch, generic and personal models scored each round (DBE's setting)",
     {"protocol": "dbe", "net": {"name": "cnn4"}, "data": {"subset": 0.2}, "scoring": {"every": 1}},
-    {"data": {"subset": 0.08}},
+    {"data": {"subset": 0.06}},
 )
 FEDROD_CONV = Workload(
     "fedrod-conv",

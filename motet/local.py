@@ -84,6 +84,13 @@ class Descent:
         m = self.settings.momentum
         return (self.steps - m * (1 - m**self.steps) / (1 - m)) / (1 - m)
 
+    def carry(self, v: Tensor, w: Tensor) -> None:
+        """v ← m·v + d·w: all of a step but its gradient."""
+        rule = self.settings
+        v.mul_(rule.momentum) if rule.momentum else v.zero_()
+        if rule.weight_decay:
+            v.add_(w, alpha=rule.weight_decay)
+
     def run(self, samples: Samples, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], None]) -> None:
         """Descend: for every batch `gradient(x, y)` adds the gradient to g, then one flat step moves w.
 
@@ -94,9 +101,7 @@ class Descent:
         v = torch.zeros_like(g) if rule.clip else g
         v.zero_() if self.velocity is None else v.copy_(self.velocity)
         for x, y in self.batches(samples):
-            v.mul_(rule.momentum) if rule.momentum else v.zero_()
-            if rule.weight_decay:
-                v.add_(w, alpha=rule.weight_decay)
+            self.carry(v, w)
             if rule.clip:
                 g.zero_()
             gradient(x.to(w.device), y.to(w.device))

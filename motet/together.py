@@ -28,21 +28,19 @@ def descend_together(
 
     `gradient` adds to the first rows of g, as many as x has: the clients that are not done yet.
     """
-    rule, lr = descents[0].settings, descents[0].lr
+    rule = descents[0]  # everybody's, but for batches and velocity
     feeds = [descent.batches(mine) for descent, mine in zip(descents, samples, strict=True)]
     for row, descent in zip(g, descents, strict=True):
         row.zero_() if descent.velocity is None else row.copy_(descent.velocity)
     batches = [next(feed, None) for feed in feeds]
     while found := [batch for batch in batches if batch is not None]:
         v, moving = g[: len(found)], w[: len(found)]
-        v.mul_(rule.momentum) if rule.momentum else v.zero_()
-        if rule.weight_decay:
-            v.add_(moving, alpha=rule.weight_decay)
+        rule.carry(v, moving)
         gradient(*_padded(found, w.device))
-        moving.sub_(v, alpha=lr)
+        moving.sub_(v, alpha=rule.lr)
         batches = [next(feed, None) for feed in feeds[: len(found)]]
     for row, descent in zip(g, descents, strict=True):
-        descent.velocity = row if rule.momentum else None
+        descent.velocity = row.clone() if rule.settings.momentum else None  # a view would keep everybody's
 
 
 def group_size(net: Net, layout: Layout) -> int:

@@ -196,11 +196,9 @@ class Averaging(Method):
 
     def learn_together(self, ts: Sequence[Training]) -> None:
         """The local steps of several clients, those with most steps first, as one computation."""
-        w, correcting = (
-            torch.stack([t.w for t in ts]),
-            any(type(part).correct is not Part.correct for part in self.parts),
-        )
+        w = torch.stack([t.w for t in ts])
         g = torch.zeros_like(w)
+        correcting = any(type(part).correct is not Part.correct for part in self.parts)
         nets = ManyNets(self.net, self.layout, w, g)
         for t, row, g_row in zip(ts, w, g, strict=True):
             t.w, t.g = row, g_row

@@ -44,8 +44,7 @@ class Net(nn.Sequential):
         stages = [getattr(self, name) for name in self.stage_names[start:stop]]
         learning = torch.is_grad_enabled()
         if learning and self.bf16:
-            # not cached: the weights change at every step, and the cache would not notice
-            with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
+            with torch.autocast(x.device.type, torch.bfloat16):  # left before the weights change: it caches copies
                 for stage in stages:
                     x = stage(x)
             return x.float()

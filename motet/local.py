@@ -11,6 +11,7 @@ from torch import Tensor
 from motet.data import Samples
 from motet.errors import Diverged
 from motet.settings import Section
+from motet.weights import is_finite
 
 NOT_FINITE = "training left the finite numbers (NaN or infinity in the weights)"
 GATHERED = 400  # samples that are gathered and prepared at a time; the batches are views of them
@@ -109,5 +110,5 @@ class Descent:
                 v.add_(g.mul_((rule.clip / g.norm().clamp_min(1e-12)).clamp_max(1.0)))
             w.sub_(v, alpha=self.lr)
         self.velocity = v if rule.momentum else None
-        if not torch.isfinite(w).all():
+        if not is_finite(w):
             raise Diverged(NOT_FINITE)

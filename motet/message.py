@@ -5,6 +5,8 @@ can be counted in bytes, written with safetensors and sent by any engine. A scal
 without dimensions, so a tensor of a state always has at least one.
 """
 
+import json
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -18,7 +20,20 @@ from motet.errors import MotetError
 Scalar = int | float | bool
 State = dict[str, Tensor | Scalar]
 Message = State
+Piece = bytes | memoryview
 
+_DTYPES = {  # safetensors' names for them
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 _SCALAR_TYPES: dict[type, torch.dtype] = {bool: torch.bool, int: torch.int64, float: torch.float64}
 
 
@@ -45,14 +60,17 @@ def copy(state: Mapping[str, Tensor | Scalar]) -> State:
 
 def encode(state: Mapping[str, Tensor | Scalar]) -> bytes:
     """The safetensors bytes of a state; the same state gives the same bytes."""
-    tensors: dict[str, Tensor] = {}
-    storages: set[int] = set()
-    for name in sorted(state):
-        value = _as_tensor(name, state[name])
-        storage = value.untyped_storage().data_ptr()
-        tensors[name] = value.clone() if storage in storages else value  # safetensors refuses shared memory
-        storages.add(storage)
-    return bytes(safetensors.torch.save(tensors))
+    return b"".join(pieces(state))
+
+
+def pieces(state: Mapping[str, Tensor | Scalar]) -> list[Piece]:
+    """The same bytes before they are one: a header, and every tensor's own memory, to be read before it changes.
+
+    Not written by safetensors' own `save`, which copies every tensor twice. Its `load` reads it.
+    """
+    tensors = {name: _as_tensor(name, value) for name, value in state.items()}
+    order, header = _header(tuple((name, t.dtype, tuple(t.shape)) for name, t in sorted(tensors.items())))
+    return [header, *(tensors[name].flatten().view(torch.uint8).numpy().data for name in order)]
 
 
 def decode(data: bytes) -> State:
@@ -75,12 +93,23 @@ def byte_count(state: Mapping[str, Tensor | Scalar]) -> int:
             parts.append((name, value.dtype, tuple(value.shape)))
         else:
             parts.append((name, _scalar_type(name, value), ()))
-    return _length(tuple(parts))
+    sizes = (math.prod(shape) * dtype.itemsize for _, dtype, shape in parts)
+    return len(_header(tuple(parts))[1]) + sum(sizes)
 
 
 @lru_cache(maxsize=4096)
-def _length(parts: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]) -> int:
-    return len(safetensors.torch.save({name: torch.zeros(shape, dtype=dtype) for name, dtype, shape in parts}))
+def _header(parts: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]) -> tuple[list[str], bytes]:
+    """The names in the order of their data, wider numbers first so that each is aligned, and what comes before."""
+    words, at = {}, 0
+    for name, dtype, shape in sorted(parts, key=lambda part: -part[1].itemsize):
+        if dtype not in _DTYPES:
+            raise MotetError(f"message field {name!r} has type {dtype}; accepted: {', '.join(map(str, _DTYPES))}")
+        end = at + math.prod(shape) * dtype.itemsize
+        words[name] = {"dtype": _DTYPES[dtype], "shape": shape, "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(words, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return list(words), len(text).to_bytes(8, "little") + text
 
 
 def _as_tensor(name: str, value: Tensor | Scalar) -> Tensor:

@@ -199,6 +199,11 @@ def from_named(named: Mapping[str, Tensor], layout: Layout) -> Tensor:
     return flat
 
 
+def is_finite(flat: Tensor) -> bool:
+    """Whether no entry is NaN or infinite. A sum tells it in one pass, unless finite numbers add up to too much."""
+    return bool(torch.isfinite(flat.sum())) or bool(torch.isfinite(flat).all())
+
+
 def parameter_count(module: nn.Module) -> int:
     """How many trainable numbers a module has."""
     return sum(math.prod(p.shape) for p in module.parameters())

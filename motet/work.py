@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
 from motet.client import AdaptSettings, Client
@@ -19,7 +18,7 @@ from motet.message import Message, State, tensor
 from motet.methods import Method
 from motet.nets import Net
 from motet.scoring import ScoringSettings, accuracy, class_weighted, right_per_class
-from motet.weights import Layout
+from motet.weights import Layout, is_finite
 
 LEAST_GROUPS = 4  # so that several cores have work
 POOLED = -1  # the id of the one client that holds everybody's data, for the centralized yardstick
@@ -205,6 +204,6 @@ class Workplace:
 
 def _finite(reply: Message) -> Message | Diverged:
     for name, value in reply.items():
-        if isinstance(value, Tensor) and value.is_floating_point() and not torch.isfinite(value).all():
+        if isinstance(value, Tensor) and value.is_floating_point() and not is_finite(value):
             return Diverged(f"the reply's {name!r} holds NaN or infinity")
     return reply

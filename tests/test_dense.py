@@ -44,6 +44,11 @@ def test_the_row_is_really_taken() -> None:
     assert "_Row" not in str(net(x).grad_fn)
 
 
+def test_a_single_layer_is_taken_where_it_is_large() -> None:
+    net, x = build_net("cnn4", (1, 28, 28), 10), torch.zeros(2, 1, 28, 28)
+    assert "_Row" in str(net.body(x).grad_fn) and "_Row" not in str(net.head(net.body(x)).grad_fn)
+
+
 def test_frozen_weights_get_no_gradient() -> None:
     net = build_net("mlp", (64,), 10)
     layout = Layout(net)

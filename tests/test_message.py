@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,10 @@ from torch import Tensor
 from motet.errors import MotetError
 from motet.message import State, byte_count, copy, decode, encode, number, tensor
 
-DTYPES = [torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool]
+DTYPES = [
+    *(torch.float32, torch.float64, torch.float16, torch.bfloat16),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+]
 
 
 @st.composite
@@ -58,6 +62,24 @@ def test_scalar_types_are_preserved() -> None:
         "i": (int, 2**62 + 1),
         "f": (float, 0.1),
     }
+
+
+def test_any_reader_of_safetensors_reads_a_message() -> None:
+    state: State = {'a "name" of é': torch.arange(3, dtype=torch.int16), "flag": True, "w": torch.ones(2, 2), "n": 7}
+    named = {name: v if isinstance(v, Tensor) else torch.tensor(v) for name, v in state.items()}
+    assert encode(state) == safetensors.torch.save(named)  # wider numbers first and a padded header: all are aligned
+    found = safetensors.torch.load(encode(state))
+    assert {name: t.tolist() for name, t in found.items()} == {
+        'a "name" of é': [0, 1, 2],
+        "flag": True,
+        "w": [[1.0, 1.0], [1.0, 1.0]],
+        "n": 7,
+    }
+
+
+def test_numbers_that_no_message_holds() -> None:
+    with pytest.raises(MotetError, match=r"message field 'z' has type torch.complex64; accepted: torch.float64, "):
+        encode({"z": torch.zeros(2, dtype=torch.complex64)})
 
 
 def test_tensors_may_share_memory() -> None:

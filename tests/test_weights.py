@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from motet.errors import MotetError
-from motet.weights import Layout, Weights, from_named, matches
+from motet.weights import Layout, Weights, from_named, is_finite, matches
 
 
 def conv_net(channels: int = 3, hidden: int = 4, classes: int = 2) -> nn.Sequential:
@@ -242,3 +242,17 @@ def test_two_batch_norms_train_while_bound() -> None:
     net(torch.randn(8, 3)).square().sum().backward()
     assert not torch.equal(w[layout.places["1.running_mean"].where], before[layout.places["1.running_mean"].where])
     assert g[layout.places["0.weight"].where].abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("values", "finite"),
+    [
+        ([1.0, -2.0], True),
+        ([3e38, 3e38], True),  # though their sum is not
+        ([1.0, float("nan")], False),
+        ([float("inf"), float("-inf")], False),
+        ([], True),
+    ],
+)
+def test_is_finite(values: list[float], finite: bool) -> None:
+    assert is_finite(torch.tensor(values)) is finite

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -25,7 +26,7 @@ from motet.engines.shared_box import InBox, OutBox
 from motet.engines.store import PrivateStore
 from motet.engines.worker import STOP, work
 from motet.errors import MotetError
-from motet.message import State, decode, encode
+from motet.message import State, decode, pieces
 
 TRIES = 3  # how often the work of one client may cost a worker its life, and how often workers may die at the start
 PATIENCE = 3.0  # seconds of work after which workers are worth their start, which takes about as long
@@ -195,11 +196,11 @@ class Pool(Engine):
 
     def _hand_out(self, worker: Worker, tasks: Sequence[Task]) -> None:
         states = [state for task in tasks for state in (task.message, self.store.get(task.client_id))]
-        pieces = [encode(state) for state in states]
+        parts = [pieces(state) for state in states]
         order = {
             "tasks": [[task.kind, task.client_id, task.round] for task in tasks],
-            "new_box": worker.outbox.write(*pieces),
-            "sizes": [len(piece) for piece in pieces],
+            "new_box": worker.outbox.write(*chain(*parts)),
+            "sizes": [sum(map(len, of_one)) for of_one in parts],
         }
         with suppress(OSError):  # it died since; `_take_in` will find out
             worker.connection.send_bytes(json.dumps(order).encode())
@@ -233,8 +234,8 @@ class Pool(Engine):
         if answer["bug"]:
             raise RuntimeError(f"in a worker process:\n{answer['bug']}")
         sizes = [size for size in answer["sizes"] if size is not None]
-        pieces = iter(worker.inbox.read(*sizes) if sizes else [])
-        states = [None if size is None else decode(next(pieces)) for size in answer["sizes"]]
+        letters = iter(worker.inbox.read(*sizes) if sizes else [])
+        states = [None if size is None else decode(next(letters)) for size in answer["sizes"]]
         for task, private in zip(tasks, states[1::2], strict=True):
             if private is not None:
                 self.store.put(task.client_id, private)

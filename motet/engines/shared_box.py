@@ -8,6 +8,7 @@ from multiprocessing.reduction import recv_handle, send_handle
 from typing import IO
 
 from motet.errors import MotetError
+from motet.message import Piece
 
 FOLDERS = ("/dev/shm", tempfile.gettempdir())  # memory, or where a container has little of it, a mapped file
 LEAST = 2**16
@@ -20,7 +21,7 @@ class OutBox:
         self._file: IO[bytes] | None = None
         self._memory: mmap.mmap | None = None
 
-    def write(self, *pieces: bytes) -> bool:
+    def write(self, *pieces: Piece) -> bool:
         """Put the pieces one after the other; whether the box is a new one, to be handed over."""
         size = sum(map(len, pieces))
         is_new = self._memory is None or len(self._memory) < size

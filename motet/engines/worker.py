@@ -16,7 +16,7 @@ from motet.engines.engine import Perform, Task, Work, as_work
 from motet.engines.shared_box import InBox, OutBox
 from motet.errors import MotetError
 from motet.memory import keep_freed_memory
-from motet.message import State, decode, encode
+from motet.message import decode, pieces
 
 STOP = b"stop"
 NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "failures": [], "mistake": None, "bug": None}
@@ -60,16 +60,13 @@ def _answer(connection: Connection, order: dict[str, Any], inbox: InBox, outbox:
     tasks = [Task(kind, client, round, message) for (kind, client, round), message in words]
     try:
         outcomes = here.perform_together(tasks, states[1::2])
-        pieces = [_bytes(state) for outcome in outcomes for state in (outcome.reply, outcome.private)]
-        new_box = outbox.write(*(p for p in pieces if p is not None))
+        answers = [state for outcome in outcomes for state in (outcome.reply, outcome.private)]
+        parts = [None if state is None else pieces(state) for state in answers]
+        new_box = outbox.write(*(piece for of_one in parts if of_one for piece in of_one))
     except Exception as error:
         return NOTHING | _what_is_wrong(error)
-    sizes = [None if p is None else len(p) for p in pieces]
+    sizes = [None if of_one is None else sum(map(len, of_one)) for of_one in parts]
     return NOTHING | {"new_box": new_box, "sizes": sizes, "failures": [outcome.failure for outcome in outcomes]}
-
-
-def _bytes(state: State | None) -> bytes | None:
-    return None if state is None else encode(state)
 
 
 def _what_is_wrong(error: Exception) -> dict[str, str]:

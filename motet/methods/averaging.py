@@ -19,7 +19,7 @@ from motet.methods.part import Forward, Part, Training
 from motet.nets import Net
 from motet.settings import Section
 from motet.together import ManyNets, descend_together, group_size
-from motet.weights import Layout
+from motet.weights import Layout, is_finite
 
 
 class Averaging(Method):
@@ -131,7 +131,7 @@ class Averaging(Method):
     def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
         ts = [self.begin_round(c, m) for c, m in zip(clients, messages, strict=True)]
         self.learn_together(sorted(ts, key=lambda t: -t.descent.count(t.client.samples)))
-        finite = [bool(torch.isfinite(t.w).all()) for t in ts]
+        finite = [is_finite(t.w) for t in ts]
         return [self.end_round(t) if fine else Diverged(NOT_FINITE) for t, fine in zip(ts, finite, strict=True)]
 
     def begin_round(self, client: Client, message: Message) -> Training:

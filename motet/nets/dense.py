@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+LARGE = 2**17  # weights
+
 Layer = tuple[nn.Linear, bool]  # with ReLU after it, or not
 
 
@@ -33,6 +35,11 @@ def leading_row(stages: Iterable[nn.Module]) -> list[Layer]:
             break
         row.append(layer)
     return row
+
+
+def worth_it(row: list[Layer]) -> bool:
+    """Two layers and more, or one whose gradient is too large to be made first and added then."""
+    return len(row) > 1 or any(layer.weight.numel() >= LARGE for layer, _ in row)
 
 
 def run_row(x: Tensor, row: list[Layer]) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from motet.errors import unknown
-from motet.nets.dense import leading_row, run_row
+from motet.nets.dense import leading_row, run_row, worth_it
 
 
 class Net(nn.Sequential):
@@ -50,7 +50,7 @@ class Net(nn.Sequential):
             return x.float()
         while stages:
             row = leading_row(stages) if learning and self.rows else []
-            if len(row) > 1:
+            if worth_it(row):
                 x, stages = run_row(x, row), stages[len(row) :]
             else:
                 x = stages.pop(0)(x)

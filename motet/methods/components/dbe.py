@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn.functional import mse_loss
 
 from motet.message import Message, State, tensor
 from motet.methods.averaging import average
@@ -55,7 +56,8 @@ class RunningMean(Part):
 
     def track(self, t: Training, out: Forward) -> Tensor:
         """The new m, with a gradient through this batch; what is kept has none."""
-        m = (1 - self.mu) * t["mr.m"] + self.mu * out.raw.mean(0)
+        newest = out.raw.mean(0)
+        m = newest if self.mu == 1 else torch.lerp(t["mr.m"], newest, self.mu)
         t["mr.m"] = m.detach()
         return m
 
@@ -124,8 +126,7 @@ class MR(RunningMean):
 
     def objective(self, t: Training, out: Forward, y: Tensor, loss: Tensor) -> Tensor:
         """+ κ·(1/K) Σ_k ½(m_k − z̄^g_k)²"""
-        m = self.track(t, out)
-        return loss + self.kappa * (0.5 * (m - t["mr.mean"]) ** 2).mean()
+        return torch.add(loss, mse_loss(self.track(t, out), t["mr.mean"]), alpha=self.kappa / 2)
 
     def aggregate(self, server: State, sent: Tensor, replies: Mapping[int, Message]) -> None:
         """Who answered keeps z̄^g."""

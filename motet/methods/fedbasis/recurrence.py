@@ -12,9 +12,15 @@ So with â = a/‖a‖ in each block, v_k(t) = c_t·v_k(0) + â_k·U_t and b_k(t
     θ_t = Σ_k a_k·v_k(t) = c_t·θ_0 + ‖a‖·U_t
 
 As â has length one, U is as long as what all bases moved together, and clipping means the same too.
-The client sends U, α and c; the server rebuilds the bases.
+
+Nor is U needed before the end. P = e·θ_0 + ‖a‖·R moves θ as a velocity does: the lines above give
+
+    P ← m·P + ‖a‖²·G + d·θ,         θ ← θ − η·P             from θ_0 and P = 0: SGD on θ, G scaled per block
+
+and then U_T = (θ_T − c_T·θ_0)/‖a‖. The client sends U, α and c; the server rebuilds the bases.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -47,18 +53,28 @@ def train_as_one(phase: BasesPhase, mixing: Mixing, alpha: Tensor) -> Message:
     model, rule = phase.model, phase.descent.settings
     moving, statistics = mixing.layout.trainable, slice(0, mixing.layout.trainable.start)
     theta, G, theta_0 = model.theta[moving], model.G[moving], model.theta[moving].clone()
-    length = mixing.moving.spread(mixing.weights(alpha).norm(dim=1))  # ‖a‖ of the block
-    pull = 1 / length if phase.compensate else length
-    U, R = torch.zeros_like(theta_0), torch.zeros_like(theta_0)
+    lengths: list[float] = mixing.weights(alpha).norm(dim=1).tolist()  # ‖a‖ of each block
+    factors = [1.0 if phase.compensate else length**2 for length in lengths]
     decay = Decay(phase.descent.lr, rule.momentum, rule.weight_decay)
+    P = torch.zeros_like(theta)
 
     def gradient(x: Tensor, y: Tensor) -> None:
-        torch.mul(theta_0, decay.c, out=theta).addcmul_(length, U)
         model.gradient(x, y)
-        R.addcmul_(pull, G)
+        kept = clipping()
+        for b, s in mixing.moving.stretches:
+            P[s].add_(G[s], alpha=kept * factors[b])
         decay.step()
 
-    phase.descent.run(phase.samples, U, R, gradient)
+    def clipping() -> float:
+        """What is left of the gradient of all bases, or of R, which is as long."""
+        if not rule.clip:
+            return 1.0
+        squares = [(factors[b] / lengths[b] * float(G[s].norm())) ** 2 for b, s in mixing.moving.stretches]
+        return min(1.0, rule.clip / max(math.sqrt(sum(squares)), 1e-12))
+
+    phase.descent.settings = rule.model_copy(update={"clip": 0.0})  # done here
+    phase.descent.run(phase.samples, theta, P, gradient)
+    U = theta.sub_(theta_0, alpha=decay.c).div_(mixing.moving.spread(theta.new_tensor(lengths)))
     return {"fedbasis.U": torch.cat([model.theta[statistics], U]), "fedbasis.alpha": alpha, "fedbasis.c": decay.c}
 
 

@@ -31,19 +31,19 @@ class Workload:
 # rounds are made short by fewer clients, each with all of its data.
 DBE_CNN = Workload(
     "dbe-cnn",
-    "4-layer CNN, 20 clients, batch 10, 1 epoch, generic and personal models scored each round (DBE's setting)",
+    "4-layer CNN, 20 clients with a fifth of the data, batch 10, 1 epoch, generic and personal scores (DBE's setting)",
     {"protocol": "dbe", "net": {"name": "cnn4"}, "data": {"subset": 0.2}, "scoring": {"every": 1}},
     {"data": {"subset": 0.06}},
 )
 FEDROD_CONV = Workload(
     "fedrod-conv",
-    "FED-ROD's ConvNet, some of 100 clients, batch 40, no scoring (FED-ROD's setting)",
-    {"protocol": "fedrod", "net": {"name": "fedrod-conv"}, "rounds": {"cohort": 6.0}, "scoring": {"every": NEVER}},
+    "FED-ROD's ConvNet, 20 of 100 clients (quick: 8, 1 epoch), batch 40, 5 epochs, no scoring (FED-ROD's setting)",
+    {"protocol": "fedrod", "net": {"name": "fedrod-conv"}, "rounds": {"cohort": 20.0}, "scoring": {"every": NEVER}},
     {"rounds": {"cohort": 8.0}, "local": {"epochs": 1}},
 )
 TWONN = Workload(
     "twonn",
-    "TwoNN (four linear layers), some of 500 clients, batch 10, 10 epochs, no scoring (SuPerFed's setting)",
+    "TwoNN (four linear layers), 50 of 500 clients (quick: 20), batch 10, 10 epochs, no scoring (SuPerFed's setting)",
     {
         "protocol": "superfed",
         "net": {"name": "twonn"},

@@ -17,6 +17,7 @@ ALONE = (
     *("unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
     *("sh", "-c", 'ip link set lo up && exec "$@"', "sh"),
 )
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "FLWR_TELEMETRY_ENABLED": "0"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,15 @@ CONTESTANTS = {
             "Flower's simulation, the bare loop in a Ray actor per core",
             "flower",
             command=(*ALONE, *PYTHON),
-            environment={"RAY_USAGE_STATS_ENABLED": "0", "FLWR_TELEMETRY_ENABLED": "0"},
+            environment=QUIET,
+        ),
+        Contestant(
+            "flower_default",
+            "the same as tutorials have it: Flower's default resources, a new net and DataLoader each time",
+            "flower",
+            {"as_it_comes": True},
+            command=(*ALONE, *PYTHON),
+            environment=QUIET,
         ),
         Contestant(
             "pfl",

@@ -3,8 +3,8 @@
 In its favour: data and net stay resident in each actor, each core has a single-thread actor, and clients are sent out
 longest first. A node is told which client it plays, so that the cohort is everybody's.
 
-As it comes (`as_it_comes`), it is what Flower's tutorials lead to: its own default resources, which are two CPUs for each
-client and so on two cores one client at a time, and for every message a new net and a new DataLoader. Data are resident.
+As it comes (`as_it_comes`), it is what its tutorials lead to: default resources, which are two CPUs for each client, so
+that two cores serve one client at a time; for every message a new net and a new DataLoader. Data are resident here too.
 """
 
 import json

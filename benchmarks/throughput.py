@@ -7,8 +7,8 @@
 Every contestant is a process of its own that loads the same data, deals it the same way and starts from the same
 weights. Then, after two rounds that do not count, the referee says "go" to one at a time, in an order that rotates; it
 does one round (training, averaging and, where the workload scores, scoring; Motet also writes its record and its
-checkpoint) and answers with the seconds by its own clock. Start-up is not counted, nothing runs beside the one that is
-timed, and the figures are medians. Who cannot run here is named with the reason.
+checkpoint) and answers with the seconds by its own clock. Start-up is not counted, frameworks with processes of
+their own are stopped while others are timed, and the figures are medians. Who cannot run here is named with the reason.
 
 Flower and pfl-research want other versions of common libraries than Motet's constraints.txt, so they have their own:
 

@@ -7,8 +7,8 @@
 Every contestant is a process of its own that loads the same data, deals it the same way and starts from the same
 weights. Then, after two rounds that do not count, the referee says "go" to one at a time, in an order that rotates; it
 does one round (training, averaging and, where the workload scores, scoring; Motet also writes its record and its
-checkpoint) and answers with the seconds by its own clock. Start-up is not counted, nothing runs beside the one that is
-timed, and the figures are medians. Who cannot run here is named with the reason.
+checkpoint) and answers with the seconds by its own clock. Start-up is not counted, frameworks with processes of
+their own are stopped while others are timed, and the figures are medians. Who cannot run here is named with the reason.
 
 Flower and pfl-research want other versions of common libraries than Motet's constraints.txt, so they have their own:
 
@@ -24,14 +24,13 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
 from throughput_parts import sides, systems
 from throughput_parts.contestants import CONTESTANTS
 from throughput_parts.report import show
 from throughput_parts.workloads import WORKLOADS
 
 from motet.errors import MotetError, unknown
-from motet.runs.environment import environment
+from motet.runs.environment import cpu_has_bf16, environment
 
 HERE = Path(__file__).parent
 ALL = (*WORKLOADS, systems.NAME)
@@ -57,8 +56,8 @@ def main(words: list[str]) -> None:
             print(text, flush=True)
         else:
             show(result)
-        if options.record:
-            path = HERE / "results" / f"throughput-{name}.json"
+        if options.record is not None:
+            path = HERE / "results" / f"throughput-{'-'.join(filter(None, [name, options.record]))}.json"
             path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -70,7 +69,9 @@ def read(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=REPEATS, metavar="N", help=f"counted rounds (default {REPEATS})")
     parser.add_argument("--contestants", nargs="+", metavar="NAME", help=f"some of {', '.join(CONTESTANTS)}")
     parser.add_argument("--json", action="store_true", help="one JSON object per line and workload")
-    parser.add_argument("--record", action="store_true", help="write benchmarks/results/throughput-NAME.json too")
+    parser.add_argument(
+        "--record", nargs="?", const="", metavar="TAG", help="write results/throughput-NAME[-TAG].json too"
+    )
     options = parser.parse_args(words)
     for name in options.workload or ():
         if name not in ALL:
@@ -100,8 +101,8 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def too_slow_for_quick() -> dict[str, str]:
     """Who is left out so that --quick is quick, unless asked for by name, and why."""
-    left_out = {"limit_fused": "not in --quick"}
-    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    left_out = {name: "not in --quick" for name in ("limit_fused", "flower_default")}
+    if not cpu_has_bf16():
         left_out["pool_bf16"] = "not in --quick on a CPU that emulates bfloat16"
     return left_out
 

@@ -1,16 +1,22 @@
 """What the tests of several methods ask of a whole run."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from motet.engines import Kind, Task
 from motet.errors import MotetError
+from motet.message import Message, State
 from motet.methods import build_method
 from motet.nets import build_net
+from motet.runs.assembly import Assembly, assemble
 from motet.runs.experiment import Experiment
 from motet.runs.record import Record
 from motet.runs.run import run
+
+Replies = dict[int, Message]
 
 
 def run_twice(asked: Experiment, folder: Path) -> Record:
@@ -29,6 +35,26 @@ def run_twice(asked: Experiment, folder: Path) -> Record:
 def timeless(row: dict[str, Any]) -> dict[str, Any]:
     """A row without its times."""
     return {name: value for name, value in row.items() if not name.endswith("seconds")}
+
+
+def exchange(assembly: Assembly, server: State, cohort: Sequence[int], round: int, kind: Kind = "train") -> Replies:
+    """What these clients answer."""
+    tasks = [Task(kind, i, round, assembly.method.broadcast(server, i)) for i in cohort]
+    outcomes = assembly.engine.run(tasks)
+    assert all(o.reply is not None for o in outcomes)
+    return {o.client_id: o.reply for o in outcomes if o.reply is not None}
+
+
+def after_cohorts(asked: Experiment, cohorts: Sequence[Sequence[int]]) -> tuple[Assembly, list[State]]:
+    """The server states after each of these cohorts; the first is the one before round one, after preparation."""
+    assembly = assemble(asked)
+    states = [assembly.method.start(assembly.facts)]
+    if assembly.method.prepares:
+        replies = exchange(assembly, states[0], assembly.client_ids, 0, "prepare")
+        states = [assembly.method.prepared(states[0], replies)]
+    for round, cohort in enumerate(cohorts, 1):
+        states.append(assembly.method.aggregate(states[-1], exchange(assembly, states[-1], cohort, round)))
+    return assembly, states
 
 
 def refusal(method: str) -> str:

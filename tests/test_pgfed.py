@@ -4,11 +4,11 @@ import copy
 import math
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import torch
-from running import refusal, run_twice
+from running import after_cohorts, exchange, refusal, run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -35,25 +35,7 @@ def experiment(method: str, **more: Any) -> Experiment:
 
 
 def rounds(method: str, cohorts: list[list[int]], **more: Any) -> tuple[Assembly, list[State]]:
-    """The server states after each of these cohorts, the first one before any."""
-    assembly = assemble(experiment(method, **more))
-    states = [assembly.method.start(assembly.facts)]
-    if assembly.method.prepares:
-        replies = exchange(assembly, states[0], assembly.client_ids, 0, "prepare")
-        states = [assembly.method.prepared(states[0], replies)]
-    for round, cohort in enumerate(cohorts, 1):
-        replies = exchange(assembly, states[-1], cohort, round)
-        states.append(assembly.method.aggregate(states[-1], replies))
-    return assembly, states
-
-
-def exchange(
-    assembly: Assembly, server: State, cohort: list[int], round: int, kind: Literal["train", "prepare"] = "train"
-) -> dict[int, Message]:
-    tasks = [Task(kind, i, round, assembly.method.broadcast(server, i)) for i in cohort]
-    outcomes = assembly.engine.run(tasks)
-    assert all(o.reply is not None for o in outcomes)
-    return {o.client_id: o.reply for o in outcomes if o.reply is not None}
+    return after_cohorts(experiment(method, **more), cohorts)
 
 
 COHORTS = [[0, 1, 2, 5], [1, 2, 4, 6], [0, 2, 3, 6], [0, 1, 3, 5]]

@@ -18,6 +18,7 @@ from strict_engine import ALONE, tiny
 
 from motet.errors import MotetError
 from motet.message import decode
+from motet.runs import checkpoint
 from motet.runs.assembly import assemble
 from motet.runs.experiment import Experiment, write
 from motet.runs.record import Record
@@ -246,6 +247,28 @@ def test_another_experiment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MotetError, match=r"belongs to another experiment.*local.lr: 0.05 there, 0.2 here"):
         resume(folder)
     assert files(folder) == before
+
+
+def test_a_run_of_a_motet_that_knew_fewer_fields_is_refused_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    stopped(experiment("scaffold"), folder, 2)
+    for path in (folder / "checkpoint").glob("*.json"):  # as if written before local.together came
+        manifest = json.loads(path.read_text())
+        del manifest["checksum"], manifest["extra"]["experiment"]["local"]["together"]
+        manifest["fingerprint"] = "0" * 64
+        path.write_text(json.dumps(manifest | {"checksum": checkpoint._checksum(manifest)}))
+    with pytest.raises(MotetError, match=r"another experiment.*\(it was saved by a Motet without local.together: "):
+        resume(folder)
+
+
+def test_emulated_bfloat16_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {}
+    for has_it in (True, False):
+        monkeypatch.setattr("motet.runs.run.cpu_has_bf16", lambda has_it=has_it: has_it)
+        watcher = StopsAfter(99)
+        run(tiny("fedavg", precision="bf16"), tmp_path / str(has_it), watcher)
+        said[has_it] = watcher.warning
+    assert said[True] is None and "emulates bfloat16" in str(said[False])
 
 
 def test_other_data_under_the_same_name_are_refused(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """The throughput benchmark compares the same work, says what it found in documented words, and refuses in sentences."""
 
+import dataclasses
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -158,3 +161,27 @@ def test_local_training_is_profiled_beside_the_bare_loop() -> None:
     assert all(ms > 0 for ms in found["milliseconds"].values()) and found["samples"] > 0
     for shares in found["profile"].values():
         assert "aten::convolution_backward" in shares and 0 < sum(shares.values()) <= 1.001
+
+
+def test_a_contestant_whose_tools_are_missing_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    from throughput_parts import contest
+
+    missing = dataclasses.replace(contest.CONTESTANTS["pool"], command=("no-such-tool",))
+    monkeypatch.setitem(contest.CONTESTANTS, "pool", missing)
+    result = contest.contest({"pool": ("pool", {})}, repeats=1)
+    assert result.answers == {} and result.skipped == {"pool": "no-such-tool is not on this machine"}
+
+
+def test_who_is_not_timed_rests_with_all_it_started() -> None:
+    from throughput_parts.contest import descendants
+
+    shell = subprocess.Popen(["sh", "-c", "sleep 60 & echo started; wait"], stdout=subprocess.PIPE)
+    try:
+        assert shell.stdout and shell.stdout.readline() == b"started\n"
+        found = descendants(shell.pid)
+        assert found[0] == shell.pid and len(found) == 2
+        assert Path(f"/proc/{found[1]}/comm").read_text() == "sleep\n"
+    finally:
+        for pid in descendants(shell.pid)[::-1]:
+            os.kill(pid, signal.SIGKILL)
+        shell.communicate()

@@ -44,6 +44,7 @@ class Player:
 
     def __init__(self, contestant: str, experiment: Values):
         chosen = CONTESTANTS[contestant]
+        self.restless = chosen.restless
         path = [str(PARTS), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.words = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
         self.process = subprocess.Popen(
@@ -55,9 +56,16 @@ class Player:
             start_new_session=True,
         )
 
+    def rest(self, resting: bool = True) -> None:
+        """Stop its processes where they are while others are timed, or let them go on; who only waits may."""
+        for pid in descendants(self.process.pid) if self.restless else ():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP if resting else signal.SIGCONT)
+
     def go(self) -> None:
         """Your turn."""
         assert self.process.stdin
+        self.rest(False)
         try:
             self.process.stdin.write(b"go\n")
             self.process.stdin.flush()
@@ -80,6 +88,7 @@ class Player:
     def dismiss(self) -> None:
         """Close the line: it leaves after the round it is in."""
         assert self.process.stdin
+        self.rest(False)
         with suppress(BrokenPipeError):
             self.process.stdin.close()
 
@@ -107,10 +116,18 @@ Act = Callable[[Player], Answer]
 def contest(entries: Mapping[str, tuple[str, Values]], repeats: int) -> Result:
     """`repeats` counted rounds of each entry (a contestant and its experiment), one at a time."""
     result = Result({name: [] for name in entries})
-    players = {name: Player(*entry) for name, entry in entries.items()}
+    players: dict[str, Player] = {}
     try:
-        for name in entries:
+        for name, entry in entries.items():
+            try:
+                players[name] = Player(*entry)
+            except FileNotFoundError as error:
+                result.skipped[name] = f"{error.filename} is not on this machine"
+                del result.answers[name]
+        for name in list(players):
             _try(result, players, name, Player.answer)
+        for player in players.values():
+            player.rest()
         for repeat in range(-WARM_UP, repeats):
             names = list(players)
             start = repeat % len(names) if names else 0
@@ -128,7 +145,22 @@ def contest(entries: Mapping[str, tuple[str, Values]], repeats: int) -> Result:
 
 def _one_round(player: Player) -> Answer:
     player.go()
-    return player.answer()
+    answer = player.answer()
+    player.rest()
+    return answer
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that it started, directly or not; nobody where the system does not tell."""
+    parents: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            child, parent = int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[1])
+            parents.setdefault(parent, []).append(child)
+    found = [pid] if parents else []
+    for one in found:
+        found += parents.get(one, [])
+    return found
 
 
 def _try(result: Result, players: dict[str, Player], name: str, act: Act) -> Answer | None:

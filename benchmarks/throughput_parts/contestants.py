@@ -12,11 +12,13 @@ TORCHRUN = (
     *(f"--nproc-per-node={CORES}", "-m"),
 )
 # A machine of its own for frameworks that open ports and start processes: no network but loopback, and every process
-# in it ends with the first one.
+# in it ends with the first one, which ends with the referee, even where it is stopped.
 ALONE = (
+    *("setpriv", "--pdeathsig", "KILL"),
     *("unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
     *("sh", "-c", 'ip link set lo up && exec "$@"', "sh"),
 )
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "FLWR_TELEMETRY_ENABLED": "0"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,11 @@ class Contestant:
     options: dict[str, Any] = field(default_factory=dict)
     command: tuple[str, ...] = PYTHON
     environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def restless(self) -> bool:
+        """Whether it has processes that work between its turns, and must be stopped while others are timed."""
+        return self.command[: len(ALONE)] == ALONE
 
 
 CONTESTANTS = {
@@ -45,7 +52,15 @@ CONTESTANTS = {
             "Flower's simulation, the bare loop in a Ray actor per core",
             "flower",
             command=(*ALONE, *PYTHON),
-            environment={"RAY_USAGE_STATS_ENABLED": "0", "FLWR_TELEMETRY_ENABLED": "0"},
+            environment=QUIET,
+        ),
+        Contestant(
+            "flower_default",
+            "the same as tutorials have it: Flower's default resources, a new net and DataLoader each time",
+            "flower",
+            {"as_it_comes": True},
+            command=(*ALONE, *PYTHON),
+            environment=QUIET,
         ),
         Contestant(
             "pfl",

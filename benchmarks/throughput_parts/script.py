@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, TensorDataset
 
 from motet.local import LocalSettings
 
@@ -49,6 +50,19 @@ def train(net: nn.Module, data: Data, local: LocalSettings, lr: float, rng: torc
         for rows in order.split(local.batch):
             optimizer.zero_grad()
             cross_entropy(net(x[rows]), y[rows]).backward()
+            optimizer.step()
+
+
+def train_from_loader(net: nn.Module, data: Data, local: LocalSettings, lr: float, rng: torch.Generator) -> None:
+    """The same with a DataLoader, as tutorials write it; its batches have another order, and are as many."""
+    drop_last = local.drop_last and len(data[1]) > local.batch
+    loader = DataLoader(TensorDataset(*data), local.batch, shuffle=True, drop_last=drop_last, generator=rng)
+    optimizer = torch.optim.SGD(net.parameters(), lr, momentum=local.momentum, weight_decay=local.weight_decay)
+    net.train()
+    for _ in range(local.epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            cross_entropy(net(x), y).backward()
             optimizer.step()
 
 

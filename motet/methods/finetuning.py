@@ -19,6 +19,8 @@ from motet.weights import Layout
 class FineTuned(Method):
     """Any method, with its personal model fine-tuned from what the server last sent."""
 
+    personal_from_global = True
+
     class Options(Section):
         """Options of `ft(...)` and `lp(...)`."""
 

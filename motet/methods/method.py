@@ -49,6 +49,7 @@ class Method(ABC):
     pooled = False  # trains one client that holds everybody's data: a yardstick, not federated learning
     prepares = False  # whether `prepare` and `prepared` have anything to do
     needs_shared_data = False  # declares that clients see the small balanced set that the federation shares
+    personal_from_global = False  # never serves a client's last trained model, even where scoring.pm_source says so
     family: tuple[str, ...] = ()  # names of the members, where personal models are a family (SuPerFed's λ grid)
     family_rule = "common_best"  # which member is reported: a rule of scoring.family
     family_fixed = ""  # the member of the rule `fixed`

@@ -29,6 +29,8 @@ class SuPerFedMM(Averaging):
     statistics are those of the mixture and travel with w^f.
     """
 
+    personal_from_global = True  # W(λ) begins at the global model as received
+
     class Options(Averaging.Options):
         """Options of `superfed-mm(...)`."""
 

@@ -25,8 +25,14 @@ def environment() -> dict[str, Any]:
         "cpu": _cpu_model(),
         "cpu_count": os.cpu_count(),
         "cpu_instructions": torch.backends.cpu.get_cpu_capability(),
+        "cpu_has_bf16": cpu_has_bf16(),
         "threads": torch.get_num_threads(),
     }
+
+
+def cpu_has_bf16() -> bool:
+    """Whether torch's kernels compute bfloat16 on this processor; else they emulate it."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _motet_version() -> str:

@@ -145,6 +145,11 @@ def differences(there: Experiment, here: Experiment) -> list[str]:
     return [f"{name}: {a[name]} there, {b[name]} here" for name in a if repr(a[name]) != repr(b[name])]
 
 
+def not_known_to(there: Mapping[str, Any], here: Experiment) -> list[str]:
+    """The choices that an experiment recorded by another version of Motet did not have."""
+    return [name for name in _flat(here.model_dump(exclude=_NO_MATTER)) if name not in _flat(there)]
+
+
 def commented_template(experiment: Experiment | None = None) -> str:
     """A complete experiment file with every field explained; the defaults unless an experiment is given."""
     return commented(experiment or resolve({}))

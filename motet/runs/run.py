@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -16,8 +16,8 @@ from motet.message import State, encode
 from motet.rounds import Loop, Progress
 from motet.runs.assembly import Assembly, assemble, settle
 from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
-from motet.runs.environment import environment
-from motet.runs.experiment import Experiment, differences, fingerprint, resolve
+from motet.runs.environment import cpu_has_bf16, environment
+from motet.runs.experiment import Experiment, differences, fingerprint, not_known_to, resolve
 from motet.runs.record import Record, default_folder
 from motet.runs.summary import summarize
 from motet.weights import Layout, Weights
@@ -78,12 +78,18 @@ def restore(assembly: Assembly, checkpoints: Checkpoints) -> Loaded | None:
         loaded = checkpoints.load(fingerprint(experiment), assembly.federation.content_hash)
     except OtherExperiment as error:
         there = checkpoints.recorded_extra().get("experiment")
-        changed = "; ".join(differences(resolve(there), experiment)) if there else ""
-        raise MotetError(f"{error} ({changed})" if changed else str(error)) from None
+        raise MotetError(f"{error} ({'; '.join(_reasons(there, experiment))})" if there else str(error)) from None
     if loaded:
         for client_id in loaded.client_ids:
             assembly.engine.restore(client_id, loaded.private(client_id))
     return loaded
+
+
+def _reasons(there: dict[str, Any], here: Experiment) -> list[str]:
+    """What makes a checkpoint's experiment another one."""
+    if new := not_known_to(there, here):
+        return [f"it was saved by a Motet without {', '.join(new)}: continue it with that version, or run it anew"]
+    return differences(resolve(there), here)
 
 
 def _finish(
@@ -92,7 +98,8 @@ def _finish(
     """The rounds that are left, the new clients, the weights, the summary."""
     experiment, method = assembly.experiment, assembly.method
     progress = Progress(loaded.round, loaded.server) if loaded else Progress(0, method.start(assembly.facts))
-    watcher.started(experiment, record.folder, progress.round, loaded.warning if loaded else None)
+    warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment)) if w]
+    watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
     keeper = _Keeper(assembly, record, checkpoints, watcher)
     loop = Loop(
         method,
@@ -115,7 +122,14 @@ def _finish(
     write_generic(assembly, progress.server, record)
     rows = record.rounds
     seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
-    record.write_summary(summarize(experiment, rows, scores.figures, seconds))
+    record.write_summary(summarize(experiment, method, rows, scores.figures, seconds))
+
+
+def slow_precision(experiment: Experiment) -> str | None:
+    """A warning where bfloat16 costs time instead of saving it."""
+    if experiment.precision == "bf16" and experiment.device == "cpu" and not cpu_has_bf16():
+        return "this processor emulates bfloat16, so that precision = bf16 is many times slower than fp32"
+    return None
 
 
 def write_generic(assembly: Assembly, server: State, record: Record) -> None:

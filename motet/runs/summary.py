@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from motet.methods import Method
 from motet.runs.experiment import Experiment
 from motet.runs.record import Row
 from motet.scoring.settings import ScoringSettings
@@ -14,7 +15,9 @@ def headline_column(scoring: ScoringSettings) -> tuple[str, str]:
     return test, "_by_samples" if scoring.client_weighting == "by_samples" else ""
 
 
-def summarize(experiment: Experiment, rounds: Sequence[Row], new_clients: Row, seconds: float) -> dict[str, Any]:
+def summarize(
+    experiment: Experiment, method: Method, rounds: Sequence[Row], new_clients: Row, seconds: float
+) -> dict[str, Any]:
     """One JSON object; a figure that does not exist for the method is None."""
     scoring = experiment.scoring
     test, tail = headline_column(scoring)
@@ -39,7 +42,7 @@ def summarize(experiment: Experiment, rounds: Sequence[Row], new_clients: Row, s
             "round": row["round"],
             "headline": f"personal.{test}.personal_models",
             "client_weighting": scoring.client_weighting,
-            "pm_source": scoring.pm_source,
+            "pm_source": personal_source(scoring, method),
         },
         "generic": {"accuracy": row.get("generic_accuracy")},
         "personal": {
@@ -65,6 +68,13 @@ def summarize(experiment: Experiment, rounds: Sequence[Row], new_clients: Row, s
         },
         "seconds": round(seconds, 3),
     }
+
+
+def personal_source(scoring: ScoringSettings, method: Method) -> str:
+    """Which personal models were really scored: some methods never serve a client's last trained one."""
+    if method.personal_from_global and scoring.pm_source == "last_participation":
+        return "global_plus_personal"
+    return scoring.pm_source
 
 
 def reported(rounds: Sequence[Row], rule: str, test: str, tail: str) -> Row:

@@ -35,6 +35,8 @@ class FedBasis(Method):
     (Algorithm 2), for clients that took part as for new ones, whatever `scoring.pm_source` says.
     """
 
+    personal_from_global = True
+
     class Options(Section):
         """Options of `fedbasis(...)`."""
 

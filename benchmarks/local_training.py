@@ -11,6 +11,7 @@ operations the time of a step goes to. What is compared here is a step with a st
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,8 @@ def main() -> None:
     if options.record:
         here = environment()
         machine = {key: here[key] for key in ("platform", "cpu", "cpu_count", "cpu_instructions", "torch")}
-        words = {"command": "python benchmarks/local_training.py --record", "commit": here["git_commit"]}
+        command = " ".join(["python benchmarks/local_training.py", *sys.argv[1:]])
+        words = {"command": command, "commit": here["git_commit"]}
         path = Path(__file__).parent / "results" / "local-training.json"
         path.write_text(json.dumps(words | {"machine": machine, "workloads": found}, indent=1) + "\n", encoding="utf-8")
 

@@ -7,6 +7,7 @@ from torch.nn.functional import cross_entropy
 import motet
 from motet.errors import MotetError
 from motet.nets import build_net
+from motet.runs.environment import cpu_has_bf16
 from motet.weights import Layout
 
 
@@ -62,3 +63,12 @@ def test_a_run_learns_and_the_choice_is_recorded() -> None:
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(MotetError, match=r"precision is 'fp8'; accepted: .*bf16"):
         motet.run(precision="fp8")
+
+
+def test_a_torch_without_mkldnn_has_no_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> bool:
+        raise AttributeError("no such operator")
+
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", missing)
+    assert cpu_has_bf16() is False

@@ -32,6 +32,8 @@ def environment() -> dict[str, Any]:
 
 def cpu_has_bf16() -> bool:
     """Whether torch's kernels compute bfloat16 on this processor; else they emulate it."""
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 

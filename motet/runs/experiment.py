@@ -147,7 +147,8 @@ def differences(there: Experiment, here: Experiment) -> list[str]:
 
 def not_known_to(there: Mapping[str, Any], here: Experiment) -> list[str]:
     """The choices that an experiment recorded by another version of Motet did not have."""
-    return [name for name in _flat(here.model_dump(exclude=_NO_MATTER)) if name not in _flat(there)]
+    known = _flat(there)
+    return [name for name in _flat(here.model_dump(exclude=_NO_MATTER)) if name not in known]
 
 
 def commented_template(experiment: Experiment | None = None) -> str:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from motet.client import Client
 from motet.errors import MotetError
 from motet.message import Message
-from motet.methods import METHODS, Predictor
+from motet.methods import METHODS, Family, Predictor
 from motet.methods.averaging import Averaging, PersonalModel
 from motet.methods.components.fedrod import FedROD
 from motet.methods.part import Part
@@ -59,8 +59,7 @@ class LinearBeside(FedROD):
 class ThreeRows(Averaging):
     """FedAvg(BRM), FED-ROD linear and FED-ROD hyper in one training."""
 
-    family = ("brm", "linear", "hyper")
-    family_rule, family_fixed = "fixed", "hyper"
+    family = Family(("brm", "linear", "hyper"), fixed="hyper")
 
     def __init__(self, net: Net, options: Averaging.Options, parts: Sequence[Part] = ()):
         super().__init__(net, options, [FedROD(head="hyper"), LinearBeside(head="linear")])

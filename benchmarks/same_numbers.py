@@ -77,7 +77,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose name contains this")
     asked = parser.parse_args()
     before = json.loads(asked.against.read_text()) if asked.against else None
-    names = list(before) if before is not None else [f"{setting} {method}" for setting in SETTINGS for method in methods()]
+    names = (
+        list(before) if before is not None else [f"{setting} {method}" for setting in SETTINGS for method in methods()]
+    )
     found, different = {}, 0
     for name in (n for n in names if asked.only in n):
         began = time.perf_counter()
@@ -130,7 +132,11 @@ def digest(t: torch.Tensor) -> str:
 def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
     """Names that are gone, new or changed."""
     changed = [name for name in before if name in now and before[name] != now[name]]
-    words = {"changed": changed, "gone": [n for n in before if n not in now], "new": [n for n in now if n not in before]}
+    words = {
+        "changed": changed,
+        "gone": [n for n in before if n not in now],
+        "new": [n for n in now if n not in before],
+    }
     return [f"{word}: {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" for word, names in words.items() if names]
 
 

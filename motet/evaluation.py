@@ -10,7 +10,7 @@ from motet.data import Federation
 from motet.engines import Engine, Kind, Outcome, Task
 from motet.errors import MotetError
 from motet.message import Message, State
-from motet.methods import Method
+from motet.methods import Family, Method
 from motet.nets import Net
 from motet.scoring import ScoringSettings, accuracy, family, right_per_class, spread
 from motet.weights import Layout
@@ -38,7 +38,7 @@ class Evaluator:
 
     def __post_init__(self) -> None:
         clients = [self.federation.clients[i] for i in self.federation.training_ids]
-        by_validation = self.method.family and self.method.family_rule == "validation"
+        by_validation = self.method.family and self.method.family.rule == "validation"
         if by_validation and not any(len(client.val) for client in clients):
             raise MotetError(
                 "lambda_eval is 'validation' but no client has validation data; accepted: a data.val_share above 0, "
@@ -51,10 +51,10 @@ class Evaluator:
         by_clients = not common and self.federation.test_is_clients and not self.federation.new_ids
         right = {} if generic is None or by_clients else self._generic_right(generic)
         sync = last and self.scoring.pm_source == "final_sync"
-        written = self.method.broadcast if sync else self.method.broadcast_to_score
 
         def letter(client_id: int) -> Message:
-            client, message = self.federation.clients[client_id], written(server, client_id)
+            client = self.federation.clients[client_id]
+            message = self.method.broadcast(server, client_id, scoring=not sync)
             message["score.common"] = common
             if generic is not None:
                 message["score.generic"] = generic
@@ -72,7 +72,7 @@ class Evaluator:
         elif generic is not None:
             figures["generic_accuracy"] = _over_all([o.reply for o in outcomes if o.reply is not None])
         if self.method.family:
-            outcomes, swept = self._choose_members(outcomes)
+            outcomes, swept = self._choose_members(outcomes, self.method.family)
             figures |= swept
         figures |= self._figures(outcomes, ("generic", "personal"))
         return Scores(figures, [self._client_row(o, round, new=False) for o in outcomes])
@@ -96,12 +96,12 @@ class Evaluator:
                 by_domain[client.domain] = right_per_class(self.generic_net, test, classes)
         return by_domain
 
-    def _choose_members(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], Row]:
+    def _choose_members(self, outcomes: Sequence[Outcome], of: Family) -> tuple[list[Outcome], Row]:
         """Report one member of each client's family of personal models; keep the curve and every rule's figure."""
-        test, members, rule = self._headline_test, self.method.family, self.method.family_rule
+        test, members, rule = self._headline_test, of.members, of.rule
         scored = [o for o in outcomes if o.reply is not None]
         replies = [o.reply for o in scored if o.reply is not None]
-        rules = family.choose(replies, members, self.method.family_fixed, test)
+        rules = family.choose(replies, members, of.fixed, test)
         chosen = rules.get(rule, rules["fixed"])  # the rule is missing only where there is no figure to report either
         reported = {
             o.client_id: replace(o, reply=family.report(r, member))

@@ -121,7 +121,7 @@ class Workplace:
         try:
             self.method.train(client, message)
         except Diverged:
-            names = [f"member.{name}" for name in self.method.family] or ["personal"]
+            names = [f"member.{name}" for name in self._members] or ["personal"]
             return reply | {k: v for name in names for k, v in self._nothing_right(name, client, common=True).items()}
         return reply | self._score_personal(client, message)
 
@@ -131,6 +131,10 @@ class Workplace:
         return reply | self._score_model("after", partial(self.method.adapt, client, message), client)
 
     # ------------------------------------------------------------ scoring
+
+    @property
+    def _members(self) -> tuple[str, ...]:
+        return self.method.family.members if self.method.family else ()
 
     def _score_generic(self, client: Client, message: Message) -> Message:
         reply: Message = {"n": client.samples, "n.split": len(client.data.test), "n.validation": len(client.data.val)}
@@ -146,10 +150,10 @@ class Workplace:
     def _score_personal(self, client: Client, message: Message) -> Message:
         """The personal model, or each member of the method's family of them."""
         common = bool(message.get("score.common", True))
-        if not self.method.family:
+        if self.method.family is None:
             return self._score_model("personal", partial(self.method.personal, client, message), client, common)
         reply: Message = {}
-        for name in self.method.family:
+        for name in self._members:
             member = partial(self.method.member, client, message, name)
             reply |= self._score_model(f"member.{name}", member, client, common)
         return reply

@@ -53,7 +53,7 @@ class OneClient:
 
     def __init__(self, federation: Federation, client_id: int, declares_shared_data: bool):
         own = federation.pooled() if client_id == POOLED else federation.clients[client_id]
-        self.classes, self.input_shape = federation.classes, federation.input_shape
+        self.classes, self.input = federation.classes, federation.input
         self.clients = {client_id: _copied_client(own)}
         self._test = _copied(federation.common_test(own))
         self._shared_data = _copied(federation.shared_data()) if declares_shared_data else None

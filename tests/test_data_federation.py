@@ -30,7 +30,7 @@ def write(path, n: int = 60, **columns):
 
 def test_digits_splits_add_up() -> None:
     federation = digits(val_share=0.25, clients=10)
-    assert federation.input_shape == (1, 8, 8)
+    assert federation.input.shape == (1, 8, 8)
     assert (federation.classes, federation.default_net) == (10, "mlp")
     assert [client.id for client in federation.clients] == list(range(10))
     total = federation.test.counts(10)

@@ -64,7 +64,7 @@ def test_fmnist_gives_dbe_table() -> None:
     )
     federation = build(settings, seed=0)
     assert [row["counts"] for row in counts_table(federation)] == DBE_FMNIST_COUNTS
-    assert federation.input_shape == (1, 28, 28)
+    assert federation.input.shape == (1, 28, 28)
     assert federation.stored.x.dtype == torch.uint8
 
 
@@ -227,7 +227,7 @@ def test_har_has_thirty_natural_clients() -> None:
         DataSettings(name=str(SHARED_DATA / "har.npz"), partition="natural", pool="all", test_share=0.25), seed=0
     )
     assert len(federation.clients) == 30
-    assert (federation.classes, federation.input_shape, federation.default_net) == (6, (9, 128), "mlp")
+    assert (federation.classes, federation.input.shape, federation.default_net) == (6, (9, 128), "mlp")
     with np.load(SHARED_DATA / "har.npz") as file:
         per_subject = [np.bincount(file["y"][file["client"] == s], minlength=6).tolist() for s in range(1, 31)]
     assert [row["counts"] for row in counts_table(federation)] == per_subject

@@ -39,7 +39,7 @@ def digits() -> Federation:
 
 def method_of(text: str, net: str = "mlp", split: str | None = None) -> Averaging:
     with seeded(3, "net"):
-        method = build_method(text, build_net(net, digits().input_shape, 10, split))
+        method = build_method(text, build_net(net, digits().input.shape, 10, split))
     assert isinstance(method, Averaging)
     return method
 
@@ -329,7 +329,7 @@ def test_a_generated_head_needs_no_phi_in_the_rounds() -> None:
 def test_one_who_never_trained_with_a_linear_head_has_the_generic_model() -> None:
     method = method_of("fedrod(head=linear)")
     server = method.aggregate(start(method), {0: method.train(client_of(), method.broadcast(start(method), 0))})
-    generic = build_net("mlp", digits().input_shape, 10)
+    generic = build_net("mlp", digits().input.shape, 10)
     flat = method.generic(server)
     assert flat is not None
     Layout(generic).bind(generic, flat)

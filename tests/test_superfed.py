@@ -269,7 +269,7 @@ def test_members_lie_on_the_line_between_the_model_received_and_the_clients_own(
     method.train(client, message)
     w_l = tensor(client.private, "superfed.w_l")
     w_g = tensor(message, "w") * 1.1  # the server has moved on since this client trained
-    for member in method.family:
+    for member in method.family.members:
         model = method.member(client, {"w": w_g, "superfed.L": 0}, member)
         lam = float(member)
         found = method.layout.flatten(model.net)
@@ -280,9 +280,9 @@ def test_members_lie_on_the_line_between_the_model_received_and_the_clients_own(
 
 def test_the_family_is_the_grid_and_the_fixed_lambda() -> None:
     grid = ("0.0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1.0")
-    assert at_client("superfed-mm")[0].family == grid
+    assert at_client("superfed-mm")[0].family.members == grid
     method = at_client("superfed-mm(lam=0.25)")[0]
-    assert method.family == (*grid[:3], "0.25", *grid[3:]) and method.family_fixed == "0.25"
+    assert method.family.members == (*grid[:3], "0.25", *grid[3:]) and method.family.fixed == "0.25"
 
 
 def test_a_client_without_a_local_model_yet_has_its_first_one() -> None:

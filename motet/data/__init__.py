@@ -1,7 +1,9 @@
 """Data: sources, partitions, and the federation they make."""
 
 from motet.data.build import build
+from motet.data.facts import ClientFacts, FederationFacts
 from motet.data.federation import ClientData, Federation, Samples, counts_table
+from motet.data.input import Input
 from motet.data.partitions import PARTITIONS, deal, describe_partitions
 from motet.data.prepare import Prepare
 from motet.data.settings import DataSettings
@@ -11,8 +13,11 @@ __all__ = [
     "PARTITIONS",
     "SOURCES",
     "ClientData",
+    "ClientFacts",
     "DataSettings",
     "Federation",
+    "FederationFacts",
+    "Input",
     "Prepare",
     "Samples",
     "build",

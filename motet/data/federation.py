@@ -7,6 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from motet.data.input import Input
 from motet.data.prepare import Prepare
 from motet.errors import MotetError
 from motet.rng import generator
@@ -109,9 +110,9 @@ class Federation:
         return self.stored.prepare
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        """(C, H, W), (C, T) or (F,)."""
-        return self.prepare.input_shape
+    def input(self) -> Input:
+        """What a net is given."""
+        return self.prepare.input
 
     @property
     def training_ids(self) -> list[int]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from motet.data.raw import Array, Integers, Kind, RawData, default_net_for, stored_layout
+from motet.data.input import Kind
+from motet.data.raw import Array, Integers, RawData, default_net_for, stored_layout
 from motet.errors import MotetError
 
 MOST_CLASSES = 65_536

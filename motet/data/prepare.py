@@ -8,7 +8,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from motet.data.raw import Array, Integers, Kind
+from motet.data.input import Input, Kind
+from motet.data.raw import Array, Integers
 from motet.errors import MotetError
 
 Normalize = Literal["standard", "half", "unit", "none"]
@@ -42,6 +43,11 @@ class Prepare:
         scale = np.broadcast_to(1 / deviation, shape).astype(np.float32)
         shift = np.broadcast_to(-mean / deviation, shape).astype(np.float32)
         return cls(kind, shape, torch.from_numpy(scale), torch.from_numpy(shift))
+
+    @property
+    def input(self) -> Input:
+        """What a net is given."""
+        return Input(self.kind, self.input_shape)
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -1,16 +1,16 @@
 """A data set before it is dealt: stored arrays, and the rules for their shapes."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from motet.data.input import Kind
 from motet.errors import MotetError
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
-Kind = Literal["image", "signal", "vector"]
 
 CHANNELS_LAST = (1, 3, 4)
 CHANNELS_FIRST = (1, 3)

@@ -60,18 +60,13 @@ class Averaging(Method):
             part.start(server, facts)
         return server
 
-    def broadcast(self, server: State, client_id: int) -> Message:
-        return self._broadcast(server, client_id, self.parts)
-
-    def broadcast_to_score(self, server: State, client_id: int) -> Message:
-        return self._broadcast(server, client_id, [part for part in self.parts if part.serves_prediction])
-
-    def _broadcast(self, server: State, client_id: int, parts: Sequence[Part]) -> Message:
+    def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
         message: Message = {}
         if self.layout.shared.stop:
             message["w"] = server["w"]
-        for part in parts:
-            part.broadcast(server, client_id, message)
+        for part in self.parts:
+            if part.serves_prediction or not scoring:
+                part.broadcast(server, client_id, message)
         return message
 
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:

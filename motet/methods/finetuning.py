@@ -67,11 +67,8 @@ class FineTuned(Method):
     def start(self, facts: Facts) -> State:
         return self.inner.start(facts)
 
-    def broadcast(self, server: State, client_id: int) -> Message:
-        return self.inner.broadcast(server, client_id)
-
-    def broadcast_to_score(self, server: State, client_id: int) -> Message:
-        return self.inner.broadcast_to_score(server, client_id)
+    def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
+        return self.inner.broadcast(server, client_id, scoring)
 
     def train(self, client: Client, message: Message) -> Message:
         return self.inner.train(client, message)

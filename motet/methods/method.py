@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
 
@@ -37,6 +37,15 @@ class Facts:
         return len(self.ids)
 
 
+@dataclass(frozen=True)
+class Family:
+    """Several personal models of one client, of which one is reported: by a rule of scoring.family."""
+
+    members: tuple[str, ...]
+    fixed: str  # the member that the rule `fixed` reports
+    rule: Literal["common_best", "validation", "oracle", "fixed"] = "fixed"
+
+
 class Method(ABC):
     """An algorithm: what travels, what stays, what a client does, how replies become the next server state.
 
@@ -50,9 +59,7 @@ class Method(ABC):
     prepares = False  # whether `prepare` and `prepared` have anything to do
     needs_shared_data = False  # declares that clients see the small balanced set that the federation shares
     personal_from_global = False  # never serves a client's last trained model, even where scoring.pm_source says so
-    family: tuple[str, ...] = ()  # names of the members, where personal models are a family (SuPerFed's λ grid)
-    family_rule = "common_best"  # which member is reported: a rule of scoring.family
-    family_fixed = ""  # the member of the rule `fixed`
+    family: Family | None = None  # where a client has several personal models (SuPerFed's line of them)
 
     def __init__(self, net: Net, options: Any, parts: "Sequence[Part]" = ()):
         """On a net, which the method may extend; only FedAvg-shaped methods are given parts."""
@@ -63,12 +70,12 @@ class Method(ABC):
         """The server state before the first round."""
 
     @abstractmethod
-    def broadcast(self, server: State, client_id: int) -> Message:
-        """What the server sends to one client; may differ from client to client."""
+    def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
+        """What the server sends to one client; may differ from client to client.
 
-    def broadcast_to_score(self, server: State, client_id: int) -> Message:
-        """The same where the client will not train, but only make its personal model."""
-        return self.broadcast(server, client_id)
+        With `scoring` the client will not train, but only make its personal model: what training alone needs may be
+        left out, and the personal model must come out the same.
+        """
 
     @abstractmethod
     def train(self, client: Client, message: Message) -> Message:
@@ -107,7 +114,7 @@ class Method(ABC):
         return server
 
     def member(self, client: Client, message: Message, name: str) -> Predictor:
-        """One of the `family` of personal models; which of them is reported is the scoring's choice."""
+        """One of the `family` of personal models; which of them is reported is its rule's choice."""
         raise NotImplementedError(name)
 
     def in_head(self, parameter: str) -> bool:

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, normalize
 from motet.client import Client
 from motet.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.method import Facts
+from motet.methods.method import Facts, Family
 from motet.methods.part import Part
 from motet.nets import Net
 from motet.rng import seeded
@@ -57,8 +57,8 @@ class SuPerFedMM(Averaging):
         self.tensors = [p.where.stop - p.where.start for p in places.values()]
         start = self.mixed.start
         self.stretches = [slice(s.start - start, s.stop - start) for s in self.stretches_of(places)]
-        self.family = tuple(str(lam) for lam in sorted({*GRID, options.lam}))
-        self.family_rule, self.family_fixed = options.lambda_eval, str(options.lam)
+        members = tuple(str(lam) for lam in sorted({*GRID, options.lam}))
+        self.family = Family(members, fixed=str(options.lam), rule=options.lambda_eval)
 
     def stretches_of(self, places: Mapping[str, Place]) -> list[slice]:
         """The parts of the weights that have a λ of their own: here the whole."""
@@ -68,9 +68,10 @@ class SuPerFedMM(Averaging):
         """w^g, and L = ⌊start·R⌋, the number of rounds that every client lets pass before it mixes."""
         return super().start(facts) | {"superfed.L": math.floor(self.options.start * facts.rounds + 1e-9)}
 
-    def broadcast(self, server: State, client_id: int) -> Message:
-        """w^g and L."""
-        return super().broadcast(server, client_id) | {"superfed.L": server["superfed.L"]}
+    def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
+        """w^g, and L for those who train."""
+        told: Message = {} if scoring else {"superfed.L": server["superfed.L"]}
+        return super().broadcast(server, client_id, scoring) | told
 
     def train(self, client: Client, message: Message) -> Message:
         """Algorithm 1. Before round L, λ = 0 and w^l rests: no gradient, no momentum, no weight decay."""
@@ -150,7 +151,7 @@ class SuPerFedMM(Averaging):
 
     def personal(self, client: Client, message: Message) -> nn.Module:
         """The λ fixed in advance; a new client has no w^l and uses the global model (section 3.1, Figure 2C)."""
-        return self.member(client, message, "0.0" if client.data.new else self.family_fixed)
+        return self.member(client, message, "0.0" if client.data.new else str(self.options.lam))
 
 
 class SuPerFedLM(SuPerFedMM):

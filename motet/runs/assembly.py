@@ -109,7 +109,7 @@ def workplace_of(experiment: Experiment, federation: Federation) -> Workplace:
 def _net(experiment: Experiment, federation: Federation) -> Net:
     with seeded(experiment.seed, "net"):
         split = None if experiment.net.head == "auto" else experiment.net.head
-        net = build_net(experiment.net.name, federation.input_shape, federation.classes, split)
+        net = build_net(experiment.net.name, federation.input.shape, federation.classes, split)
     net.bf16 = experiment.precision == "bf16"
     try:
         return net.to(experiment.device)

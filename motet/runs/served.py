@@ -143,14 +143,15 @@ class Served:
 
     def _member(self, client_id: int) -> str:
         """Which of the client's family of models the last round reported, told from the scores in the record."""
-        method, test = self.method, headline_column(self.assembly.experiment.scoring)[0]
+        of, test = self.method.family, headline_column(self.assembly.experiment.scoring)[0]
+        assert of is not None
         rows = [row for row in self.record.clients if row["round"] == self.round and not row["new"]]
         scored = {row["client"]: row for row in rows if row["set_aside"] is None}
-        columns = {f"member.{name}.{kind}" for name in method.family for kind in family.TESTS}
+        columns = {f"member.{name}.{kind}" for name in of.members for kind in family.TESTS}
         replies = [{c: row[at] for c in columns if (at := c.replace(".", "_")) in row} for row in scored.values()]
-        rules = family.choose(replies, method.family, method.family_fixed, test)
-        chosen: dict[int, str] = dict(zip(scored, rules.get(method.family_rule, rules["fixed"]), strict=True))
-        return chosen.get(client_id, method.family_fixed)
+        rules = family.choose(replies, of.members, of.fixed, test)
+        chosen: dict[int, str] = dict(zip(scored, rules.get(of.rule, rules["fixed"]), strict=True))
+        return chosen.get(client_id, of.fixed)
 
     def _adapt(self, client: Client, message: Message) -> nn.Module:
         with one_thread():

@@ -75,9 +75,9 @@ class FedBasis(Method):
             return self.warm.start(facts)
         return {BASES: independent(self.net, self.layout, self.fedavg.fresh, self.options.k + self.mixing.first)}
 
-    def broadcast(self, server: State, client_id: int) -> Message:
+    def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
         """All bases; during the warm start the global model."""
-        return {BASES: server[BASES]} if BASES in server else self.fedavg.broadcast(server, client_id)
+        return {BASES: server[BASES]} if BASES in server else self.fedavg.broadcast(server, client_id, scoring)
 
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
         """V̄ ← (1/|S|) Σ_m V_m, unweighted (Eq. 9)."""

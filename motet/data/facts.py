@@ -1,0 +1,69 @@
+"""What a server may know of its federation: everything but samples of clients."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from motet.data.federation import Federation, Samples
+from motet.data.input import Input
+
+
+@dataclass(frozen=True)
+class ClientFacts:
+    """One client from outside: how many samples it has in each split, not which."""
+
+    id: int
+    train: int
+    val: int
+    test: int
+    new: bool = False
+    domain: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FederationFacts:
+    """A federation without its clients' data: made from the data here, or from what real sites tell when they join."""
+
+    name: str
+    clients: tuple[ClientFacts, ...]
+    classes: int
+    input: Input
+    content_hash: str
+    test: Samples | None
+    """The common test set; None where nobody has one."""
+    test_domains: Tensor | None = None
+    test_is_clients: bool = False
+    """Whether the common test set is all clients' test data, one client after the other."""
+
+    @classmethod
+    def of(cls, federation: Federation) -> "FederationFacts":
+        """Of data that is all in one place."""
+        clients = tuple(
+            ClientFacts(c.id, len(c.train), len(c.val), len(c.test), c.new, c.domain) for c in federation.clients
+        )
+        return cls(
+            federation.name,
+            clients,
+            federation.classes,
+            federation.input,
+            federation.content_hash,
+            federation.test,
+            federation.test_domains,
+            federation.test_is_clients,
+        )
+
+    @cached_property
+    def by_id(self) -> dict[int, ClientFacts]:
+        """Each client by its number."""
+        return {client.id: client for client in self.clients}
+
+    @property
+    def training_ids(self) -> list[int]:
+        """The clients that may take part in rounds."""
+        return [client.id for client in self.clients if not client.new]
+
+    @property
+    def new_ids(self) -> list[int]:
+        """The clients that training never sees."""
+        return [client.id for client in self.clients if client.new]

@@ -138,9 +138,10 @@ class Workplace:
 
     def _score_generic(self, client: Client, message: Message) -> Message:
         reply: Message = {"n": client.samples, "n.split": len(client.data.test), "n.validation": len(client.data.val)}
-        if "score.generic" not in message:
+        where = "w" if message.get("score.generic_is_w") else "score.generic"
+        if where not in message:
             return reply
-        Layout(self.generic_net).bind(self.generic_net, tensor(message, "score.generic"))
+        Layout(self.generic_net).bind(self.generic_net, tensor(message, where))
         reply |= self._score_splits("generic", self.generic_net, client)
         if "score.generic.right" in message:
             right, counts = tensor(message, "score.generic.right"), tensor(message, "score.common.counts")

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from motet.data import Federation
+from motet.data import FederationFacts
 from motet.engines import Engine, Kind, Outcome, Task
 from motet.errors import MotetError
 from motet.message import Message, State
@@ -33,14 +33,14 @@ class Evaluator:
 
     method: Method
     generic_net: Net
-    federation: Federation
+    facts: FederationFacts
     scoring: ScoringSettings
     engine: Engine
 
     def __post_init__(self) -> None:
-        clients = [self.federation.clients[i] for i in self.federation.training_ids]
+        clients = [self.facts.by_id[i] for i in self.facts.training_ids]
         by_validation = self.method.family and self.method.family.rule == "validation"
-        if by_validation and not any(len(client.val) for client in clients):
+        if by_validation and not any(client.val for client in clients):
             raise MotetError(
                 "lambda_eval is 'validation' but no client has validation data; accepted: a data.val_share above 0, "
                 "or common_best | oracle | fixed"
@@ -49,27 +49,26 @@ class Evaluator:
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
         """Generic and personal figures over the clients that take part in training."""
         generic, common = self.method.generic(server), last or self.scoring.common_test == "always"
-        by_clients = not common and self.federation.test_is_clients and not self.federation.new_ids
+        by_clients = not common and self.facts.test_is_clients and not self.facts.new_ids
         right = {} if generic is None or by_clients else self._generic_right(generic)
         sync = last and self.scoring.pm_source == "final_sync"
 
         def letter(client_id: int) -> Message:
-            client = self.federation.clients[client_id]
+            domain = self.facts.by_id[client_id].domain
             message = self.method.broadcast(server, client_id, scoring=not sync)
             message["score.common"] = common
             if generic is not None:
                 message |= _generic_beside(message, generic)
             if right:
-                message["score.generic.right"] = right[client.domain]
-                message["score.common.counts"] = self.federation.common_test(client).counts(self.federation.classes)
+                message["score.generic.right"], message["score.common.counts"] = right[domain]
             return message
 
-        ids = self.federation.training_ids
+        ids = self.facts.training_ids
         kind: Kind = "sync_score" if sync else "score"
         outcomes = self.engine.run([Task(kind, i, round, partial(letter, i)) for i in ids])
         figures: Row = {"generic_accuracy": None}
         if right:
-            figures["generic_accuracy"] = accuracy(right[None], self.federation.test.counts(self.federation.classes))
+            figures["generic_accuracy"] = accuracy(*right[None])
         elif generic is not None:
             figures["generic_accuracy"] = _over_all([o.reply for o in outcomes if o.reply is not None])
         if self.method.family:
@@ -80,22 +79,22 @@ class Evaluator:
 
     def new_clients(self, server: State, round: int) -> Scores:
         """Before and after adaptation, over the clients that took no part in training."""
-        ids = self.federation.new_ids
+        ids = self.facts.new_ids
         outcomes = self.engine.run([Task("adapt", i, round, partial(self.method.broadcast, server, i)) for i in ids])
         return Scores(
             self._figures(outcomes, ("before", "after")), [self._client_row(o, round, True) for o in outcomes]
         )
 
-    def _generic_right(self, generic: Tensor) -> dict[int | None, Tensor]:
-        """Right answers of the generic model per class, on the whole common test set and on each domain's."""
+    def _generic_right(self, generic: Tensor) -> dict[int | None, tuple[Tensor, Tensor]]:
+        """Right answers of the generic model per class, and all answers, on the common test set and on each domain's;
+        empty where there is no such set."""
         Layout(self.generic_net).bind(self.generic_net, generic)
-        classes = self.federation.classes
-        by_domain: dict[int | None, Tensor] = {None: right_per_class(self.generic_net, self.federation.test, classes)}
-        for client in self.federation.clients:
-            if client.domain not in by_domain:
-                test = self.federation.common_test(client)
-                by_domain[client.domain] = right_per_class(self.generic_net, test, classes)
-        return by_domain
+        classes, found = self.facts.classes, {}
+        for domain in (None, *self.facts.domains):
+            test = self.facts.common_test(domain)
+            if test is not None:
+                found[domain] = right_per_class(self.generic_net, test, classes), test.counts(classes)
+        return found
 
     def _choose_members(self, outcomes: Sequence[Outcome], of: Family) -> tuple[list[Outcome], Row]:
         """Report one member of each client's family of personal models; keep the curve and every rule's figure."""

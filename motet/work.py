@@ -10,8 +10,8 @@ from functools import partial
 from torch import Tensor, nn
 
 from motet.client import AdaptSettings, Client
-from motet.data import ClientData, Federation, Samples
-from motet.engines.engine import Outcome, Task, each_alone
+from motet.data import ClientData, FederationFacts, Holdings, Samples
+from motet.engines.engine import Kind, Outcome, Task, each_alone
 from motet.errors import Diverged
 from motet.local import LocalSettings
 from motet.message import Message, State, tensor
@@ -30,7 +30,8 @@ class Workplace:
 
     method: Method
     generic_net: Net  # a plain net of its own, for the generic model
-    federation: Federation
+    holdings: Holdings
+    facts: FederationFacts
     seed: int
     local: LocalSettings
     adapt: AdaptSettings
@@ -41,7 +42,7 @@ class Workplace:
         """Do the task for one client with its private state; a diverged client changes nothing."""
         client = self.client(task, dict(private))
         try:
-            reply: Message | Diverged = getattr(self, "_" + task.kind)(client, self._here(task.message))
+            reply: Message | Diverged = self._kinds[task.kind](client, self._here(task.message))
         except Diverged as failure:
             reply = failure
         return self._outcome(task, client, reply)
@@ -70,7 +71,7 @@ class Workplace:
         return [order[at : at + size] for at in range(0, len(order), size)]
 
     def _samples(self, client_id: int) -> int:
-        return 0 if client_id == POOLED else len(self.federation.clients[client_id].train)
+        return 0 if client_id == POOLED else self.facts.by_id[client_id].train
 
     def _outcome(self, task: Task, client: Client, reply: Message | Diverged) -> Outcome:
         if isinstance(reply, Diverged):
@@ -80,14 +81,14 @@ class Workplace:
 
     def client(self, task: Task, private: State) -> Client:
         """The client of a task as its method sees it."""
-        data = self.federation.pooled() if task.client_id == POOLED else self.federation.clients[task.client_id]
+        data = self.holdings.pooled() if task.client_id == POOLED else self.holdings.clients[task.client_id]
         return self.client_of(data, task.round, private)
 
     def client_of(self, data: ClientData, round: int, private: State) -> Client:
         """A client that holds this data."""
         return Client(
             data,
-            self.federation.classes,
+            self.facts.classes,
             round,
             self.seed,
             self.local,
@@ -95,13 +96,20 @@ class Workplace:
             private,
             self.scoring.pm_source,
             self.scoring.never_sampled,
-            self.federation.shared_data() if self.method.needs_shared_data else None,
+            self.holdings.shared_data() if self.method.needs_shared_data else None,
         )
 
     # ------------------------------------------------------------ kinds of tasks
 
-    def _prepare(self, client: Client, message: Message) -> Message:
-        return self.method.prepare(client, message)
+    @property
+    def _kinds(self) -> dict[Kind, Callable[[Client, Message], Message]]:
+        return {
+            "prepare": self.method.prepare,
+            "train": self._train,
+            "score": self._score,
+            "sync_score": self._sync_score,
+            "adapt": self._adapt,
+        }
 
     def _train(self, client: Client, message: Message) -> Message:
         reply = _finite(self.method.train(client, message))
@@ -170,9 +178,9 @@ class Workplace:
         if model is None:
             return {}
         reply = self._score_splits(name, model, client)
-        if not common:
+        test = self.holdings.common_test(client.data) if common else None
+        if test is None:
             return reply
-        test = self.federation.common_test(client.data)
         counts = test.counts(client.classes)
         held = test.classes_only(client.counts > 0)  # other classes weigh nothing for this client
         right = right_per_class(model, held, client.classes)

@@ -178,7 +178,7 @@ def test_replies_are_summed_in_the_order_of_client_ids_whatever_the_engine_does(
     seen = []
     aggregate = assembly.method.aggregate
     assembly.method.aggregate = lambda server, replies: (seen.append(list(replies)), aggregate(server, replies))[1]
-    assembly.engine = Backwards(assembly.workplace.perform)
+    assembly.engine = Backwards(assembly.workplace)
     progress = loop_of(assembly, Notes()).run(Progress(0, assembly.method.start(assembly.facts)))
     assert seen == [assembly.federation.training_ids] * 3
     assert encode(progress.server) == encode(plain.server)

@@ -37,7 +37,8 @@ class Evaluator:
     scoring: ScoringSettings
     engine: Engine
 
-    def __post_init__(self) -> None:
+    def refuse_a_rule_without_data(self) -> None:
+        """A family's member cannot be chosen on validation data that nobody has."""
         clients = [self.facts.by_id[i] for i in self.facts.training_ids]
         by_validation = self.method.family and self.method.family.rule == "validation"
         if by_validation and not any(client.val for client in clients):

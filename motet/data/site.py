@@ -47,11 +47,8 @@ class Site:
     @classmethod
     def of(cls, federation: Federation, own: ClientData, shows_shared_data: bool) -> "Site":
         """A client of a federation by itself, with memory of its own."""
-        splits = {
-            name: _copy(samples) for name, samples in (("train", own.train), ("val", own.val), ("test", own.test))
-        }
         shared = _copy(federation.shared_data()) if shows_shared_data else None
-        alone = ClientData(own.id, **splits, domain=own.domain, new=own.new)
+        alone = ClientData(own.id, _copy(own.train), _copy(own.val), _copy(own.test), own.domain, own.new)
         return cls(alone, federation.classes, _copy(federation.common_test(own)), shared)
 
     @cached_property

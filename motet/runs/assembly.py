@@ -31,7 +31,9 @@ class ServerSide:
 
     def refuse_what_cannot_be_followed(self) -> None:
         """A cohort or a rule of scoring that this federation has no clients or data for, before anything runs."""
-        _ = self.facts, self.evaluator
+        if not self.method.pooled:
+            self.experiment.rounds.cohort_size(len(self.client_ids))
+        self.evaluator.refuse_a_rule_without_data()
 
     @property
     def evaluator(self) -> Evaluator:

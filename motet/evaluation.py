@@ -7,11 +7,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from motet.contract import Family, Method
 from motet.data import FederationFacts
 from motet.engines import Engine, Kind, Outcome, Task
-from motet.errors import MotetError
 from motet.message import Message, State
-from motet.methods import Family, Method
 from motet.nets import Net
 from motet.scoring import ScoringSettings, accuracy, family, right_per_class, spread
 from motet.weights import Layout
@@ -36,16 +35,6 @@ class Evaluator:
     facts: FederationFacts
     scoring: ScoringSettings
     engine: Engine
-
-    def refuse_a_rule_without_data(self) -> None:
-        """A family's member cannot be chosen on validation data that nobody has."""
-        clients = [self.facts.by_id[i] for i in self.facts.training_ids]
-        by_validation = self.method.family and self.method.family.rule == "validation"
-        if by_validation and not any(client.val for client in clients):
-            raise MotetError(
-                "lambda_eval is 'validation' but no client has validation data; accepted: a data.val_share above 0, "
-                "or common_best | oracle | fixed"
-            )
 
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
         """Generic and personal figures over the clients that take part in training."""

@@ -8,12 +8,12 @@ from typing import Protocol
 
 from pydantic import Field
 
+from motet.contract import Method
 from motet.engines import Engine, Kind, Task
 from motet.errors import MotetError
 from motet.evaluation import Evaluator, Row
 from motet.local import LocalSettings
 from motet.message import Message, State, byte_count
-from motet.methods import Method
 from motet.rng import numpy_generator
 from motet.settings import Section
 
@@ -84,10 +84,11 @@ class Loop:
 
     def _round(self, progress: Progress) -> Progress:
         began = time.perf_counter()
-        round, server = progress.round + 1, progress.server
+        round = progress.round + 1
+        server = {**progress.server, "round": round}
         replies, row = self._exchange("train", self.sample(round), round, server)
         if replies:
-            server = self.method.aggregate(server, replies)
+            server = {**self.method.aggregate(server, replies), "round": round}
         changed = list(replies)
         del replies  # models of a whole cohort, while others are made for scoring
         row |= {"lr": self.local.at_round(round), "train_seconds": time.perf_counter() - began}

@@ -10,12 +10,12 @@ from functools import partial
 from torch import Tensor, nn
 
 from motet.client import AdaptSettings, Client
+from motet.contract import Method
 from motet.data import ClientData, FederationFacts, Holdings, Samples
 from motet.engines.engine import Kind, Outcome, Task, each_alone
 from motet.errors import Diverged
 from motet.local import LocalSettings
 from motet.message import Message, State, tensor
-from motet.methods import Method
 from motet.nets import Net
 from motet.scoring import ScoringSettings, accuracy, class_weighted, right_per_class
 from motet.weights import Layout, is_finite

@@ -149,7 +149,7 @@ def play(experiment: Experiment, strict: bool = False, assembly: Assembly | None
     assembly = assembly or assemble(experiment)
     assembly.engine = Strict(assembly, assembly.federation) if strict else Inline(OneByOne(assembly.workplace.perform))
     notes = Notes()
-    progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start(assembly.facts)))
+    progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start()))
     new = assembly.evaluator.new_clients(progress.server, progress.round)
     return Played(assembly, notes.rows, notes.clients, progress, new)
 

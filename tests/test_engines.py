@@ -6,16 +6,16 @@ from functools import cache
 
 import pytest
 import torch
+from by_hand import FACTS
 from strict_engine import ALONE, Notes, Played, Strict, loop_of, play, tiny
 
 from motet.client import Client
+from motet.contract import Entry, Part, Serving, Training
 from motet.data import ClientData, FederationFacts, Holdings, Site
 from motet.engines import Inline, OneByOne, Outcome, Task
 from motet.errors import MotetError
 from motet.message import Message, State, encode
 from motet.methods import METHODS, build_method
-from motet.methods.part import Part, Training
-from motet.methods.registry import Entry
 from motet.nets import build_net
 from motet.rounds import Progress
 from motet.runs.assembly import ServerSide, assemble, method_of, net_of
@@ -24,7 +24,7 @@ from motet.runs.assembly import ServerSide, assemble, method_of, net_of
 def accepted(method: str) -> bool:
     """Whether a sum makes sense; any other mistake than that is not for this file to hide."""
     try:
-        build_method(method, build_net("mlp", (64,), 10))
+        build_method(method, build_net("mlp", (64,), 10), FACTS)
     except MotetError as error:
         assert "makes no sense" in str(error), error
         return False
@@ -98,9 +98,9 @@ class Remembers(Part):
         t.net.seen = seen
         reply["remembers.seen"] = seen
 
-    def aggregate(self, server: State, sent: torch.Tensor, replies: dict[int, Message]) -> None:
+    def aggregate(self, s: Serving, replies: dict[int, Message]) -> None:
         """Let it show in the server state."""
-        server["remembers.seen"] = sum(int(r["remembers.seen"]) for r in replies.values())
+        s.state["remembers.seen"] = sum(int(r["remembers.seen"]) for r in replies.values())
 
 
 class ChangesInPlace(Part):
@@ -162,7 +162,7 @@ def test_only_training_changes_private_states(strict: bool) -> None:
 def test_a_diverged_client_keeps_its_private_state() -> None:
     assembly = assemble(tiny("scaffold", local={"momentum_across_rounds": "persist"}))
     engine = Inline(OneByOne(assembly.workplace.perform))
-    message = assembly.method.broadcast(assembly.method.start(assembly.facts), 0)
+    message = assembly.method.broadcast(assembly.method.start(), 0)
     engine.run([Task("train", 0, 1, message)])
     kept = engine.private(0)
     before = encode(kept)
@@ -185,7 +185,7 @@ class SendsNaN(Part):
 def test_a_reply_with_nan_is_set_aside_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "sends", Entry("sends", "", "", part=SendsNaN))
     assembly = assemble(tiny("sends"))
-    message = assembly.method.broadcast(assembly.method.start(assembly.facts), 0)
+    message = assembly.method.broadcast(assembly.method.start(), 0)
     outcome = assembly.workplace.perform(Task("train", 0, 1, message), {})
     assert outcome == Outcome(0, None, None, "the reply's 'sends.nan' holds NaN or infinity")
 
@@ -223,7 +223,7 @@ def test_the_server_side_of_a_run_needs_no_sample_of_a_client(method: str) -> No
     server = ServerSide(experiment, facts, method_of(experiment, facts), net_of(experiment, facts), here.engine)
     server.engine, notes = Strict(server, assemble(experiment).federation), Notes()
     server.refuse_what_cannot_be_followed()
-    progress = loop_of(server, notes).run(Progress(0, server.method.start(server.facts)))
+    progress = loop_of(server, notes).run(Progress(0, server.method.start()))
     new = server.evaluator.new_clients(progress.server, progress.round)
     inline = play(experiment)
     assert notes.clients == inline.clients and new.clients == inline.new.clients

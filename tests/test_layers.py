@@ -9,15 +9,16 @@ PACKAGE = Path(__file__).parents[1] / "motet"
 
 # From low to high. A module may import its own layer and those below.
 LAYERS = [
-    {"errors", "settings", "fields", "rng", "message", "memory", "files", "entries"},
+    {"errors", "settings", "fields", "rng", "message", "memory", "files", "entries", "plugins"},
     {"weights", "losses", "nets", "data"},
-    {"local", "client", "together"},
+    {"local", "client", "together", "adapting"},
+    {"contract"},
     {"methods", "scoring", "engines"},  # these three know nothing of each other
     {"work", "evaluation", "rounds"},
     {"runs", "report"},
     {"__init__", "__main__", "result", "cli"},
 ]
-STRANGERS = LAYERS[3]
+STRANGERS = LAYERS[4]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 
 

@@ -79,7 +79,7 @@ def test_a_disk_that_refuses_states_is_a_sentence(monkeypatch: pytest.MonkeyPatc
 def test_spilled_states_change_no_bit_also_over_a_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = tiny("scaffold", **MANY)
     run(asked, tmp_path / "unlimited")
-    model = byte_count({"w": assemble(asked).method.start(assemble(asked).facts)["w"]})
+    model = byte_count({"w": assemble(asked).method.start()["w"]})
     monkeypatch.setattr(PrivateStore.__init__, "__defaults__", (5 * model,))
     spilled = []
     spill = PrivateStore._spill
@@ -125,7 +125,7 @@ class Suspicious(Inline):
 def test_messages_are_written_when_tasks_are_handed_out_whatever_the_kind(pm_source: str) -> None:
     assembly = assemble(tiny("dbe", scoring={"pm_source": pm_source}))
     assembly.engine = Suspicious(assembly.workplace)
-    progress = loop_of(assembly, Notes()).run(Progress(0, assembly.method.start(assembly.facts)))
+    progress = loop_of(assembly, Notes()).run(Progress(0, assembly.method.start()))
     assembly.evaluator.new_clients(progress.server, progress.round)
     last = "sync_score" if pm_source == "final_sync" else "score"
     assert {"prepare", "train", last, "adapt"} <= Suspicious.kinds

@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 from strict_engine import ALONE, Notes, loop_of, play, tiny
 
+from motet.contract import Entry, Training
 from motet.data import FederationFacts
 from motet.engines import Engine, Inline, OneByOne, Outcome, Perform, Pool, PrivateStore, Task
 from motet.message import State, encode
 from motet.methods import METHODS
-from motet.methods.components.scaffold import Scaffold
-from motet.methods.part import Training
-from motet.methods.registry import Entry
+from motet.methods.scaffold import Scaffold
 from motet.rounds import Progress
 from motet.runs import assembly as assembly_module
 from motet.runs.assembly import assemble, workplace_of
@@ -86,7 +85,7 @@ def pool_of_all() -> Iterator[Pool]:
 def test_the_same_bits_as_inline(number: int, pool_of_all: Pool) -> None:
     inline, assembly, notes = play(tiny(ALONE[number])), assemble(tiny(ALONE[number])), Notes()
     assembly.engine = OneMethod(pool_of_all, number)
-    progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start(assembly.facts)))
+    progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start()))
     rows = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in notes.rows]
     assert rows == inline.timeless()
     assert notes.clients == inline.clients

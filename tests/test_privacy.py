@@ -14,12 +14,11 @@ from strict_engine import ALONE, Exchange, Played, Strict, play, tiny
 from torch import Tensor
 
 from motet.client import Client
+from motet.contract import Entry, Part, Training
 from motet.data import Samples
 from motet.message import Message, State, decode, encode
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
-from motet.methods.part import Part, Training
-from motet.methods.registry import Entry
 from motet.work import POOLED
 
 PIECE = 64  # bytes: 16 numbers of float32

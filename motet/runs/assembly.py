@@ -4,12 +4,12 @@ import os
 from dataclasses import dataclass
 from functools import partial
 
+from motet.contract import Entry, Facts, Method
 from motet.data import Federation, FederationFacts, Holdings, build, default_net
 from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, unknown
 from motet.evaluation import Evaluator
-from motet.methods import METHODS, Facts, Method, build_method, canonical
-from motet.methods.registry import Entry
+from motet.methods import METHODS, build_method, canonical
 from motet.nets import Net, build_net
 from motet.rng import seeded
 from motet.runs.experiment import Experiment
@@ -30,10 +30,9 @@ class ServerSide:
     engine: Engine
 
     def refuse_what_cannot_be_followed(self) -> None:
-        """A cohort or a rule of scoring that this federation has no clients or data for, before anything runs."""
-        if not self.method.pooled:
-            self.experiment.rounds.cohort_size(len(self.client_ids))
-        self.evaluator.refuse_a_rule_without_data()
+        """What the method lacks in this experiment, in one sentence before anything runs."""
+        if why := self.method.refuse(self.method.facts):
+            raise MotetError(f"method {self.experiment.method!r} cannot run here: {why}")
 
     @property
     def evaluator(self) -> Evaluator:
@@ -44,13 +43,6 @@ class ServerSide:
     def client_ids(self) -> list[int]:
         """Whom the rounds draw from."""
         return [POOLED] if self.method.pooled else self.federation_facts.training_ids
-
-    @property
-    def facts(self) -> Facts:
-        """What the method's server may know."""
-        ids, rounds = tuple(self.client_ids), self.experiment.rounds
-        cohort = 1 if self.method.pooled else rounds.cohort_size(len(ids))
-        return Facts(ids, cohort, rounds.count, self.federation_facts.classes)
 
 
 @dataclass
@@ -124,7 +116,14 @@ def workplace_of(experiment: Experiment, holdings: Holdings, facts: FederationFa
 def method_of(experiment: Experiment, facts: FederationFacts) -> Method:
     """The method on a net of its own."""
     with seeded(experiment.seed, "method"):  # parts may add weights to the net
-        return build_method(experiment.method, net_of(experiment, facts))
+        return build_method(experiment.method, net_of(experiment, facts), told_to_methods(experiment, facts))
+
+
+def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
+    """What a method's server may know; a cohort that this federation has no clients for is refused."""
+    ids, rounds = tuple(facts.training_ids), experiment.rounds
+    validating = sum(facts.by_id[i].val > 0 for i in ids)
+    return Facts(ids, rounds.cohort_size(len(ids)), rounds.count, facts.classes, experiment.seed, validating)
 
 
 def net_of(experiment: Experiment, facts: FederationFacts) -> Net:

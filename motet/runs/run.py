@@ -20,7 +20,7 @@ from motet.runs.environment import cpu_has_bf16, environment
 from motet.runs.experiment import Experiment, differences, fingerprint, not_known_to, resolve
 from motet.runs.record import Record, default_folder
 from motet.runs.summary import summarize
-from motet.weights import Layout, Weights
+from motet.weights import Layout
 
 
 class Watcher(Protocol):
@@ -97,7 +97,7 @@ def _finish(
 ) -> None:
     """The rounds that are left, the new clients, the weights, the summary."""
     experiment, method = assembly.experiment, assembly.method
-    progress = Progress(loaded.round, loaded.server) if loaded else Progress(0, method.start(assembly.facts))
+    progress = Progress(loaded.round, loaded.server) if loaded else Progress(0, method.start())
     warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment)) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
     keeper = _Keeper(assembly, record, checkpoints, watcher)
@@ -136,7 +136,7 @@ def write_generic(assembly: ServerSide, server: State, record: Record) -> None:
     """The generic model as named tensors, if the method has one."""
     generic = assembly.method.generic(server)
     if generic is not None:
-        named = Weights(Layout(assembly.generic_net), generic).named()
+        named = Layout(assembly.generic_net).named(generic)
         record.write_weights(encode({name: t if t.dim() else t.view(1) for name, t in named.items()}))
 
 

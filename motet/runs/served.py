@@ -22,7 +22,7 @@ from motet.runs.record import Record
 from motet.runs.run import one_thread, restore
 from motet.runs.summary import headline_column
 from motet.scoring import family
-from motet.weights import Layout, Weights
+from motet.weights import Layout
 
 
 class RawModel(nn.Module):
@@ -80,7 +80,7 @@ class Served:
             raise MotetError(f"method {self.name!r} has no generic model; accepted: personal_model(client_id)")
         net = self.assembly.workplace.generic_net
         model = deepcopy(net)
-        Weights(Layout(net), flat).put_into(model)
+        Layout(net).put(flat, model)
         return RawModel(model, self.federation.prepare)
 
     def personal_model(self, client_id: int) -> nn.Module:

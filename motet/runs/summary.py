@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from motet.methods import Method
+from motet.contract import Method
 from motet.runs.experiment import Experiment
 from motet.runs.record import Row
 from motet.scoring.settings import ScoringSettings

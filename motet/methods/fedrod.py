@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from motet.client import Client
+from motet.contract import Entry, Forward, Part, Training
+from motet.contract.part import Acts
 from motet.message import Message
-from motet.methods.components.balanced import BSM, CDT, IR, LDAM, BalancedRisk
-from motet.methods.components.meta_bsm import MetaBSM
-from motet.methods.part import Forward, Part, Training
+from motet.methods.balanced import BSM, CDT, IR, LDAM, BalancedRisk
+from motet.methods.meta_bsm import MetaBSM
 from motet.nets import Net
 from motet.weights import matches
 
@@ -29,6 +30,7 @@ class FedROD(Part):
     Only ν travels. A drift correction in the sum acts on θ and ψ; ν is plainly averaged, by samples.
     """
 
+    acts: ClassVar[Acts] = "loss"
     role: ClassVar[str | None] = "loss"
     module: ClassVar[str] = "p_head"  # its name in the net
 
@@ -39,6 +41,10 @@ class FedROD(Part):
     hidden: int = Field(16, ge=1, description="hidden units of the hypernetwork (the paper: 16, CIFAR-10 32)")
     virtual: Literal["full", "head"] = Field("full", description="of loss=meta-bsm: its virtual step")
     meta_loss: Literal["ce", "literal"] = Field("ce", description="of loss=meta-bsm: its loss on the shared set")
+    learn_gamma: bool = Field(True, description="of loss=meta-bsm: learn γ beside the weights, or leave it as it is")
+    eta: float | None = Field(
+        None, gt=0, description="of loss=meta-bsm: its step size; left out: the round's learning rate"
+    )
 
     @field_validator("gamma")
     @classmethod
@@ -64,13 +70,17 @@ class FedROD(Part):
         head = PersonalHead(classes, z.numel(), self.hidden if self.head == "hyper" else None, s)
         net.add_module(self.module, head.to(z.device))
 
+    def makes_from_counts(self) -> bool:
+        """Zero-shot: H(a; ν̄) needs a_m and nothing else of a client."""
+        return self.head == "hyper"
+
     def private(self, net: Net) -> tuple[str, ...]:
         """φ_m stays."""
         return (f"{self.module}.phi",)
 
     def before(self, t: Training, message: Message) -> None:
         """a_m; and the first φ_m of a linear head. One who comes after training starts at φ = 0, the generic model."""
-        t["fedrod.a"] = self.note(t.client)
+        t["fedrod.a"] = self.note(t.client, t.net)
         if self.head == "linear" and "private" not in t.client.private and not t.client.data.new:
             phi, s = t.layout.places[f"{self.module}.phi"].view(t.w), personal_head(t.net, self.module).s
             draw = torch.randn(phi.shape, generator=t.client.rng("fedrod.phi"))
@@ -81,7 +91,7 @@ class FedROD(Part):
         W_P = personal_head(t.net, self.module).weight(t["fedrod.a"], adapting=t.client.data.new)
         return loss + cross_entropy(out.logits.detach() + linear(out.z.detach().flatten(1), W_P), y)
 
-    def note(self, client: Client) -> Tensor:
+    def note(self, client: Client, net: Net) -> Tensor:
         """a_m[c] = N_m,c / Σ N_m,c: all that zero-shot needs to know of a client"""
         return client.counts / client.counts.sum()
 
@@ -122,3 +132,6 @@ def personal_head(net: Net, module: str = FedROD.module) -> PersonalHead:
     head = net.get_submodule(module)
     assert isinstance(head, PersonalHead)
     return head
+
+
+ENTRY = Entry("fedrod", "balanced generic head, personal head on top of it", "Chen and Chao 2022", part=FedROD)

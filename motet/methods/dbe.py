@@ -11,9 +11,10 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from motet.message import Message, State, tensor
-from motet.methods.averaging import average
-from motet.methods.part import Forward, Part, Training
+from motet.contract import Entry, Forward, Part, Serving, Training, average
+from motet.contract.method import Rule
+from motet.contract.part import Acts
+from motet.message import Message, tensor
 from motet.nets import Net
 
 PASS_BATCH = 1000
@@ -25,6 +26,8 @@ class PRBM(Part):
     p has the full shape of the features at the split, starts at zero and learns by the local rule as a weight like
     any other. In the paper's setting that is plain SGD with the same learning rate; with momentum, p has it too.
     """
+
+    acts: ClassVar[Acts] = "features"
 
     def extend(self, net: Net) -> None:
         """p = 0"""
@@ -42,6 +45,8 @@ class PRBM(Part):
 
 class RunningMean(Part):
     """The mean of z^g over batches, inside one local training (Eq. 9)."""
+
+    acts: ClassVar[Acts] = "features"
 
     mu: float = Field(1.0, ge=0, le=1, description="μ, weight of the newest batch in the running mean of the features")
 
@@ -75,6 +80,8 @@ class MR(RunningMean):
     """L += κ·(1/K) Σ_k ½(m_k − z̄^g_k)² (Eq. 7, with m for the mean over all data: Eq. 9)."""
 
     serves_prediction: ClassVar[bool] = False
+    tells: ClassVar[frozenset[str]] = frozenset({"mean features"})
+    uploads: ClassVar[Mapping[str, Rule]] = {"mr.mean": "mean"}
 
     kappa: float = Field(50.0, ge=0, description="κ, strength of the mean regularization (the paper: 50, ResNet-18 1)")
     mean_init: Literal["full_pass", "ema_last"] = Field(
@@ -105,17 +112,17 @@ class MR(RunningMean):
                 total = total + t.net.body(x.to(t.w.device)).sum(0)
         return total / t.client.samples
 
-    def prepared(self, server: State, replies: Mapping[int, Message]) -> None:
+    def prepared(self, s: Serving, replies: Mapping[int, Message]) -> None:
         """z̄^g = Σ (n_i/n) z̄_i^g (Algorithm 1, line 3); nobody has been told yet"""
-        server["mr.mean"] = average(replies, "mr.mean")
-        server["mr.told"] = torch.zeros(0, dtype=torch.int64)
+        s.state["mr.mean"] = average(replies, "mr.mean")
+        s.state["mr.told"] = torch.zeros(0, dtype=torch.int64)
 
     # ------------------------------------------------------------ each round
 
-    def broadcast(self, server: State, client_id: int, message: Message) -> None:
+    def broadcast(self, s: Serving, client_id: int, message: Message) -> None:
         """z̄^g never changes: it goes to a client until it has answered once; after that a round is FedAvg's."""
-        if "mr.mean" in server and not (tensor(server, "mr.told") == client_id).any():
-            message["mr.mean"] = server["mr.mean"]
+        if "mr.mean" in s.state and not (tensor(s.state, "mr.told") == client_id).any():
+            message["mr.mean"] = s.state["mr.mean"]
 
     def before(self, t: Training, message: Message) -> None:
         """m = 0, and z̄^g as just received or as kept"""
@@ -128,10 +135,17 @@ class MR(RunningMean):
         """+ κ·(1/K) Σ_k ½(m_k − z̄^g_k)²"""
         return torch.add(loss, mse_loss(self.track(t, out), t["mr.mean"]), alpha=self.kappa / 2)
 
-    def aggregate(self, server: State, sent: Tensor, replies: Mapping[int, Message]) -> None:
+    def aggregate(self, s: Serving, replies: Mapping[int, Message]) -> None:
         """Who answered keeps z̄^g."""
-        server["mr.told"] = torch.tensor(sorted({*tensor(server, "mr.told").tolist(), *replies}))
+        s.state["mr.told"] = torch.tensor(sorted({*tensor(s.state, "mr.told").tolist(), *replies}))
 
 
 class DBE(PRBM, MR):
     """L = CE(h(f(x; θ^f) + p; θ^h), y) + κ·MR(m, z̄^g) (Eq. 7)"""
+
+
+ENTRIES = (
+    Entry("prbm", "a private translation of the features", "DBE's first half, Zhang et al. 2023", part=PRBM),
+    Entry("mr", "hold the features' mean to everybody's", "DBE's second half, Zhang et al. 2023", part=MR),
+    Entry("dbe", "keep a client's bias of the representation at home", "Zhang et al. 2023", part=DBE),
+)

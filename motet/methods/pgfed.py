@@ -8,9 +8,9 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.client import Client
+from motet.contract import Entry, Part, Serving, Training
+from motet.contract.method import Rule
 from motet.message import Message, State, number, tensor
-from motet.methods.method import Facts
-from motet.methods.part import Part, Training
 
 PASS_BATCH = 100  # a mean over samples does not depend on it; about the fastest on a CPU
 
@@ -25,6 +25,8 @@ class PGFed(Part):
     serves_adaptation: ClassVar[bool] = False
     serves_prediction: ClassVar[bool] = False
     role: ClassVar[str | None] = "personalized global objective"
+    tells: ClassVar[frozenset[str]] = frozenset({"risk and its gradient"})
+    uploads: ClassVar[Mapping[str, Rule]] = {"pgfed.G": "each", "pgfed.c": "each", "pgfed.alpha": "each"}
 
     mu: float = Field(0.1, ge=0, description="μ, weight of the others' risks (the paper's grid: 0.1 down to 0.001)")
     eta2: float = Field(1e-4, ge=0, description="η₂, step size of α (grid: 1e-3, 1e-4, 1e-5; far more only clips)")
@@ -33,13 +35,14 @@ class PGFed(Part):
         "full", description="∇f_i over all training data, or without the last, smaller batch of a shuffled pass"
     )
 
-    def start(self, server: State, facts: Facts) -> None:
+    def start(self, s: Serving) -> None:
         """α_ij = 1/M; rows and columns of A in the order of client ids."""
-        server["pgfed.ids"] = torch.tensor(sorted(facts.ids))
-        server["pgfed.A"] = torch.full((facts.clients, facts.clients), 1 / facts.cohort)
+        s.state["pgfed.ids"] = torch.tensor(sorted(s.facts.ids))
+        s.state["pgfed.A"] = torch.full((s.facts.clients, s.facts.clients), 1 / s.facts.cohort)
 
-    def broadcast(self, server: State, client_id: int, message: Message) -> None:
+    def broadcast(self, s: Serving, client_id: int, message: Message) -> None:
         """g̃ = μ Σ_j α_ij ∇f_j(θ_j) (Eq. 10), ḡ (Eq. 12), {c_j}, α_i; nothing in round one or to a new client."""
+        server = s.state
         if "pgfed.G" not in server or not (tensor(server, "pgfed.ids") == client_id).any():
             return
         alpha = tensor(server, "pgfed.A")[_places(server, [client_id]), _last_cohort(server)]
@@ -80,20 +83,19 @@ class PGFed(Part):
         if self.grad_pass == "drop_last" and len(samples) > batch:
             order = torch.randperm(len(samples), generator=t.client.rng("pgfed-gradient"))
             samples = samples.take(order[: len(order) - len(order) % batch])
-        g = torch.zeros_like(t.w)  # t.g still holds the momentum
-        t.layout.bind(t.net, t.w, g)
-        t.net.eval()
-        f = torch.zeros((), device=t.w.device)
-        for x, y in samples.all_batches(PASS_BATCH):
-            share = t.loss(x.to(t.w.device), y.to(t.w.device)) * (len(y) / len(samples))
-            share.backward()  # type: ignore[no-untyped-call]
-            f = f + share.detach()
-        t.net.train()
+        f, g = torch.zeros((), device=t.w.device), torch.zeros_like(t.w)  # t.g still holds the momentum
+        with t.at(t.w, g), t.net.collecting():
+            t.net.eval()
+            for x, y in samples.all_batches(PASS_BATCH):
+                share = t.loss(x.to(t.w.device), y.to(t.w.device)) * (len(y) / len(samples))
+                share.backward()  # type: ignore[no-untyped-call]
+                f = f + share.detach()
         return f, g[t.layout.shared_trainable].clone()
 
-    def aggregate(self, server: State, sent: Tensor, replies: Mapping[int, Message]) -> None:
+    def aggregate(self, s: Serving, replies: Mapping[int, Message]) -> None:
         """A[i] ← α_i on the columns of S_{t−1};  {∇f_j, c_j} and ḡ = (μ/M) Σ_j ∇f_j (Eq. 12) of this round replace
         the last one's."""
+        server = s.state
         if "pgfed.G" in server:
             A, learned = tensor(server, "pgfed.A").clone(), _stack(replies, "pgfed.alpha")
             A[_places(server, replies)[:, None], _last_cohort(server)] = learned
@@ -103,12 +105,13 @@ class PGFed(Part):
         server["pgfed.c"] = torch.tensor([number(r, "pgfed.c") for r in replies.values()])
         server["pgfed.cohort"] = torch.tensor([*replies])
 
-    def diagnostics(self, server: State) -> dict[str, float]:
+    def diagnostics(self, s: Serving) -> dict[str, float]:
         """α of this round's clients for the last cohort's; the share of it at zero says how much of PGFed is left."""
-        alpha = tensor(server, "pgfed.learned" if "pgfed.learned" in server else "pgfed.A")
+        alpha = tensor(s.state, "pgfed.learned" if "pgfed.learned" in s.state else "pgfed.A")
         return {
             "pgfed_alpha_mean": float(alpha.mean()),
             "pgfed_alpha_min": float(alpha.min()),
+            "pgfed_alpha_max": float(alpha.max()),
             "pgfed_alpha_clipped": float((alpha <= 0).float().mean()),
         }
 
@@ -148,3 +151,9 @@ def _last_cohort(server: State) -> Tensor:
 
 def _stack(replies: Mapping[int, Message], name: str) -> Tensor:
     return torch.stack([tensor(r, name) for r in replies.values()])
+
+
+ENTRIES = (
+    Entry("pgfed", "every client its own global objective", "Luo et al. 2023", part=PGFed),
+    Entry("pgfedmo", "PGFed with momentum in the auxiliary gradient", "Luo et al. 2023", part=PGFedMo),
+)

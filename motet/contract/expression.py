@@ -1,4 +1,4 @@
-"""The composition grammar: `name(option=value, ...)+name(...)`."""
+"""The grammar of sums: `name(option=value, ...)+name(...)`, a name may be `module:Name` or `path/file.py:Name`."""
 
 import re
 import tomllib
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from motet.errors import MotetError
 
-_TERM = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\(([^()]*)\))?\s*")
+_TERM = re.compile(r"\s*((?:[^\s()+:,=]+:)?[A-Za-z_][\w-]*)\s*(?:\(([^()]*)\))?\s*")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ def parse(text: str) -> list[Term]:
         match = _TERM.match(text, at)
         if not match:
             raise _bad(text, f"nothing readable at {text[at:]!r}")
-        terms.append(Term(match[1].lower(), _options(text, match[2] or "")))
+        name = match[1] if ":" in match[1] else match[1].lower()
+        terms.append(Term(name, _options(text, match[2] or "")))
         at = match.end()
         if at == len(text):
             return terms

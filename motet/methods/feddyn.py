@@ -7,15 +7,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from motet.message import Message, State, number, tensor
-from motet.methods.method import Facts
-from motet.methods.part import Part, Training
+from motet.contract import Entry, Part, Serving, Training
+from motet.message import Message, tensor
 
 
 class FedDyn(Part):
     """f_i(x) − ⟨h_i, x⟩ + (λ/2)‖x − w‖²; the server adds its own −h/λ to the mean.
 
-    The linear term has a minus sign; FED-ROD's appendix prints a plus (FIDELITY 3.g7).
+    The linear term has a minus sign; FED-ROD's appendix prints a plus.
     """
 
     weighting: ClassVar[Literal["samples", "uniform"]] = "uniform"
@@ -24,31 +23,31 @@ class FedDyn(Part):
 
     lam: float = Field(0.1, gt=0, description="λ, strength of the regularizer (FED-ROD's grid: 0.1, 0.01, 0.001)")
 
-    def start(self, server: State, facts: Facts) -> None:
+    def start(self, s: Serving) -> None:
         """h = 0"""
-        server["feddyn.h"] = torch.zeros(facts.trainable)
-        server["feddyn.clients"] = facts.clients
+        s.state["feddyn.h"] = s.zeros()
 
     def before(self, t: Training, message: Message) -> None:
         """h_i is private and starts at zero."""
         h_i = t.client.private.get("feddyn.h_i", torch.zeros_like(t.shared))
         assert isinstance(h_i, Tensor)
-        t["h_i"] = h_i
+        t["feddyn.h_i"] = h_i
 
     def correct(self, t: Training) -> None:
         """∇ += −h_i + λ(x − w)"""
-        t.g_shared.sub_(t["h_i"]).add_(t.shared - t.anchor, alpha=self.lam)
+        t.g_shared.sub_(t["feddyn.h_i"]).add_(t.shared - t.anchor, alpha=self.lam)
 
     def after(self, t: Training, reply: Message) -> None:
         """h_i ← h_i − λ(x − w)"""
-        t.client.private["feddyn.h_i"] = t["h_i"] - self.lam * (t.shared - t.anchor)
+        t.client.private["feddyn.h_i"] = t["feddyn.h_i"] - self.lam * (t.shared - t.anchor)
 
-    def aggregate(self, server: State, sent: Tensor, replies: Mapping[int, Message]) -> None:
+    def aggregate(self, s: Serving, replies: Mapping[int, Message]) -> None:
         """h ← h − (λ/N) Σ (x_i − w);  w ← mean x_i − h/λ"""
-        h = tensor(server, "feddyn.h")
-        own = slice(len(sent) - len(h), None)  # before it lie statistics and what parts added: only averaged
-        moved = sum((tensor(r, "w")[own] - sent[own] for r in replies.values()), torch.zeros_like(h))
-        h = h - self.lam / number(server, "feddyn.clients") * moved
-        w = tensor(server, "w").clone()
-        w[own] -= h / self.lam
-        server["feddyn.h"], server["w"] = h, w
+        before, mean = s.moved
+        moved = sum((tensor(r, "w")[s.own] - before for r in replies.values()), s.zeros())
+        h = tensor(s.state, "feddyn.h") - self.lam / s.facts.clients * moved
+        s.put(mean - h / self.lam)
+        s.state["feddyn.h"] = h
+
+
+ENTRY = Entry("feddyn", "dynamic regularizer against client drift", "Acar et al. 2021", part=FedDyn)

@@ -2,14 +2,16 @@
 
 from typing import ClassVar
 
+from motet.contract import Entry, Part, Training
+from motet.contract.part import Acts
 from motet.data import Samples
 from motet.message import Message, number
-from motet.methods.part import Part, Training
 
 
 class SharedData(Part):
     """D_m ∪ D_meta in the place of D_m; otherwise FedAvg, or what the other parts make of it."""
 
+    acts: ClassVar[Acts] = "samples"
     needs_sharing: ClassVar[bool] = False
     needs_shared_data: ClassVar[bool] = True
 
@@ -30,3 +32,6 @@ class SharedData(Part):
         """D_meta, the federation's own"""
         assert t.client.shared_data is not None
         return t.client.shared_data
+
+
+ENTRY = Entry("shared-data", "a small balanced set joins every client's data", "Zhao et al. 2018", part=SharedData)

@@ -8,13 +8,15 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
+from motet.contract import Entry, Forward, Part, Training
+from motet.contract.part import Acts
 from motet.losses import bsm, cdt, ir, ldam
-from motet.methods.part import Forward, Part, Training
 
 
 class BalancedRisk(Part):
     """What these losses have in common: they take the place of cross-entropy, each alone."""
 
+    acts: ClassVar[Acts] = "loss"
     needs_sharing: ClassVar[bool] = False
     role: ClassVar[str | None] = "loss"
 
@@ -57,3 +59,11 @@ class CDT(BalancedRisk):
     def criterion(self, t: Training, out: Forward, y: Tensor) -> Tensor:
         """L_BR = mean CE((N/N_max)^γ g, y)"""
         return cdt(out.logits, y, t.counts, self.gamma)
+
+
+ENTRIES = (
+    Entry("bsm", "balanced softmax loss: FedAvg (BRM) of FED-ROD", "Ren et al. 2020", part=BSM),
+    Entry("ir", "loss re-weighted by inverse class counts", "Hsu et al. 2020", part=IR),
+    Entry("ldam", "loss with larger margins for rarer classes", "Cao et al. 2019", part=LDAM),
+    Entry("cdt", "loss with class-dependent temperatures", "Ye et al. 2020", part=CDT),
+)

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from motet.methods.part import Part, Training
+from motet.contract import Entry, Part, Training
 
 
 class FedProx(Part):
@@ -17,3 +17,6 @@ class FedProx(Part):
     def correct(self, t: Training) -> None:
         """∇ += μ(x − w)"""
         t.g_shared.add_(t.shared - t.anchor, alpha=self.mu)
+
+
+ENTRY = Entry("fedprox", "stay near the model the server sent", "Li et al. 2020", part=FedProx)

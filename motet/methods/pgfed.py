@@ -29,7 +29,7 @@ class PGFed(Part):
     uploads: ClassVar[Mapping[str, Rule]] = {"pgfed.G": "each", "pgfed.c": "each", "pgfed.alpha": "each"}
 
     mu: float = Field(0.1, ge=0, description="μ, weight of the others' risks (the paper's grid: 0.1 down to 0.001)")
-    eta2: float = Field(1e-4, ge=0, description="η₂, step size of α (grid: 1e-3, 1e-4, 1e-5; far more only clips)")
+    eta2: float = Field(1e-3, ge=0, description="η₂, step size of α (grid: 1e-2, 1e-3, 1e-4)")
     clip: bool = Field(True, description="keep α from falling below zero, as the authors' code does")
     grad_pass: Literal["full", "drop_last"] = Field(
         "full", description="∇f_i over all training data, or without the last, smaller batch of a shuffled pass"

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from vector_problem import Rounds, differs, linear_net, same, samples, vectors
 
-from motet.methods.components import meta_bsm
-from motet.methods.components.meta_bsm import MetaBSM, mwnet
+from motet.methods import meta_bsm
+from motet.methods.meta_bsm import MetaBSM, mwnet
 
 ETA = 0.5  # the classifier's, and so the virtual step's
 STILL = 1e-300  # a rate at which ζ does not move

@@ -5,7 +5,7 @@ holds a figure, is said here alone.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from motet.client import AdaptSettings, Client
+from motet.contract import Facts, Training
 from motet.data import ClientData, Prepare, Samples
 from motet.errors import Diverged
 from motet.fields import checked
 from motet.local import LocalSettings
 from motet.message import Message, State
-from motet.methods import Facts, build_method
+from motet.methods import build_method
+from motet.methods.averaging import Averaging
 from motet.nets import Net
 from motet.weights import Layout
 
@@ -150,24 +152,20 @@ class Rounds:
         self.data, self.counts, self.shared, self.together = data, counts, shared, together
         self.local = checked(LocalSettings, LOCAL | local, "local")
         self.ids, self.round, self.classes = range(len(data)), 0, classes
-        self.method = build_method(method, net)
-        self.server = self.method.start(Facts(tuple(self.ids), cohort or len(data), rounds, classes))
+        self.method = build_method(method, net, Facts(tuple(self.ids), cohort or len(data), rounds, classes))
+        self.server = self.method.start()
         self.sent: dict[int, Message] = {}
         self.replies: dict[int, Message] = {}
         self.kept: dict[int, State] = {i: {} for i in self.ids}
         self.trainings: dict[int, dict[str, Tensor]] = {}
-        for name in ("learn", "learn_together"):
-            setattr(self.method, name, self._watched(getattr(self.method, name)))
+        if isinstance(self.method, Averaging):
+            learn, end_round = self.method.learn, self.method.end_round
+            self.method.learn = lambda t, data: (learn(t, data), self._note(t))[0]  # type: ignore[method-assign]
+            self.method.end_round = lambda t: (self._note(t), end_round(t))[1]  # type: ignore[method-assign, func-returns-value]
 
-    def _watched(self, learn: Callable[..., None]) -> Callable[..., None]:
-        """Local training, of one or of several, that leaves behind what it knew at its end."""
-
-        def watched(ts: Any, *data: Samples) -> None:
-            learn(ts, *data)
-            for t in ts if isinstance(ts, list) else [ts]:
-                self.trainings[t.client.id] = {**t.values, "w": t.w[t.layout.shared].clone()}
-
-        return watched
+    def _note(self, t: Training) -> None:
+        """What a local training knew at its end."""
+        self.trainings[t.client.id] = {**t.values, "w": t.w[t.layout.shared].clone()}
 
     def client(self, i: int) -> Client:
         nothing = self.data[i].part(0, 0)

@@ -7,8 +7,10 @@ from functools import partial
 from typing import Protocol
 
 from pydantic import Field
+from torch import Tensor
 
 from motet.engines import Engine, Kind, Task
+from motet.engines.replies import answers, well_formed
 from motet.errors import MotetError
 from motet.evaluation import Evaluator, Row
 from motet.local import LocalSettings
@@ -116,15 +118,18 @@ class Loop:
         return sorted(there[i] for i in drawn)
 
     def _exchange(self, kind: Kind, cohort: Sequence[int], round: int, server: State) -> tuple[dict[int, Message], Row]:
-        """Send, let work, collect; a client that diverged is set aside for this round and named."""
+        """Send, let work, collect; who diverged or answers nonsense is set aside for this round and named."""
         tasks = [Task(kind, i, round, partial(self.method.broadcast, server, i)) for i in cohort]
         outcomes = self.engine.run(tasks)
-        replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
+        replies, reasons = answers(outcomes, kind, round, cohort)
+        declared = getattr(self.method, "uploads", None) if kind == "train" else None
+        w = server.get("w") if kind == "train" else None
+        replies, wrong = well_formed(replies, declared, {"w": w} if isinstance(w, Tensor) else None)
         row: Row = {
             "round": round,
             "cohort": list(cohort),
-            "set_aside": {str(o.client_id): o.failure for o in outcomes if o.failure is not None},
+            "set_aside": {str(client_id): reason for client_id, reason in sorted((reasons | wrong).items())},
             "bytes_down": None if self.method.pooled else sum(o.sent for o in outcomes),
             "bytes_up": None if self.method.pooled else sum(o.received for o in outcomes),
         }
-        return dict(sorted(replies.items())), row
+        return replies, row

@@ -7,13 +7,15 @@ or depends on the order of work gives other numbers here than inline.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from motet.data import Federation, Site
 from motet.engines import Engine, Inline, OneByOne, Outcome, Task
+from motet.engines.engine import counted
+from motet.entries import Entries, entry_of, intact
 from motet.evaluation import Row, Scores
-from motet.message import State, decode, encode
+from motet.message import State, byte_count, decode, encode
 from motet.methods import METHODS
 from motet.rounds import Loop, Progress
 from motet.runs.assembly import Assembly, ServerSide, assemble, settle, workplace_of
@@ -66,10 +68,11 @@ class Strict(Engine):
     server: ServerSide
     federation: Federation
     states: dict[int, bytes] = field(default_factory=dict)
+    versions: dict[int, dict[int, bytes]] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
-        posted = [(task, encode(task.message)) for task in tasks]
+        posted = [(task.written(), encode(task.write())) for task in tasks]
         outcomes = {task.client_id: self._perform(task, sent) for task, sent in reversed(posted)}
         return [outcomes[task.client_id] for task in tasks]
 
@@ -82,22 +85,27 @@ class Strict(Engine):
         received = Task(task.kind, task.client_id, task.round, decode(sent))
         outcome = workplace.perform(received, self.private(task.client_id))
         if outcome.private is not None:
-            self.restore(task.client_id, outcome.private)
+            self.states[task.client_id] = encode(outcome.private)
         answered = None if outcome.reply is None else encode(outcome.reply)
         self.exchanges.append(Exchange(task, sent, answered, before, self.private(task.client_id)))
         reply = None if answered is None else decode(answered)
-        return Outcome(task.client_id, reply, None, outcome.failure)
+        return counted(replace(outcome, reply=reply), byte_count(received.write()))
 
     def private(self, client_id: int) -> State:
         return decode(self.states[client_id]) if client_id in self.states else {}
 
-    def restore(self, client_id: int, state: State) -> None:
-        self.states[client_id] = encode(state)
+    def keep(self, round: int) -> Entries:
+        """As a site does: the states stay, and hashes of them leave."""
+        self.versions[round] = dict(self.states)
+        return {i: entry_of(f"state of client {i} at round {round}", data) for i, data in self.states.items()}
+
+    def go_back(self, round: int, entries: Entries) -> None:
+        self.states = {i: intact(entry, self.versions[round][i]) for i, entry in entries.items()}
 
     def wire_bytes(self, round: int) -> tuple[int, int]:
         """The bytes that went down and up in a round's training; an empty message is not sent."""
         rows = [e for e in self.exchanges if e.task.round == round and e.task.kind in ("train", "prepare")]
-        down = sum(len(e.sent) for e in rows if e.task.message)
+        down = sum(len(e.sent) for e in rows if e.task.write())
         up = sum(len(e.answered) for e in rows if e.answered is not None and decode(e.answered))
         return down, up
 
@@ -139,7 +147,7 @@ class Notes:
         self.rows: list[Row] = []
         self.clients: list[Row] = []
 
-    def round_done(self, row: Row, clients: list[Row], progress: Progress, changed: Sequence[int]) -> None:
+    def round_done(self, row: Row, clients: list[Row], progress: Progress) -> None:
         self.rows.append(row)
         self.clients += clients
 

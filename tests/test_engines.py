@@ -13,8 +13,9 @@ from motet.client import Client
 from motet.contract import Entry, Part, Serving, Training
 from motet.data import ClientData, FederationFacts, Holdings, Site
 from motet.engines import Inline, OneByOne, Outcome, Task
+from motet.entries import Damaged
 from motet.errors import MotetError
-from motet.message import Message, State, encode
+from motet.message import Message, State, decode, encode
 from motet.methods import METHODS, build_method
 from motet.nets import build_net
 from motet.rounds import Progress
@@ -136,7 +137,7 @@ def test_a_site_holds_one_client_and_nothing_of_the_others() -> None:
 def keeps_round(task: Task, private: State) -> Outcome:
     """Work that remembers the round it was done in."""
     kept: State | None = {"round": task.round, "before": int(private.get("round", 0))} if task.kind == "train" else None
-    return Outcome(task.client_id, {"was": int(private.get("round", 0))}, kept, None)
+    return task.answered({"was": int(private.get("round", 0))}, kept)
 
 
 def test_inline_keeps_private_states_and_the_order_of_tasks() -> None:
@@ -146,7 +147,7 @@ def test_inline_keeps_private_states_and_the_order_of_tasks() -> None:
     engine.run([Task("train", 3, 2, {}), Task("score", 1, 2, {})])
     assert engine.private(3) == {"round": 2, "before": 1} and engine.private(1) == {"round": 1, "before": 0}
     assert engine.private(7) == {}
-    engine.restore(7, {"round": 5})
+    engine.states.put(7, {"round": 5})
     assert engine.run([Task("train", 7, 6, {})])[0].reply == {"was": 5}
 
 
@@ -186,8 +187,8 @@ def test_a_reply_with_nan_is_set_aside_too(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(METHODS, "sends", Entry("sends", "", "", part=SendsNaN))
     assembly = assemble(tiny("sends"))
     message = assembly.method.broadcast(assembly.method.start(), 0)
-    outcome = assembly.workplace.perform(Task("train", 0, 1, message), {})
-    assert outcome == Outcome(0, None, None, "the reply's 'sends.nan' holds NaN or infinity")
+    task = Task("train", 0, 1, message)
+    assert assembly.workplace.perform(task, {}) == task.failed("the reply's 'sends.nan' holds NaN or infinity")
 
 
 def test_a_clients_randomness_is_its_own() -> None:
@@ -205,8 +206,12 @@ def test_a_clients_randomness_is_its_own() -> None:
 def test_the_strict_engine_gives_states_back() -> None:
     assembly = assemble(tiny("fedavg"))
     engine = Strict(assembly, assembly.federation)
-    engine.restore(2, {"private": torch.arange(3.0), "seen": 4})
-    assert encode(engine.private(2)) == encode({"private": torch.arange(3.0), "seen": 4})
+    state: State = {"private": torch.arange(3.0), "seen": 4}
+    engine.states[2] = encode(state)
+    entries = engine.keep(1)
+    engine.states = {2: encode({}), 3: encode(state)}
+    engine.go_back(1, entries)
+    assert encode(engine.private(2)) == encode(state)
     assert engine.private(3) == {}
 
 
@@ -267,3 +272,37 @@ class NoCommonTest:
 
     def common_test(self, client: ClientData) -> None:
         """Nobody has one."""
+
+
+# ---------------------------------------------------------------- kept, and gone back to
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_rounds_played_again_after_going_back_end_the_same(strict: bool) -> None:
+    played = play(tiny("scaffold", local={"momentum_across_rounds": "persist"}), strict)
+    assembly, engine = played.assembly, played.engine
+    entries, kept = engine.keep(3), played.private()
+    engine.kept(3)
+    assert sorted(entries) == [i for i, state in sorted(kept.items()) if decode(state)]
+
+    def another_round() -> tuple[bytes, dict[int, bytes]]:
+        loop = loop_of(assembly, Notes())
+        loop.settings = loop.settings.model_copy(update={"count": 4})
+        return encode(loop.run(Progress(3, played.server)).server), played.private()
+
+    once = another_round()
+    assert once[1] != kept
+    engine.go_back(3, entries)
+    assert played.private() == kept
+    assert another_round() == once
+
+
+def test_a_kept_state_that_is_not_there_any_more_is_damage() -> None:
+    engine = Inline(OneByOne(keeps_round))
+    engine.run([Task("train", 3, 1, {}), Task("train", 1, 1, {})])
+    entries = engine.keep(1)
+    wrong = entries | {1: entries[1] | {"sha256": "0" * 64}}
+    with pytest.raises(Damaged, match=r"^client-00001-000001.safetensors has a wrong SHA-256$"):
+        engine.go_back(1, wrong)
+    with pytest.raises(Damaged, match=r"^client-00003-000001.safetensors is not there$"):
+        Inline(OneByOne(keeps_round)).go_back(1, {3: entries[3]})

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from motet.contract import Entry, Facts, Method
 from motet.data import Federation, FederationFacts, Holdings, build, default_net
@@ -63,26 +64,30 @@ def settle(experiment: Experiment) -> Experiment:
     return experiment.model_copy(update={"method": canonical(experiment.method), "data": data, "net": net})
 
 
-def assemble(experiment: Experiment) -> Assembly:
-    """Read the data, build net, method and engine; refuse what cannot be run."""
+def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
+    """Read the data, build net, method and engine; refuse what cannot be run.
+
+    Private states are kept in `folder`, a run's checkpoint folder; without one in memory.
+    """
     _refuse_contradictions(experiment)
     federation = build(experiment.data, experiment.seed)
     facts = FederationFacts.of(federation)
     workplace = workplace_of(experiment, federation, facts)
-    engine = _engine(experiment, federation, facts, workplace)
+    engine = _engine(experiment, federation, workplace, folder)
     assembly = Assembly(experiment, facts, workplace.method, workplace.generic_net, engine, federation, workplace)
     assembly.refuse_what_cannot_be_followed()
     return assembly
 
 
-def _engine(experiment: Experiment, federation: Federation, facts: FederationFacts, workplace: Workplace) -> Engine:
+def _engine(experiment: Experiment, federation: Federation, workplace: Workplace, folder: Path | None) -> Engine:
     """The engine asked for; `auto` is a pool that starts no process for a run of seconds."""
     asked, workers = experiment.engine.name, experiment.engine.workers or cores()
     if asked == "inline" or (asked == "auto" and (workers == 1 or experiment.device != "cpu")):
-        return Inline(workplace)
-    samples = {client.id: client.train for client in facts.clients}
+        return Inline(workplace, folder)
+    samples = {client.id: client.train for client in workplace.facts.clients}
     build = partial(_perform_elsewhere, experiment, SharedFederation.of(federation), dict(METHODS))
-    return Pool(build, workers, samples, workplace if asked == "auto" else None, groups=workplace.groups)
+    meanwhile = workplace if asked == "auto" else None
+    return Pool(build, workers, samples, meanwhile, groups=workplace.groups, folder=folder)
 
 
 def _perform_elsewhere(experiment: Experiment, shared: SharedFederation, methods: dict[str, Entry]) -> Workplace:

@@ -66,7 +66,9 @@ class Served:
         self.record, recorded = record, record.experiment
         here = {"engine": EngineSettings.model_validate({"name": "inline"}), "device": "cpu"}
         with one_thread():
-            self.assembly = replace(assemble(recorded.model_copy(update=here)), experiment=recorded)
+            self.assembly = replace(
+                assemble(recorded.model_copy(update=here), record.checkpoint_folder), experiment=recorded
+            )
             loaded = restore(self.assembly, Checkpoints(record.checkpoint_folder))
         if loaded is None:
             raise MotetError(f"run {record.folder} has no checkpoint, so it serves no models")

@@ -3,13 +3,13 @@
 import pytest
 import torch
 from by_hand import EXACT, LOCAL, build, client, flat, mean, sgd, small_net, train
-from strict_engine import play, tiny
 from torch import Tensor
 
 from motet.contract import Entry, Training
 from motet.message import Message, State, tensor
 from motet.methods import METHODS
 from motet.methods.scaffold import Scaffold
+from motet.testing.twin import play, tiny
 
 # ---------------------------------------------------------------- SCAFFOLD
 

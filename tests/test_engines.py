@@ -7,7 +7,6 @@ from functools import cache
 import pytest
 import torch
 from by_hand import FACTS
-from strict_engine import ALONE, Notes, Played, Strict, loop_of, play, tiny
 
 from motet.client import Client
 from motet.contract import Entry, Part, Serving, Training
@@ -20,6 +19,7 @@ from motet.methods import METHODS, build_method
 from motet.nets import build_net
 from motet.rounds import Progress
 from motet.runs.assembly import ServerSide, assemble, method_of, net_of
+from motet.testing.twin import ALONE, Notes, Played, Strict, loop_of, play, tiny
 
 
 def accepted(method: str) -> bool:

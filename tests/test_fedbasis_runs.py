@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from strict_engine import Played, play, tiny
 from torch import Tensor
 
 from motet.engines import Task
@@ -15,6 +14,7 @@ from motet.message import Message, State, encode, tensor
 from motet.methods.fedbasis.warm_start import centroids
 from motet.runs.assembly import assemble
 from motet.runs.experiment import Experiment
+from motet.testing.twin import Played, play, tiny
 
 
 def small(method: str) -> Experiment:

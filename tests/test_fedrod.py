@@ -7,7 +7,6 @@ import pytest
 import torch
 from by_hand import FACTS
 from running import run_twice
-from strict_engine import tiny
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
@@ -26,6 +25,7 @@ from motet.rng import seeded
 from motet.runs.assembly import assemble
 from motet.runs.experiment import resolve
 from motet.runs.served import OnlyCounts, ToldClient
+from motet.testing.twin import tiny
 from motet.weights import Layout
 
 HEADS = pytest.mark.parametrize("head", ["linear", "hyper"])

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 from by_hand import EXACT, build, client, flat, sgd, small_net, train
-from strict_engine import play, tiny
 from torch import Tensor, nn
 
 from motet.client import AdaptSettings
 from motet.fields import checked
 from motet.message import State, encode
 from motet.nets import Net
+from motet.testing.twin import play, tiny
 from motet.weights import Layout
 
 # ---------------------------------------------------------------- ft and lp

@@ -16,7 +16,7 @@ LAYERS = [
     {"methods", "scoring", "engines"},  # these three know nothing of each other
     {"work", "evaluation", "rounds"},
     {"runs", "report"},
-    {"__init__", "__main__", "result", "cli"},
+    {"__init__", "__main__", "result", "cli", "testing"},
 ]
 STRANGERS = LAYERS[4]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from strict_engine import Notes, loop_of, tiny
 
 from motet.engines import ClientStates, Inline, Outcome, PrivateStore, Task
 from motet.engines import store as store_module
@@ -18,6 +17,7 @@ from motet.runs.assembly import assemble
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.record import Record
 from motet.runs.run import resume, run
+from motet.testing.twin import Notes, loop_of, tiny
 
 MANY: dict[str, Any] = {
     "data": {"clients": 300, "partition": "iid", "min_size": 1, "new_clients": 0.0, "val_share": 0.0, "subset": 1.0},

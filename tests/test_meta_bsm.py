@@ -8,7 +8,6 @@ import pytest
 import torch
 from by_hand import FACTS
 from running import run_twice
-from strict_engine import tiny
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
@@ -24,6 +23,7 @@ from motet.methods.averaging import Averaging
 from motet.methods.meta_bsm import HIDDEN, MetaBSM, mwnet
 from motet.nets import Net, build_net
 from motet.rng import seeded
+from motet.testing.twin import tiny
 
 ETA = 0.5  # large, so that the meta step is large against rounding
 LOCAL = LocalSettings.model_validate({"epochs": 1, "batch": 16, "lr": ETA, "momentum": 0.0, "weight_decay": 0.0})

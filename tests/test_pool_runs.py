@@ -12,7 +12,6 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
-from strict_engine import ALONE, Notes, loop_of, play, tiny
 
 from motet.contract import Entry, Training
 from motet.data import FederationFacts
@@ -28,6 +27,7 @@ from motet.runs.experiment import EngineSettings, write
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.runs.shared_federation import SharedFederation
+from motet.testing.twin import ALONE, Notes, loop_of, play, tiny
 
 WORKERS = 2
 POOL = {"name": "pool", "workers": WORKERS}

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from strict_engine import Notes, loop_of, play, tiny
 
 from motet.engines import Inline, Outcome, Task
 from motet.engines.replies import answers, well_formed
 from motet.message import Message, encode
 from motet.rounds import Progress
 from motet.runs.assembly import assemble
+from motet.testing.twin import Notes, loop_of, play, tiny
 
 
 def good(value: float = 1.0) -> Message:

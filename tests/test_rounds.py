@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strict_engine import Notes, Played, loop_of, play, tiny
 
 from motet.data import Samples
 from motet.engines import Inline, Outcome, Task
@@ -18,6 +17,7 @@ from motet.message import byte_count, encode
 from motet.rounds import Progress, RoundSettings
 from motet.runs.assembly import Assembly, assemble
 from motet.runs.summary import summarize
+from motet.testing.twin import Notes, Played, loop_of, play, tiny
 
 NAN = "training left the finite numbers (NaN or infinity in the weights)"
 

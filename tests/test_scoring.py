@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strict_engine import Played, play, tiny
 from torch import Tensor, nn
 
 from motet.contract import Entry, Part
@@ -17,6 +16,7 @@ from motet.methods import METHODS
 from motet.nets import Net
 from motet.runs.assembly import Assembly
 from motet.scoring import accuracy, class_weighted, right_per_class, spread
+from motet.testing.twin import Played, play, tiny
 from motet.weights import Layout
 
 CLASSES = 4

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from by_hand import FACTS
-from strict_engine import play, tiny
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
@@ -24,6 +23,7 @@ from motet.methods.superfed import SuPerFedLM, SuPerFedMM, cos2_shares
 from motet.nets import Net, build_net
 from motet.rng import seeded
 from motet.runs.assembly import Assembly, assemble
+from motet.testing.twin import play, tiny
 
 BOTH = ["superfed-mm", "superfed-lm"]
 PLAIN = {"epochs": 1, "momentum": 0.0, "weight_decay": 0.0, "lr": 1.0}  # a step is the gradient itself

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from strict_engine import tiny
 from torch import Tensor
 
 from motet.client import Client
@@ -12,6 +11,7 @@ from motet.engines import Task
 from motet.errors import Diverged
 from motet.message import Message, State
 from motet.runs.assembly import Assembly, assemble
+from motet.testing.twin import tiny
 from motet.together import GROUP
 
 METHODS = ["fedavg", "fedavg+ft", "local", "fedprox(mu=0.5)", "scaffold", "feddyn(lam=0.1)", "pgfed", "pgfedmo"]

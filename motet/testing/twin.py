@@ -1,4 +1,4 @@
-"""The inline engine's strict twin, for tests alone: as strict with a method as a network of real machines.
+"""The inline engine's strict twin: as strict with a method as a network of real machines.
 
 Every message, reply and private state becomes bytes and comes back. Each task gets a workplace of its own, built
 anew from the experiment, that holds the data of one client and nothing of the others. Clients work in reverse
@@ -37,6 +37,7 @@ TINY: dict[str, Any] = {
     "adapt": {"epochs": 1},
     "scoring": {"every": 2},
     "engine": {"name": "inline"},
+    "checkpoint": {"every": 1},
 }
 
 

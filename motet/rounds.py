@@ -123,9 +123,11 @@ class Loop:
         tasks = [Task(kind, i, round, partial(self.method.broadcast, server, i)) for i in cohort]
         outcomes = self.engine.run(tasks)
         replies, reasons = answers(outcomes, kind, round, cohort)
-        declared = getattr(self.method, "uploads", None) if kind == "train" else None
+        declared = {"n": "sum", **self.method.uploads}
         w = server.get("w") if kind == "train" else None
         replies, wrong = well_formed(replies, declared, {"w": w} if isinstance(w, Tensor) else None)
+        if wrong and not replies and not reasons:  # not a broken client but a method that does what it does not declare
+            raise MotetError(f"no reply to {kind} of round {round} can be used: {next(iter(wrong.values()))}")
         row: Row = {
             "round": round,
             "cohort": list(cohort),

@@ -1,4 +1,4 @@
-"""`motet.testing.check_method`: every registered method passes it, and each kind of broken one is told what is wrong."""
+"""`motet.testing.check_method`: every registered method passes, and a broken one is told what is wrong."""
 
 from pathlib import Path
 from typing import ClassVar
@@ -153,7 +153,7 @@ class ScoresAnotherModel(Averaging):
         (ZeroesTheGradient, "local.clip = 1e[+]30, which clips nothing.*t.g holds the momentum"),
         (LearnsElsewhere, "trained as one computation with other clients.*`plain_steps = True` promises"),
         (UploadsMore, "a reply has the field 'more.steps'; `uploads` declares 'n', 'w'"),
-        (ForgetsOnResume, "'w' of the server state is another one after a stop and a resume.*`start` is not called"),
+        (ForgetsOnResume, "is another one after a stop and a resume.*`start` is not called"),
         (ScoresAnotherModel, "makes another personal model of what it is sent to be scored"),
     ],
 )

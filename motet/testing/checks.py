@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,14 @@ from motet.contract import Entry, Method, Part, Wrapped
 from motet.engines import Task
 from motet.errors import MotetError
 from motet.evaluation import Row
-from motet.message import State, decode
+from motet.message import State, decode, encode
 from motet.methods import METHODS
+from motet.rounds import Progress
 from motet.runs.assembly import assemble
 from motet.runs.experiment import Experiment
 from motet.runs.run import resume, run
 from motet.testing.privacy import COUNTS, found_in
-from motet.testing.twin import Notes, Played, loop_of, play, tiny
+from motet.testing.twin import Notes, Played, Strict, loop_of, play, tiny
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # up to rounding, after a few rounds
 NO_CLIPPING = 1e30  # larger than any gradient
@@ -90,22 +91,27 @@ def reports_the_bytes_it_sends(trial: Trial) -> None:
     """The record's bytes are those on the wire."""
     strict = trial.play(strict=True)
     for row in strict.rows if not strict.assembly.method.pooled else ():
-        sent = strict.engine.wire_bytes(row["round"])
-        if (row["bytes_down"], row["bytes_up"]) != sent:
-            raise trial.fault(
-                f"round {row['round']} reports {row['bytes_down']} and {row['bytes_up']} bytes, not {sent}"
-            )
+        reported, sent = (row["bytes_down"], row["bytes_up"]), strict.engine.wire_bytes(row["round"])
+        if reported != sent:
+            raise trial.fault(f"round {row['round']} reports {reported} bytes down and up; on the wire were {sent}")
 
 
 def uploads_what_it_declares(trial: Trial) -> None:
-    """Every field of a reply is declared."""
-    strict = trial.play(strict=True)
-    declared = strict.assembly.method.uploads
-    for exchange in strict.engine.exchanges:
-        if exchange.task.kind in ("prepare", "train") and exchange.answered is not None:
-            for name in decode(exchange.answered):
-                if name not in {*declared, "n"}:
-                    raise trial.fault(f"a reply has the field {name!r}; `uploads` declares {_listed(declared)}")
+    """Every field of a reply is declared and has another name than what stays; scores are numbers."""
+    assembly = assemble(trial.experiment())
+    engine = assembly.engine = Strict(assembly, assembly.federation)
+    declared = assembly.method.uploads
+    with suppress(MotetError):  # the loop refuses such replies too
+        loop_of(assembly, Notes()).run(Progress(0, assembly.method.start()))
+    for exchange in engine.exchanges:
+        work, reply = exchange.task.kind in ("prepare", "train"), decode(exchange.answered or encode({}))
+        for name, value in reply.items():
+            if work and name not in {*declared, "n"}:
+                raise trial.fault(f"a reply has the field {name!r}; `uploads` declares {_listed(declared)}")
+            if work and name in exchange.after:
+                raise trial.fault(f"a reply has the field {name!r}, the name of a private state of the client's")
+            if not work and isinstance(value, Tensor):
+                raise trial.fault(f"the score {name!r} is a tensor; accepted: numbers")
 
 
 def keeps_secrets(trial: Trial) -> None:
@@ -208,9 +214,9 @@ def goes_on_after_a_stop(trial: Trial) -> None:
 CHECKS: dict[str, Callable[[Trial], None]] = {
     check.__name__.replace("_", " "): check
     for check in (
+        uploads_what_it_declares,
         runs_on_bytes_alone,
         reports_the_bytes_it_sends,
-        uploads_what_it_declares,
         keeps_secrets,
         leaves_the_momentum_alone,
         is_the_same_in_a_group,

@@ -68,7 +68,8 @@ class Client:
 
     def descent(self, purpose: str = "train", epochs: int | None = None, lr: float | None = None) -> Descent:
         """Local training by the experiment's rule, this round's learning rate and this client's randomness."""
-        return Descent(self.local, self.lr if lr is None else lr, self.rng(purpose), epochs)
+        augment = self.rng(f"{purpose}-augment") if self.data.train.augments else None
+        return Descent(self.local, self.lr if lr is None else lr, self.rng(purpose), epochs, augment=augment)
 
     def from_the_global_model(self) -> "Client":
         """The same client, served from what the server just sent rather than from its last training."""

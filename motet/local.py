@@ -50,6 +50,7 @@ class Descent:
     rng: torch.Generator
     epochs: int | None = None  # None: as the settings say, which may count steps instead
     velocity: Tensor | None = None
+    augment: torch.Generator | None = None  # randomness of samples that vary in training
     steps: int = field(default=0, init=False)
 
     def count(self, n: int) -> int:
@@ -71,7 +72,7 @@ class Descent:
             if self.settings.drop_last and n > size:  # a client smaller than one batch keeps its only one
                 order = order[: n - n % size]
             for rows in torch.split(order, max(1, GATHERED // size) * size):  # one gather for several batches
-                x, y = samples.batch(rows)
+                x, y = samples.batch(rows, self.augment)
                 for batch in zip(torch.split(x, size), torch.split(y, size), strict=True):
                     self.steps += 1
                     yield batch

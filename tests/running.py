@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inputs import input_of
 
 from motet.engines import Kind, Task
 from motet.errors import MotetError
@@ -60,5 +61,5 @@ def after_cohorts(asked: Experiment, cohorts: Sequence[Sequence[int]]) -> tuple[
 def refusal(method: str) -> str:
     """The sentence with which a method's name is refused."""
     with pytest.raises(MotetError) as caught:
-        build_method(method, build_net("mlp", (1, 8, 8), 10))
+        build_method(method, build_net("mlp", input_of(1, 8, 8), 10))
     return str(caught.value)

@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 import pytest
 import torch
+from inputs import input_of
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -26,7 +27,7 @@ def after_backward(net: Net, rows: bool, x: Tensor, y: Tensor, bound: bool = Tru
 @pytest.mark.parametrize("bound", [True, False])
 def test_gradients_are_torchs_and_are_added_to_what_is_there(name: str, bound: bool) -> None:
     torch.manual_seed(0)
-    net = build_net(name, (1, 28, 28), 10)
+    net = build_net(name, input_of(1, 28, 28), 10)
     x, y = torch.randn(7, 1, 28, 28), torch.arange(7)
     ours, theirs = (after_backward(net, rows, x, y, bound) for rows in (True, False))
     for parameter, found in ours.items():
@@ -37,7 +38,7 @@ def test_gradients_are_torchs_and_are_added_to_what_is_there(name: str, bound: b
 
 
 def test_the_row_is_really_taken() -> None:
-    net = build_net("twonn", (1, 28, 28), 10)
+    net = build_net("twonn", input_of(1, 28, 28), 10)
     x = torch.zeros(2, 1, 28, 28)
     assert "_Row" in str(net(x).grad_fn) and "_Row" in str(net.head(net.body(x)).grad_fn)
     net.rows = False
@@ -45,12 +46,12 @@ def test_the_row_is_really_taken() -> None:
 
 
 def test_a_single_layer_is_taken_where_it_is_large() -> None:
-    net, x = build_net("cnn4", (1, 28, 28), 10), torch.zeros(2, 1, 28, 28)
+    net, x = build_net("cnn4", input_of(1, 28, 28), 10), torch.zeros(2, 1, 28, 28)
     assert "_Row" in str(net.body(x).grad_fn) and "_Row" not in str(net.head(net.body(x)).grad_fn)
 
 
 def test_frozen_weights_get_no_gradient() -> None:
-    net = build_net("mlp", (64,), 10)
+    net = build_net("mlp", input_of(64), 10)
     layout = Layout(net)
     g = torch.zeros(layout.size)
     layout.bind(net, layout.flatten(net), g)

@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 import torch
+from inputs import input_of
 from strict_engine import ALONE, OneClient, Played, Strict, play, tiny
 
 from motet.client import Client
@@ -21,7 +22,7 @@ from motet.runs.assembly import assemble
 def accepted(method: str) -> bool:
     """Whether a sum makes sense; any other mistake than that is not for this file to hide."""
     try:
-        build_method(method, build_net("mlp", (64,), 10))
+        build_method(method, build_net("mlp", input_of(64), 10))
     except MotetError as error:
         assert "makes no sense" in str(error), error
         return False

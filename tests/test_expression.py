@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inputs import input_of
 
 from motet.errors import MotetError
 from motet.methods import METHODS, Method, build_method, canonical, describe_methods
@@ -18,7 +19,7 @@ from motet.runs.experiment import fingerprint, resolve
 
 
 def build(text: str) -> Method:
-    return build_method(text, build_net("mlp", (8,), 3))
+    return build_method(text, build_net("mlp", input_of(8), 3))
 
 
 # ---------------------------------------------------------------- reading

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from inputs import input_of
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cosine_similarity, cross_entropy
@@ -42,7 +43,7 @@ def small_net(norm: bool = False) -> Net:
         def stage(inputs: int, norm: bool = False) -> nn.Module:
             return nn.Sequential(nn.Linear(inputs, 5), *([nn.BatchNorm1d(5)] if norm else []), nn.Tanh())
 
-        net = Net(OrderedDict(low=stage(FEATURES, norm), high=stage(5), top=nn.Linear(5, CLASSES)), (FEATURES,))
+        net = Net(OrderedDict(low=stage(FEATURES, norm), high=stage(5), top=nn.Linear(5, CLASSES)), input_of(FEATURES))
         net.another = build
         return net
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from inputs import input_of
 from running import after_cohorts, exchange, refusal, run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -219,7 +220,7 @@ def test_the_extra_pass_leaves_weights_and_statistics_alone() -> None:
     def trained(part: PGFed | None) -> tuple[Message, State]:
         with seeded(0, "net"):
             body = nn.Sequential(nn.Flatten(), nn.Linear(64, 20), nn.BatchNorm1d(20), nn.ReLU())
-            net = Net(OrderedDict(fc1=body, fc2=nn.Linear(20, 10)), (1, 8, 8))
+            net = Net(OrderedDict(fc1=body, fc2=nn.Linear(20, 10)), input_of(1, 8, 8))
         method = Averaging(net, Averaging.Options(), [part] if part else [])
         client = assembly.workplace.client(Task("train", 0, 1, {}), {})
         return method.train(client, method.broadcast(method.start(assembly.facts), 0)), client.private

@@ -53,7 +53,7 @@ def settle(experiment: Experiment) -> Experiment:
     if data.partition_seed is None:
         data = data.model_copy(update={"partition_seed": experiment.seed})
     if net.name == "auto":
-        net = net.model_copy(update={"name": default_net(data.name)})
+        net = net.model_copy(update={"name": default_net(data.name, data.kind, data.download)})
     return experiment.model_copy(update={"method": canonical(experiment.method), "data": data, "net": net})
 
 
@@ -109,7 +109,7 @@ def workplace_of(experiment: Experiment, federation: Federation) -> Workplace:
 def _net(experiment: Experiment, federation: Federation) -> Net:
     with seeded(experiment.seed, "net"):
         split = None if experiment.net.head == "auto" else experiment.net.head
-        net = build_net(experiment.net.name, federation.input.shape, federation.classes, split)
+        net = build_net(experiment.net.name, federation.input, federation.classes, split)
     net.bf16 = experiment.precision == "bf16"
     try:
         return net.to(experiment.device)

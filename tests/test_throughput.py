@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 from inputs import input_of
-from motet.data.fashion import find_fashion
 from safetensors.torch import load_file
 
+from motet.data.sources.fashion import find_fashion
 from motet.errors import MotetError
 from motet.nets import build_net
 from motet.runs.experiment import merge, resolve

@@ -5,8 +5,10 @@ from functools import partial
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
 from motet.nets import cnn4, fedrod_conv, mlp, twocnn, twonn
-from motet.nets.info import NetInfo, wrong_input
+from motet.nets.imported import build_imported
+from motet.nets.info import NetInfo
 from motet.nets.net import Net
+from motet.plugins import is_import
 
 __all__ = ["NETS", "Net", "NetInfo", "build_net", "describe_nets"]
 
@@ -15,18 +17,18 @@ NETS: dict[str, NetInfo] = {module.ENTRY.name: module.ENTRY for module in _MODUL
 
 
 def build_net(name: str, input: Input, classes: int, split: str | None = None) -> Net:
-    """A fresh network for this input; `split` names the first stage of the head.
+    """A fresh network for this input, of a registered name or by import; `split` names the first stage of the head.
 
     Initial weights come from torch's global generator: wrap the call in `rng.seeded`.
     """
-    if name not in NETS:
-        raise unknown("net", name, NETS)
     if classes < 1:
         raise MotetError(f"number of classes is {classes}; accepted: 1 or more")
-    info = NETS[name]
-    if input.kind not in info.accepts:
-        raise wrong_input(name, input, ", ".join(info.accepts))
-    net = info.build(input, classes, split)
+    if name in NETS:
+        net = NETS[name].build_for(input, classes, split)
+    elif is_import(name):
+        net = build_imported(name, input, classes, split)
+    else:
+        raise unknown("net", name, [*NETS, "FILE.py:build"])
     net.another = partial(build_net, name, input, classes, split)
     return net
 

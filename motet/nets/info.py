@@ -23,6 +23,12 @@ class NetInfo:
     """An input that the net is known to take, to look at it without data."""
     build: Build
 
+    def build_for(self, input: Input, classes: int, split: str | None) -> Net:
+        """The net, or a sentence about an input of another kind."""
+        if input.kind not in self.accepts:
+            raise wrong_input(self.name, input, ", ".join(self.accepts))
+        return self.build(input, classes, split)
+
 
 def wrong_input(net: str, input: Input, accepted: str) -> MotetError:
     """The error for an input that does not fit a net."""

@@ -25,7 +25,7 @@ from motet.data import (
 from motet.data.input import Kind
 from motet.data.prepare import Normalize
 from motet.errors import MotetError
-from motet.rng import numpy_generator
+from motet.rng import generator, numpy_generator
 
 DIGITS_PER_CLASS = np.bincount(load_digits().target)
 
@@ -141,6 +141,17 @@ def test_new_clients_keep_their_ids_and_leave_training() -> None:
         assert torch.equal(getattr(pooled, split).x, torch.cat([m.x for m in members]))
         assert torch.equal(getattr(pooled, split).y, torch.cat([m.y for m in members]))
     assert federation.pooled() is pooled
+
+
+def test_shared_data_is_drawn_without_a_copy_of_everything() -> None:
+    federation = digits(new_clients=0.2)
+    shared = federation.shared_data()
+    assert "_pooled" not in vars(federation)
+    assert shared.counts(10).tolist() == [federation.shared_per_class] * 10
+    everything = federation.pooled().train
+    order = torch.randperm(len(everything), generator=generator(int(federation.content_hash[:8], 16), "shared-data"))
+    rows = torch.cat([order[everything.y[order] == c][:10] for c in range(10)])
+    assert torch.equal(shared.x, everything.x[rows]) and torch.equal(shared.y, everything.y[rows])
 
 
 def test_pool_all_deals_everything_and_tests_on_the_union() -> None:

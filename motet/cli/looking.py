@@ -48,4 +48,9 @@ def show_partition(experiment: Experiment, json: bool) -> None:
     if json:
         write_json({"clients": rows})
     else:
-        output().print(partition(rows, len(federation.test)))
+        output().print(partition([{**row, "id": _label(row)} for row in rows], len(federation.test)))
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    """A client's number, by which all commands know it, and its name where it has one."""
+    return str(row["id"]) if row["name"] == str(row["id"]) else f"{row['id']} {row['name']}"

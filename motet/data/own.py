@@ -11,6 +11,7 @@ import numpy.typing as npt
 from motet.data.input import Kind
 from motet.data.npz import names_in, peek, read_array
 from motet.data.raw import (
+    MOST_TOKENS,
     Array,
     Integers,
     KindOrAuto,
@@ -176,15 +177,15 @@ def _vocabulary(arrays: Mapping[str, Array], x: Array, kind: Kind, where: str) -
     given = arrays.get("vocabulary")
     if kind != "tokens":
         if given is not None:
-            raise MotetError(
-                f"{where}: field 'vocabulary' is for tokens, and x is {kind}; accepted: data.kind = tokens"
-            )
+            raise MotetError(f"{where}: field 'vocabulary' is for tokens, not for {kind}; accepted: data.kind = tokens")
         return 0
     needed = int(x.max()) + 1
     if given is None:
         return needed
-    if given.shape or given.dtype.kind not in "iu" or given < needed:
-        raise MotetError(f"{where}: field 'vocabulary' is {given}; accepted: one whole number of at least {needed}")
+    if given.shape or given.dtype.kind not in "iu" or not needed <= given <= MOST_TOKENS:
+        raise MotetError(
+            f"{where}: field 'vocabulary' is {given}; accepted: one whole number from {needed} to {MOST_TOKENS}"
+        )
     return int(given)
 
 

@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn.functional import cosine_similarity, cross_entropy
 
 from motet.client import AdaptSettings, Client
-from motet.data import ClientData, Samples
+from motet.data import ClientData, Samples, VectorPrepare
 from motet.errors import MotetError
 from motet.local import LocalSettings
 from motet.message import Message, byte_count, number, tensor
@@ -61,7 +61,7 @@ def samples(n: int, seed: int = 0) -> Samples:
     """A problem that can be learned: the class is the largest of four random directions."""
     rng = torch.Generator().manual_seed(seed)
     x, directions = torch.randn(n, FEATURES, generator=rng), torch.randn(FEATURES, CLASSES, generator=rng)
-    return Samples(x, (x @ directions).argmax(1), lambda rows: rows)  # type: ignore[arg-type]
+    return Samples(x, (x @ directions).argmax(1), VectorPrepare((FEATURES,)))
 
 
 def client(n: int = 40, id: int = 0, new: bool = False, adapt: dict[str, Any] | None = None, **local: Any) -> Client:

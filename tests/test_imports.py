@@ -131,11 +131,8 @@ def test_a_run_on_ones_own_tokens_and_net(folder: Path) -> None:
         )
         assert result.generic.accuracy > 0.9
         assert Record(folder / engine).experiment.net.name == "mine.py:words"
-        assert result.generic_model()(np.full((3, 12), 7)).argmax(1).tolist() == [
-            1,
-            1,
-            1,
-        ]  # low, the second of the sorted names
+        told = result.generic_model()(np.full((3, 12), 7)).argmax(1)
+        assert told.tolist() == [1, 1, 1], "low, the second of the sorted names"
     assert (folder / "inline/weights.safetensors").read_bytes() == (folder / "pool/weights.safetensors").read_bytes()
     with pytest.raises(MotetError, match="input x holds token 60; accepted: 0 to 59"):
         result.generic_model()(np.full((3, 12), 60))

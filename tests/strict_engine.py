@@ -174,4 +174,5 @@ def loop_of(assembly: ServerSide, notes: Notes) -> Loop:
         experiment.seed,
         assembly.client_ids,
         notes,
+        posts=assembly.posts,
     )

@@ -79,6 +79,9 @@ class Experiment(Section):
     protocol: Literal["motet", "fedrod", "pgfed", "fedbasis", "superfed", "dbe"] = Field(
         "motet", description="whose way of training and measuring fills in the fields that are left out"
     )
+    post: str = Field(
+        "", description="what happens to a reply on its way: posts of `motet list posts`, such as clip(norm=1.0)"
+    )
     device: str = Field("cpu", description="where tensors live, in torch's words")
     precision: Literal["fp32", "bf16"] = Field(
         "fp32", description="of the nets in training; bf16 pays where the hardware has it, steps and scores stay fp32"

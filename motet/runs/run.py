@@ -107,6 +107,7 @@ def _finish(
         assembly.client_ids,
         keeper,
         already_prepared=loaded is not None,
+        posts=assembly.posts,
     )
     try:
         progress = loop.run(progress)

@@ -1,5 +1,6 @@
 """Nothing is lost: kill -9 at any moment, resume, and every byte comes out as if nothing had happened."""
 
+import hashlib
 import json
 import os
 import random
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from strict_engine import ALONE, tiny
 
 from motet.errors import MotetError
 from motet.message import decode
-from motet.runs import checkpoint
+from motet.runs import checkpoint, toml_text
 from motet.runs.assembly import assemble
 from motet.runs.experiment import Experiment, write
 from motet.runs.record import Record
@@ -249,15 +251,45 @@ def test_another_experiment_is_refused(tmp_path: Path) -> None:
     assert files(folder) == before
 
 
-def test_a_run_of_a_motet_that_knew_fewer_fields_is_refused_by_name(tmp_path: Path) -> None:
+def as_an_older_motet_wrote_it(folder: Path, *unknown: str) -> None:
+    """Take fields out of a run's files, and fingerprint it by all the others, as was done before defaults counted."""
+    asked = tomllib.loads((folder / "experiment.toml").read_text())
+    forget(asked, unknown)
+    (folder / "experiment.toml").write_text(toml_text.dumps(asked))
+    for path in (folder / "checkpoint").glob("*.json"):
+        manifest = json.loads(path.read_text())
+        del manifest["checksum"]
+        there = manifest["extra"]["experiment"]
+        forget(there, unknown)
+        matters = {name: value for name, value in there.items() if name not in ("engine", "checkpoint")}
+        matters["data"] = {name: value for name, value in there["data"].items() if name != "download"}
+        manifest["fingerprint"] = hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()
+        path.write_text(json.dumps(manifest | {"checksum": checkpoint._checksum(manifest)}))
+
+
+def forget(values: dict[str, Any], names: tuple[str, ...]) -> None:
+    for dotted in names:
+        section, _, name = dotted.rpartition(".")
+        del (values[section] if section else values)[name]
+
+
+def test_a_run_of_a_motet_that_knew_fewer_fields_goes_on(tmp_path: Path) -> None:
+    folder, asked = tmp_path / "run", experiment("scaffold", rounds={"count": 4})
+    stopped(asked, folder, 2)
+    as_an_older_motet_wrote_it(folder, "post", "local.together")
+    watcher = StopsAfter(99)
+    resume(folder, watcher)
+    assert watcher.began == 2
+    assert_same_run(folder, run(asked, tmp_path / "whole"))
+
+
+def test_a_field_that_it_did_not_know_may_not_change_a_number(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     stopped(experiment("scaffold"), folder, 2)
-    for path in (folder / "checkpoint").glob("*.json"):  # as if written before local.together came
-        manifest = json.loads(path.read_text())
-        del manifest["checksum"], manifest["extra"]["experiment"]["local"]["together"]
-        manifest["fingerprint"] = "0" * 64
-        path.write_text(json.dumps(manifest | {"checksum": checkpoint._checksum(manifest)}))
-    with pytest.raises(MotetError, match=r"another experiment.*\(it was saved by a Motet without local.together: "):
+    as_an_older_motet_wrote_it(folder, "post")
+    file = folder / "experiment.toml"
+    file.write_text('post = "clip(norm=1.0)"\n' + file.read_text())
+    with pytest.raises(MotetError, match=r"another experiment.* \(post:  there, clip\(norm=1.0\) here\)$"):
         resume(folder)
 
 

@@ -3,7 +3,6 @@
 Defaults are overridden by the preset of `protocol`, that by the choices of the file, those by the command line.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,8 +29,6 @@ __all__ = [
     "Experiment",
     "NetSettings",
     "commented_template",
-    "differences",
-    "fingerprint",
     "merge",
     "parse_set",
     "read",
@@ -96,10 +93,6 @@ class Experiment(Section):
     checkpoint: CheckpointSettings = _default(CheckpointSettings)
 
 
-# What may change without changing a number of the run.
-_NO_MATTER: dict[str, bool | dict[str, bool]] = {"engine": True, "checkpoint": True, "data": {"download": True}}
-
-
 def resolve(values: Mapping[str, Any]) -> Experiment:
     """The experiment of these explicit choices; a choice of None is no choice."""
     chosen = merge(values)
@@ -136,34 +129,9 @@ def write(experiment: Experiment, path: Path) -> None:
     write_atomic(path, to_toml(experiment).encode())
 
 
-def fingerprint(experiment: Experiment) -> str:
-    """The SHA-256 of every choice that can change a number: not the engine, nor how often it is saved."""
-    text = json.dumps(experiment.model_dump(exclude=_NO_MATTER), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def differences(there: Experiment, here: Experiment) -> list[str]:
-    """The choices that make two fingerprints differ, such as "local.lr: 0.01 there, 0.1 here"."""
-    a, b = (_flat(experiment.model_dump(exclude=_NO_MATTER)) for experiment in (there, here))
-    return [f"{name}: {a[name]} there, {b[name]} here" for name in a if repr(a[name]) != repr(b[name])]
-
-
-def not_known_to(there: Mapping[str, Any], here: Experiment) -> list[str]:
-    """The choices that an experiment recorded by another version of Motet did not have."""
-    known = _flat(there)
-    return [name for name in _flat(here.model_dump(exclude=_NO_MATTER)) if name not in known]
-
-
 def commented_template(experiment: Experiment | None = None) -> str:
     """A complete experiment file with every field explained; the defaults unless an experiment is given."""
     return commented(experiment or resolve({}))
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Values:
-    flat: Values = {}
-    for name, value in values.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
-    return flat
 
 
 def _plain(value: Any) -> Any:

@@ -1,8 +1,9 @@
 """Run an experiment into a folder, or continue one: nothing is lost, and every byte comes out the same."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +17,8 @@ from motet.rounds import Loop, Progress
 from motet.runs.assembly import ServerSide, assemble, settle
 from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
 from motet.runs.environment import cpu_has_bf16, environment
-from motet.runs.experiment import Experiment, differences, fingerprint, not_known_to, resolve
+from motet.runs.experiment import Experiment
+from motet.runs.identity import differences, fingerprint, recorded, same_experiment
 from motet.runs.record import Record, default_folder
 from motet.runs.summary import summarize
 from motet.weights import Layout, Weights
@@ -75,17 +77,16 @@ def restore(assembly: ServerSide, checkpoints: Checkpoints) -> Loaded | None:
     experiment = assembly.experiment
     try:
         data_hash = assembly.federation_facts.content_hash
-        return checkpoints.load(fingerprint(experiment), data_hash, assembly.engine.go_back)
+        return checkpoints.load(partial(_is_of, experiment), data_hash, assembly.engine.go_back)
     except OtherExperiment as error:
         there = checkpoints.recorded_extra().get("experiment")
-        raise MotetError(f"{error} ({'; '.join(_reasons(there, experiment))})" if there else str(error)) from None
+        reasons = f" ({'; '.join(differences(recorded(there), experiment))})" if there else ""
+        raise MotetError(f"{error}{reasons}") from None
 
 
-def _reasons(there: dict[str, Any], here: Experiment) -> list[str]:
-    """What makes a checkpoint's experiment another one."""
-    if new := not_known_to(there, here):
-        return [f"it was saved by a Motet without {', '.join(new)}: continue it with that version, or run it anew"]
-    return differences(resolve(there), here)
+def _is_of(experiment: Experiment, saved_as: str, extra: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint with this fingerprint is one of the experiment."""
+    return same_experiment(saved_as, extra.get("experiment", {}), experiment)
 
 
 def _finish(

@@ -6,8 +6,10 @@ order. A method that keeps something in itself, reads another client's data, cha
 or depends on the order of work gives other numbers here than inline.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from motet.data import Federation, Site
@@ -37,6 +39,7 @@ TINY: dict[str, Any] = {
     "adapt": {"epochs": 1},
     "scoring": {"every": 2},
     "engine": {"name": "inline"},
+    "checkpoint": {"every": 1},  # which rounds are saved shall not depend on the machine
 }
 
 
@@ -176,3 +179,11 @@ def loop_of(assembly: ServerSide, notes: Notes) -> Loop:
         notes,
         posts=assembly.posts,
     )
+
+
+def last_states(folder: Path) -> dict[str, bytes]:
+    """All that a run ended in: its weights, and the server's and the clients' states of its last checkpoint."""
+    manifest = json.loads(max((folder / "checkpoint").glob("*.json")).read_bytes())
+    found = {role: folder / "checkpoint" / entry["file"] for role, entry in manifest["files"].items()}
+    found["weights"] = folder / "weights.safetensors"
+    return {role: path.read_bytes() for role, path in found.items() if path.exists()}

@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
-from strict_engine import ALONE, Notes, loop_of, play, tiny
+from strict_engine import ALONE, Notes, last_states, loop_of, play, tiny
 
 from motet.data import FederationFacts
 from motet.engines import ClientStates, Engine, Inline, OneByOne, Outcome, Perform, Pool, Task
@@ -170,10 +170,7 @@ def assert_same_run(folder: Path, other: Path) -> None:
     assert timeless(folder) == timeless(other)
     for name in ("weights.safetensors", "clients.jsonl"):
         assert (folder / name).read_bytes() == (other / name).read_bytes()
-    names = sorted(path.name for path in (other / "checkpoint").glob("*.safetensors"))
-    assert names and all(
-        (folder / "checkpoint" / n).read_bytes() == (other / "checkpoint" / n).read_bytes() for n in names
-    )
+    assert last_states(folder) == last_states(other)
 
 
 class Doubled(Scaffold):

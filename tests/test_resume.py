@@ -10,20 +10,23 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from strict_engine import ALONE, tiny
+from strict_engine import ALONE, last_states, tiny
 
 from motet.errors import MotetError
 from motet.message import decode
 from motet.runs import checkpoint, toml_text
 from motet.runs.assembly import assemble
+from motet.runs.checkpoint import Checkpoints
 from motet.runs.experiment import Experiment, write
 from motet.runs.record import Record
+from motet.runs.rhythm import Rhythm
 from motet.runs.run import resume, run
 from motet.weights import Layout
 
@@ -34,6 +37,7 @@ CASES = {
     "every round": ("scaffold+ft(epochs=1)", {"every": 1}),
     "every third round": ("feddyn", {"every": 3}),
     "every fifth round": ("local", {"every": 5}),  # due at 5 and 10, and at 12 because it is the last
+    "when it costs little": ("scaffold", {"every": "auto"}),
 }
 
 
@@ -59,6 +63,9 @@ def assert_same_run(folder: Path, uninterrupted: Path) -> None:
     assert timeless(one.rounds) == timeless(other.rounds)
     assert one.clients == other.clients
     assert one.experiment == other.experiment
+    assert last_states(folder) == last_states(uninterrupted)
+    if one.experiment.checkpoint.every == "auto":
+        return  # when both were saved is a matter of time
     expected, found = files(uninterrupted), files(folder)
     # A kill between the last checkpoint and the removal of older ones may leave some of these behind.
     assert expected.keys() <= found.keys()
@@ -210,6 +217,66 @@ def test_a_run_may_be_resumed_with_another_checkpoint_rhythm(tmp_path: Path) -> 
     whole = run(asked, tmp_path / "whole")
     assert files(tmp_path / "run")["weights.safetensors"] == files(whole)["weights.safetensors"]
     assert timeless(Record(tmp_path / "run").rounds) == timeless(Record(whole).rounds)
+
+
+class Clock:
+    """Time that passes only where a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Minute:
+    """A watcher for whom every round takes a minute."""
+
+    def __init__(self, clock: Clock):
+        self.clock = clock
+
+    def started(self, *_: object) -> None:
+        """Nothing to do."""
+
+    def round(self, row: dict[str, object]) -> None:
+        """The next round begins a minute later."""
+        self.clock.now += 60
+
+
+@pytest.mark.parametrize(
+    ("every", "seconds", "saved"),
+    [
+        ("auto", 1.0, list(range(1, 13))),
+        ("auto", 10.0, [1, 5, 9, 12]),  # a twentieth of 200 seconds, and of four minutes
+        ("auto", 1000.0, [1, 12]),
+        (5, 1000.0, [5, 10, 12]),
+    ],
+)
+def test_saving_takes_a_small_share_of_the_time(
+    every: int | str, seconds: float, saved: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, rounds, save = Clock(), [], Checkpoints.save
+
+    def slow(self: Checkpoints, round: int, *rest: Any) -> None:
+        save(self, round, *rest)
+        clock.now += seconds
+        rounds.append(round)
+
+    monkeypatch.setattr(Checkpoints, "save", slow)
+    monkeypatch.setattr("motet.runs.run.Rhythm", partial(Rhythm, clock=clock))
+    folder = run(experiment("fedavg", checkpoint={"every": every}), tmp_path / "run", Minute(clock))
+    assert rounds == saved
+    told = {row["round"]: row["checkpoint_seconds"] for row in Record(folder).rounds}
+    assert told == {r: seconds if r - 1 in saved else 0.0 for r in range(1, 13)}
+
+
+def test_what_was_prepared_is_saved_before_the_first_round(tmp_path: Path) -> None:
+    asked = experiment("dbe", rounds={"count": 3}, checkpoint={"every": "auto"})
+    stopped(asked, tmp_path / "run", 0)
+    watcher = StopsAfter(99)
+    resume(tmp_path / "run", watcher)
+    assert watcher.began == 0 and [row["round"] for row in Record(tmp_path / "run").rounds] == [0, 1, 2, 3]
+    assert_same_run(tmp_path / "run", run(asked, tmp_path / "whole"))
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ Defaults are overridden by the preset of `protocol`, that by the choices of the 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -65,7 +65,11 @@ class EngineSettings(Section):
 class CheckpointSettings(Section):
     """[checkpoint]: how much work a kill can cost."""
 
-    every: int = Field(1, ge=1, description="rounds between checkpoints")
+    every: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        "auto",
+        description="rounds between checkpoints; auto: as often as takes no more than a twentieth of the time; "
+        "the last round is always saved",
+    )
 
 
 class Experiment(Section):

@@ -20,6 +20,7 @@ from motet.runs.environment import cpu_has_bf16, environment
 from motet.runs.experiment import Experiment
 from motet.runs.identity import differences, fingerprint, recorded, same_experiment
 from motet.runs.record import Record, default_folder
+from motet.runs.rhythm import Rhythm
 from motet.runs.summary import summarize
 from motet.weights import Layout, Weights
 
@@ -144,14 +145,16 @@ class _Keeper:
     def __init__(self, assembly: ServerSide, record: Record, checkpoints: Checkpoints, watcher: Watcher):
         self.assembly, self.record, self.checkpoints, self.watcher = assembly, record, checkpoints, watcher
         self.fingerprint = fingerprint(assembly.experiment)
+        self.rhythm = Rhythm(assembly.experiment.checkpoint.every, assembly.experiment.rounds.count)
 
     def round_done(self, row: Row, clients: list[Row], progress: Progress) -> None:
-        """Record first, then checkpoint: a kill in between costs one round, never a line."""
+        """Record first, then checkpoint: a kill in between costs rounds, never a line."""
+        row["checkpoint_seconds"] = self.rhythm.seconds()  # of what was saved since the row before
         self.record.append_round(row)
         self.record.append_clients(clients)
-        rounds = self.assembly.experiment.rounds.count
-        if progress.round % self.assembly.experiment.checkpoint.every == 0 or progress.round == rounds:
-            self._save(progress)
+        if self.rhythm.is_due(progress.round):
+            with self.rhythm.saving():
+                self._save(progress)
         self.watcher.round(row)
 
     def _save(self, progress: Progress) -> None:

@@ -85,7 +85,7 @@ def show(
 
 @app.command("list")
 def list_names(
-    what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|protocols")], json: Json = False
+    what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|posts|protocols")], json: Json = False
 ) -> None:
     """What can be named in an experiment, with one line and the paper for each."""
     from motet.cli.looking import show_catalogue

@@ -2,19 +2,20 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
 import torch
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from motet.data import ClientData, Samples
 from motet.local import Descent, LocalSettings
 from motet.message import State
 from motet.rng import generator
-from motet.settings import Section
+from motet.settings import Section, one_or_several
 
 PersonalSource = Literal["last_participation", "final_sync", "global_plus_personal"]
+Selection = Literal["last", "best_on_validation"]
 
 
 class AdaptSettings(Section):
@@ -22,9 +23,16 @@ class AdaptSettings(Section):
 
     epochs: int = Field(5, ge=1, description="passes over the new client's training data")
     lr: float = Field(0.01, gt=0, description="learning rate of the adaptation")
-    select: Literal["last", "best_on_validation"] = Field(
-        "last", description="keep the last epoch's model, or the best on a tenth of the client's training data"
+    select: Annotated[Selection | tuple[Selection, ...], BeforeValidator(one_or_several(*get_args(Selection)))] = Field(
+        "last",
+        description="keep the last epoch's model, or the best on a tenth of the client's training data; of a list the "
+        "first is the headline, and each is scored",
     )
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        """Every model that is scored, the headline's first."""
+        return self.select if isinstance(self.select, tuple) else (self.select,)
 
 
 @dataclass
@@ -69,6 +77,14 @@ class Client:
     def descent(self, purpose: str = "train", epochs: int | None = None, lr: float | None = None) -> Descent:
         """Local training by the experiment's rule, this round's learning rate and this client's randomness."""
         return Descent(self.local, self.lr if lr is None else lr, self.rng(purpose), epochs)
+
+    def selecting(self, selection: Selection) -> "Client":
+        """The same client, as a method's `adapt` sees it: with one way to choose the adapted model."""
+        return replace(self, adapt=self.adapt.model_copy(update={"select": selection}))
+
+    def reading(self, source: PersonalSource) -> "Client":
+        """The same client, whose personal model is read in this way; what it keeps from now on is forgotten."""
+        return replace(self, pm_source=source, private=dict(self.private))
 
     def from_the_global_model(self) -> "Client":
         """The same client, served from what the server just sent rather than from its last training."""

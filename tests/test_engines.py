@@ -62,11 +62,14 @@ def test_scores_are_there_and_finite(method: str) -> None:
     inline = played(method, strict=False)
     last, new = inline.rows[-1], inline.new.figures
     assert all(math.isfinite(v) for figures in (last, new) for v in figures.values() if isinstance(v, float))
-    models = ["personal_weighted", "personal_split", "personal_validation", "personal_worst_tenth"]
+    models = ["personal.weighted.accuracy.mean", "personal.split.accuracy.mean", "personal.validation.accuracy.mean"]
+    models += ["personal.weighted.accuracy.worst_tenth", "personal.common.accuracy.mean"][
+        : 1 if inline.assembly.method.family else 2
+    ]
     if inline.assembly.method.generic(inline.server) is not None:
-        models += ["generic_accuracy", "generic_weighted", "generic_split"]
+        models += ["generic.common.accuracy.pooled", "generic.weighted.accuracy.mean", "generic.split.accuracy.mean"]
     assert all(0 <= last[name] <= 1 for name in models)
-    assert 0 <= new["after_weighted"] <= 1 and 0 <= new["after_split"] <= 1
+    assert 0 <= new["after.weighted.accuracy.mean"] <= 1 and 0 <= new["after.split.accuracy.mean"] <= 1
 
 
 def test_local_sends_nothing() -> None:

@@ -9,11 +9,11 @@ PACKAGE = Path(__file__).parents[1] / "motet"
 
 # From low to high. A module may import its own layer and those below.
 LAYERS = [
-    {"errors", "settings", "fields", "rng", "message", "memory"},
+    {"errors", "settings", "fields", "rng", "message", "memory", "plugins"},
     {"weights", "losses", "nets", "data"},
     {"local", "client", "together"},
     {"methods", "scoring", "engines"},  # these three know nothing of each other
-    {"work", "evaluation", "rounds"},
+    {"work", "evaluation", "derived", "rounds"},
     {"runs", "report"},
     {"__init__", "__main__", "result", "cli"},
 ]

@@ -94,13 +94,17 @@ def run(
     precision: Annotated[str | None, typer.Option(help="of the nets in training: fp32 or bf16")] = None,
     seed: Seed = None,
     protocol: Protocol = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(help="besides accuracy: a name of `motet list measures` or FILE.py:FUNCTION; repeatable"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="folder of the record; default in runs/")] = None,
     settings: Set = None,
     json: Json = False,
 ) -> None:
     """Run one experiment. What counts: defaults, then --protocol, the file, the flags, --set."""
     from motet.cli.running import run_and_show
-    from motet.runs.choices import choose
+    from motet.runs.choices import choose, nested
     from motet.runs.experiment import parse_set
 
     short = {
@@ -121,7 +125,8 @@ def run(
         "seed": seed,
         "protocol": protocol,
     }
-    run_and_show(choose(short, experiment, *map(parse_set, settings or [])), out, json)
+    asked = nested("scoring.measures", measure or None)
+    run_and_show(choose(short, experiment, asked, *map(parse_set, settings or [])), out, json)
 
 
 @app.command()
@@ -135,17 +140,20 @@ def resume(folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of
 @app.command()
 def show(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="folders of runs, or folders of such")],
+    local: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="a run of `local`: how many clients would be better alone")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Finished runs side by side."""
     from motet.cli.running import show_runs
 
-    show_runs(folders, json)
+    show_runs(folders, json, local)
 
 
 @app.command("list")
 def list_names(
-    what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|protocols")], json: Json = False
+    what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|protocols|measures")], json: Json = False
 ) -> None:
     """What can be named in an experiment, with one line and the paper for each."""
     from motet.cli.looking import show_catalogue

@@ -11,6 +11,7 @@ from motet.nets import describe_nets
 from motet.report.tables import catalogue, partition
 from motet.runs.experiment import Experiment
 from motet.runs.protocols import describe_protocols
+from motet.scoring import describe_measures
 
 CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
     "methods": describe_methods,
@@ -18,6 +19,7 @@ CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
     "nets": describe_nets,
     "partitions": describe_partitions,
     "protocols": describe_protocols,
+    "measures": describe_measures,
 }
 
 

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from motet.message import Message, State
 
-Kind = Literal["prepare", "train", "score", "sync_score", "adapt"]
+Kind = Literal["prepare", "train", "score", "sync_score", "adapt", "export"]
 
 
 @dataclass(frozen=True)

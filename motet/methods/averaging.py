@@ -49,6 +49,7 @@ class Averaging(Method):
         self.added_weighting = "uniform" if options.weighting == "uniform" else "samples"
         self.prepares = any(part.preparation() is not None for part in parts)
         self.needs_shared_data = any(part.needs_shared_data for part in parts)
+        self.from_counts = any(part.from_counts for part in parts)
 
     # ------------------------------------------------------------ server
 

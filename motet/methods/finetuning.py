@@ -31,6 +31,7 @@ class FineTuned(Method):
         self.inner, self.options, self.tuned = inner, options, tuned
         super().__init__(inner.net, options)
         self.pooled, self.prepares, self.needs_shared_data = inner.pooled, inner.prepares, inner.needs_shared_data
+        self.from_counts = inner.from_counts
 
     def personal(self, client: Client, message: Message) -> nn.Module | None:
         model = self.inner.personal(client.from_the_global_model(), message)

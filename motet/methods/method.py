@@ -59,6 +59,8 @@ class Method(ABC):
     prepares = False  # whether `prepare` and `prepared` have anything to do
     needs_shared_data = False  # declares that clients see the small balanced set that the federation shares
     personal_from_global = False  # never serves a client's last trained model, even where scoring.pm_source says so
+    keeps_nothing = False  # clients keep nothing between rounds: no training changes a personal model but the server's
+    from_counts = False  # makes a personal model from a client's class counts alone
     family: Family | None = None  # where a client has several personal models (SuPerFed's line of them)
 
     def __init__(self, net: Net, options: Any, parts: "Sequence[Part]" = ()):
@@ -116,6 +118,10 @@ class Method(ABC):
     def member(self, client: Client, message: Message, name: str) -> Predictor:
         """One of the `family` of personal models; which of them is reported is its rule's choice."""
         raise NotImplementedError(name)
+
+    def weights(self, client: Client, message: Message) -> Tensor | None:
+        """The personal model as flat weights of the plain net, to be averaged; None where it is no such net."""
+        return None
 
     def in_head(self, parameter: str) -> bool:
         """Whether a parameter of a predictor belongs to the head, which `+lp` trains alone."""

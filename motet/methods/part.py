@@ -90,6 +90,11 @@ class Part(Section):
     weighting: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the server averages with this part
     role: ClassVar[str | None] = None  # two parts of the same role exclude each other
 
+    @property
+    def from_counts(self) -> bool:
+        """Whether a personal model needs nothing of the client but its class counts."""
+        return False
+
     # ------------------------------------------------------------ once
 
     def brings(self) -> "tuple[Part, ...]":

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from motet.data import Federation, build, default_net
+from motet.data.facts import FederationFacts
 from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, unknown
 from motet.evaluation import Evaluator
@@ -32,7 +33,8 @@ class Assembly:
     @property
     def evaluator(self) -> Evaluator:
         """Scores server states through the engine."""
-        return Evaluator(self.method, self.workplace.generic_net, self.federation, self.experiment.scoring, self.engine)
+        facts = FederationFacts.of(self.federation)
+        return Evaluator(self.method, self.workplace.generic_net, facts, self.experiment.scoring, self.engine)
 
     @property
     def client_ids(self) -> list[int]:
@@ -132,6 +134,11 @@ def _refuse_contradictions(experiment: Experiment) -> None:
         raise MotetError(
             "scoring.report is 'best' on the common test set but scoring.common_test is 'last'; "
             "accepted: common_test = 'always', or report = 'last' or 'best_on_validation'"
+        )
+    if scoring.report != "last" and "final_sync" in scoring.readings:
+        raise MotetError(
+            f"scoring.report is {scoring.report!r} but scoring.pm_source has 'final_sync', which trains everybody once "
+            "more after the last round alone; accepted: report = 'last', or another pm_source"
         )
     if scoring.test == "split" and not data.test_share:
         raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

@@ -40,6 +40,11 @@ class FedROD(Part):
     virtual: Literal["full", "head"] = Field("full", description="of loss=meta-bsm: its virtual step")
     meta_loss: Literal["ce", "literal"] = Field("ce", description="of loss=meta-bsm: its loss on the shared set")
 
+    @property
+    def from_counts(self) -> bool:
+        """The hypernetwork makes the head of a client that tells no more."""
+        return self.head == "hyper"
+
     @field_validator("gamma")
     @classmethod
     def _not_every_loss_has_gamma(cls, gamma: float | None, info: ValidationInfo) -> float | None:

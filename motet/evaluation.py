@@ -16,14 +16,13 @@ from motet.methods import Family, Method
 from motet.nets import Net
 from motet.scoring import Figure, ScoringSettings, family, measures_of
 from motet.scoring.at_client import COUNTS, right_of
-from motet.scoring.figures import AFTER, BEFORE, GENERIC
+from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC
 from motet.scoring.measures import Measure, PerSample
 from motet.scoring.over_clients import figures_over, pooled_from_splits
 from motet.scoring.passes import Answers, one_pass
 from motet.weights import Layout
 
 Row = dict[str, object]
-DERIVED = "generic.derived"  # a column of rounds.jsonl: the generic model is the mean of the personal ones
 
 
 @dataclass

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from motet.evaluation import DERIVED
 from motet.methods import Method
 from motet.runs.experiment import Experiment
 from motet.runs.record import Row
 from motet.scoring import Figure, ScoringSettings
-from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL, diverged, is_scored
+from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, diverged, is_scored
 
 
 def summarize(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 GENERIC, PERSONAL, BEFORE, AFTER = "generic", "personal", "before", "after"
 OF_A_MEMBER, OF_A_RULE = "member:", "rule:"
+DERIVED = "generic.derived"  # a column of rounds.jsonl: the generic model is the mean of the personal ones
 
 DATA = {
     "common": "the common test set (of the client's domain where it has one), every sample alike",

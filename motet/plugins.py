@@ -1,31 +1,96 @@
-"""A user's own objects by name: `module:name` or `path/file.py:name`."""
+"""A user's own objects, named by import: `my_module:Name`, or `path/to/file.py:Name`.
 
+The name is all that an experiment records, so every process that reads the experiment finds the same object.
+"""
+
+import difflib
+import hashlib
 import importlib
 import importlib.util
+import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 from motet.errors import MotetError
 
+_IDENTIFIER = r"[^\W\d]\w*"
+_IMPORT = re.compile(rf"(?P<where>.+\.py|{_IDENTIFIER}(?:\.{_IDENTIFIER})*):(?P<name>{_IDENTIFIER})", re.DOTALL)
+_MOST_NAMES = 12  # of a module's own, in an error
+
 
 def is_import(text: str) -> bool:
-    """Whether the text names an object to import rather than something of Motet's."""
-    module, colon, name = text.rpartition(":")
-    return bool(colon and module and name.isidentifier())
+    """Whether a text looks like `module:Name` or `file.py:Name`."""
+    return _IMPORT.fullmatch(text) is not None
 
 
 def load_object(text: str, what: str) -> object:
-    """The object that the text names."""
-    where, _, name = text.rpartition(":")
+    """The object of that name in a module, or in a file of the current folder or of a full path.
+
+    `what` says in errors what is looked for, such as "net". A file is imported once per process.
+    """
+    found = _IMPORT.fullmatch(text)
+    if found is None:
+        raise MotetError(f"{what} is {text!r}; accepted: module:Name, or path/to/file.py:Name")
+    where, name = found["where"], found["name"]
+    label = f"{what} {text!r}"
+    module = _import_file(where, label) if where.endswith(".py") else _import_module(where, label)
     try:
-        if where.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(where).stem, where)
-            assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-        else:
-            module = importlib.import_module(where)
-    except (ImportError, OSError) as error:
-        raise MotetError(f"{what} is {text!r}, which cannot be imported ({error})") from None
-    if not hasattr(module, name):
-        raise MotetError(f"{what} is {text!r}, but {where} has no {name!r}")
-    return getattr(module, name)
+        return getattr(module, name)
+    except AttributeError:
+        raise MotetError(f"{label}: {where} has no {name!r}; {_names(module, name)}") from None
+
+
+def _import_file(where: str, label: str) -> ModuleType:
+    path = Path(where).expanduser().resolve()
+    if not path.is_file():
+        raise MotetError(f"{label}: there is no file {path}; accepted: a Python file, from the current folder on")
+    name = f"motet_user_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # the name ends in .py
+    module = importlib.util.module_from_spec(spec)
+    _look_in(path.parent)
+    sys.modules[name] = module  # before it runs, as Python does: a dataclass asks for its module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise MotetError(f"{label}: {path} cannot be imported ({_reason(error)})") from error
+    return module
+
+
+def _import_module(where: str, label: str) -> ModuleType:
+    _look_in(Path.cwd())  # which `python -m motet` has in its path, and the command `motet` has not
+    importlib.invalidate_caches()  # a file written since Python last looked
+    try:
+        return importlib.import_module(where)
+    except (Exception, SystemExit) as error:
+        raise MotetError(f"{label}: module {where} cannot be imported ({_reason(error)})") from error
+
+
+def _look_in(folder: Path) -> None:
+    """Let the user's file import what lies beside it; at the end of the path, where it hides nothing."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def _reason(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _names(module: ModuleType, wanted: str) -> str:
+    """What the module defines, the nearest name first."""
+    own = [name for name, value in vars(module).items() if not name.startswith("_") and _is_own(value, module)]
+    if not own:
+        return "it defines nothing"
+    near = difflib.get_close_matches(wanted, own, n=1)
+    names = near + [name for name in own if name not in near]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"it has: {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def _is_own(value: object, module: ModuleType) -> bool:
+    return not isinstance(value, ModuleType) and getattr(value, "__module__", module.__name__) == module.__name__

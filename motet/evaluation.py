@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import torch
 from torch import Tensor
 
-from motet.data import Samples
-from motet.data.facts import FederationFacts
+from motet.data import FederationFacts
 from motet.derived import mean_of_personal_models
 from motet.engines import Engine, Kind, Outcome, Task
 from motet.errors import MotetError
@@ -46,6 +46,9 @@ class Evaluator:
 
     def __post_init__(self) -> None:
         self.measures = measures_of(self.scoring.measures)
+
+    def refuse_a_rule_without_data(self) -> None:
+        """A family's member cannot be chosen on validation data that nobody has."""
         by_validation = self.method.family and self.method.family.rule == "validation"
         if by_validation and not any(client.val for client in self.facts.clients if not client.new):
             raise MotetError(
@@ -65,7 +68,7 @@ class Evaluator:
             message = self.method.broadcast(server, client_id, scoring=not sync)
             message |= {"score.common": common, "score.whole": common and last}
             if generic is not None:
-                message["score.generic"] = generic
+                message |= _generic_beside(message, generic)
             if answers:
                 message |= self._told(answers[self.facts.by_id[client_id].domain])
             return message
@@ -113,19 +116,14 @@ class Evaluator:
 
     def _on_common_test(self, generic: Tensor) -> dict[int | None, Answers]:
         """The generic model's answers on the whole common test set and, class by class, on each domain's."""
-        test, domains = self.facts.test, self.facts.test_domains
-        if test is None:
-            return {}
         Layout(self.generic_net).bind(self.generic_net, generic)
-        found: dict[int | None, Answers] = {None: self._pass(test, self.measures)}
         by_class = [measure for measure in self.measures if isinstance(measure, PerSample)]
-        for domain in {client.domain for client in self.facts.clients if client.domain is not None}:
-            rows = None if domains is None else domains.eq(domain).nonzero().squeeze(1)
-            found[domain] = found[None] if rows is None else self._pass(test, by_class, rows)
+        found: dict[int | None, Answers] = {}
+        for domain in (None, *self.facts.domains):
+            test, measures = self.facts.common_test(domain), self.measures if domain is None else by_class
+            if test is not None:
+                found[domain] = one_pass(self.generic_net, test, measures, self.facts.classes)
         return found
-
-    def _pass(self, test: Samples, measures: Sequence[Measure], rows: Tensor | None = None) -> Answers:
-        return one_pass(self.generic_net, test, measures, self.facts.classes, rows)
 
     def _told(self, answers: Answers) -> Message:
         """What a client needs to weight the generic model's answers by its classes, without a pass of its own."""
@@ -144,6 +142,13 @@ class Evaluator:
         row: Row = {"family_rule": of.rule, "family_chosen": family.tally(chosen)}
         row |= family.sweep(every, of.members) | family.by_rule(every, rules, data)
         return {i: family.report(r, one) for (i, r), one in zip(replies.items(), chosen, strict=True)}, row
+
+
+def _generic_beside(message: Message, generic: Tensor) -> Message:
+    """The generic model to score, or a word where the message carries it anyway: models are most of the bytes."""
+    w = message.get("w")
+    same = isinstance(w, Tensor) and w.shape == generic.shape and torch.equal(w, generic)
+    return {"score.generic_is_w": True} if same else {"score.generic": generic}
 
 
 def _rows(outcomes: Sequence[Outcome], replies: dict[int, Message], round: int, new: bool) -> list[Row]:

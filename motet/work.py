@@ -12,8 +12,8 @@ from functools import cached_property, partial
 from torch import Tensor, nn
 
 from motet.client import AdaptSettings, Client
-from motet.data import ClientData, Federation
-from motet.engines.engine import Outcome, Task, each_alone
+from motet.data import ClientData, FederationFacts, Holdings
+from motet.engines.engine import Kind, Outcome, Task, each_alone
 from motet.errors import Diverged
 from motet.local import LocalSettings
 from motet.message import Message, State, tensor
@@ -34,7 +34,8 @@ class Workplace:
 
     method: Method
     generic_net: Net  # a plain net of its own, for the generic model
-    federation: Federation
+    holdings: Holdings
+    facts: FederationFacts
     seed: int
     local: LocalSettings
     adapt: AdaptSettings
@@ -45,7 +46,7 @@ class Workplace:
         """Do the task for one client with its private state; a diverged client changes nothing."""
         client = self.client(task, dict(private))
         try:
-            reply: Message | Diverged = getattr(self, "_" + task.kind)(client, self._here(task.message))
+            reply: Message | Diverged = self._kinds[task.kind](client, self._here(task.message))
         except Diverged as failure:
             reply = failure
         return self._outcome(task, client, reply)
@@ -74,7 +75,7 @@ class Workplace:
         return [order[at : at + size] for at in range(0, len(order), size)]
 
     def _samples(self, client_id: int) -> int:
-        return 0 if client_id == POOLED else len(self.federation.clients[client_id].train)
+        return 0 if client_id == POOLED else self.facts.by_id[client_id].train
 
     def _outcome(self, task: Task, client: Client, reply: Message | Diverged) -> Outcome:
         if isinstance(reply, Diverged):
@@ -84,14 +85,14 @@ class Workplace:
 
     def client(self, task: Task, private: State) -> Client:
         """The client of a task as its method sees it."""
-        data = self.federation.pooled() if task.client_id == POOLED else self.federation.clients[task.client_id]
+        data = self.holdings.pooled() if task.client_id == POOLED else self.holdings.clients[task.client_id]
         return self.client_of(data, task.round, private)
 
     def client_of(self, data: ClientData, round: int, private: State) -> Client:
         """A client that holds this data."""
         return Client(
             data,
-            self.federation.classes,
+            self.facts.classes,
             round,
             self.seed,
             self.local,
@@ -99,13 +100,21 @@ class Workplace:
             private,
             self.scoring.kept_reading,
             self.scoring.never_sampled,
-            self.federation.shared_data() if self.method.needs_shared_data else None,
+            self.holdings.shared_data() if self.method.needs_shared_data else None,
         )
 
     # ------------------------------------------------------------ kinds of tasks
 
-    def _prepare(self, client: Client, message: Message) -> Message:
-        return self.method.prepare(client, message)
+    @property
+    def _kinds(self) -> dict[Kind, Callable[[Client, Message], Message]]:
+        return {
+            "prepare": self.method.prepare,
+            "train": self._train,
+            "score": self._score,
+            "sync_score": self._sync_score,
+            "adapt": self._adapt,
+            "export": self._export,
+        }
 
     def _train(self, client: Client, message: Message) -> Message:
         reply = _finite(self.method.train(client, message))
@@ -153,7 +162,7 @@ class Workplace:
     @cached_property
     def scorer(self) -> Scorer:
         """What clients' scores are made with."""
-        return Scorer(self.federation, self.scoring)
+        return Scorer(self.holdings, self.scoring)
 
     @cached_property
     def generic_layout(self) -> Layout:
@@ -167,9 +176,10 @@ class Workplace:
         return client
 
     def _score_generic(self, client: Client, message: Message) -> Message:
-        if "score.generic" not in message:
+        where = "w" if message.get("score.generic_is_w") else "score.generic"
+        if where not in message:
             return {}
-        self.generic_layout.bind(self.generic_net, tensor(message, "score.generic"))
+        self.generic_layout.bind(self.generic_net, tensor(message, where))
         own = self.scorer.on_own_data(GENERIC, self.generic_net, client)
         return own | self.scorer.generic_as_told(client, message)
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from motet.data import ClientData, Federation, Samples
-from motet.engines import Engine, Inline, Outcome, Task
+from motet.data import Federation, Site
+from motet.engines import Engine, Inline, OneByOne, Outcome, Task
 from motet.evaluation import Row, Scores
 from motet.message import State, decode, encode
 from motet.methods import METHODS
 from motet.rounds import Loop, Progress
-from motet.runs.assembly import Assembly, assemble, settle, workplace_of
+from motet.runs.assembly import Assembly, ServerSide, assemble, settle, workplace_of
 from motet.runs.experiment import Experiment, resolve
 from motet.work import POOLED
 
@@ -48,31 +48,6 @@ def tiny(method: str, **changes: Any) -> Experiment:
     return settle(resolve(TINY | {"method": method} | changes | sections))
 
 
-class OneClient:
-    """All that one client may see of a federation: its own data, and the test data common to all."""
-
-    def __init__(self, federation: Federation, client_id: int, declares_shared_data: bool):
-        own = federation.pooled() if client_id == POOLED else federation.clients[client_id]
-        self.classes, self.input = federation.classes, federation.input
-        self.clients = {client_id: _copied_client(own)}
-        self._test = _copied(federation.common_test(own))
-        self._shared_data = _copied(federation.shared_data()) if declares_shared_data else None
-
-    def common_test(self, client: ClientData) -> Samples:
-        """The common test set of this client's domain."""
-        assert client is self.clients[client.id]
-        return self._test
-
-    def pooled(self) -> ClientData:
-        """Only the yardstick's one client holds everybody's data."""
-        return self.clients[POOLED]
-
-    def shared_data(self) -> Samples:
-        """Only for a method that declares it."""
-        assert self._shared_data is not None, "the method did not declare that clients see the shared data"
-        return self._shared_data
-
-
 @dataclass(frozen=True)
 class Exchange:
     """One task as an eavesdropper sees it, and beside it what the client kept, before and after."""
@@ -88,7 +63,8 @@ class Exchange:
 class Strict(Engine):
     """One fresh workplace per task; nothing but bytes goes in or out."""
 
-    assembly: Assembly
+    server: ServerSide
+    federation: Federation
     states: dict[int, bytes] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
 
@@ -98,8 +74,10 @@ class Strict(Engine):
         return [outcomes[task.client_id] for task in tasks]
 
     def _perform(self, task: Task, sent: bytes) -> Outcome:
-        own = OneClient(self.assembly.federation, task.client_id, self.assembly.method.needs_shared_data)
-        workplace = workplace_of(self.assembly.experiment, own)  # type: ignore[arg-type]
+        federation, asked = self.federation, task.client_id
+        own = federation.pooled() if asked == POOLED else federation.clients[asked]
+        site = Site.of(federation, own, self.server.method.needs_shared_data)
+        workplace = workplace_of(self.server.experiment, site, self.server.federation_facts)
         before = self.private(task.client_id)
         received = Task(task.kind, task.client_id, task.round, decode(sent))
         outcome = workplace.perform(received, self.private(task.client_id))
@@ -169,14 +147,14 @@ class Notes:
 def play(experiment: Experiment, strict: bool = False, assembly: Assembly | None = None) -> Played:
     """Run an experiment in memory, inline or in the strict engine."""
     assembly = assembly or assemble(experiment)
-    assembly.engine = Strict(assembly) if strict else Inline(assembly.workplace.perform)
+    assembly.engine = Strict(assembly, assembly.federation) if strict else Inline(OneByOne(assembly.workplace.perform))
     notes = Notes()
     progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start(assembly.facts)))
     new = assembly.evaluator.new_clients(progress.server, progress.round)
     return Played(assembly, notes.rows, notes.clients, progress, new)
 
 
-def loop_of(assembly: Assembly, notes: Notes) -> Loop:
+def loop_of(assembly: ServerSide, notes: Notes) -> Loop:
     """The round loop of an experiment, without a disk."""
     experiment = assembly.experiment
     return Loop(
@@ -189,11 +167,3 @@ def loop_of(assembly: Assembly, notes: Notes) -> Loop:
         assembly.client_ids,
         notes,
     )
-
-
-def _copied(samples: Samples) -> Samples:
-    return Samples(samples.x.clone(), samples.y.clone(), samples.prepare)
-
-
-def _copied_client(data: ClientData) -> ClientData:
-    return ClientData(data.id, _copied(data.train), _copied(data.val), _copied(data.test), data.domain, data.new)

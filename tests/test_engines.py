@@ -1,21 +1,24 @@
 """Every method gives the same bits inline and in the strict twin, and its bytes on the wire are the reported ones."""
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import pytest
 import torch
-from strict_engine import ALONE, OneClient, Played, Strict, play, tiny
+from strict_engine import ALONE, Notes, Played, Strict, loop_of, play, tiny
 
 from motet.client import Client
-from motet.engines import Inline, Outcome, Task
+from motet.data import ClientData, FederationFacts, Holdings, Site
+from motet.engines import Inline, OneByOne, Outcome, Task
 from motet.errors import MotetError
 from motet.message import Message, State, encode
 from motet.methods import METHODS, build_method
 from motet.methods.part import Part, Training
 from motet.methods.registry import Entry
 from motet.nets import build_net
-from motet.runs.assembly import assemble
+from motet.rounds import Progress
+from motet.runs.assembly import ServerSide, assemble, method_of, net_of
 
 
 def accepted(method: str) -> bool:
@@ -118,15 +121,15 @@ def test_the_twin_notices_a_method_that_cheats(part: type[Part], monkeypatch: py
     assert encode(inline.server) != encode(strict.server)
 
 
-def test_a_client_of_the_twin_has_no_other_clients() -> None:
+def test_a_site_holds_one_client_and_nothing_of_the_others() -> None:
     federation = assemble(tiny("fedavg")).federation
-    own = OneClient(federation, 2, declares_shared_data=False)
+    own = Site.of(federation, federation.clients[2], shows_shared_data=False)
     assert list(own.clients) == [2]
     train = own.clients[2].train
     assert train.x.untyped_storage().nbytes() == train.x.numel() * train.x.element_size()  # no view of all the data
     with pytest.raises(KeyError):
         own.pooled()
-    with pytest.raises(AssertionError, match="did not declare"):
+    with pytest.raises(MotetError, match=r"^client 2 was given no shared data; accepted: a method that declares it$"):
         own.shared_data()
 
 
@@ -140,7 +143,7 @@ def keeps_round(task: Task, private: State) -> Outcome:
 
 
 def test_inline_keeps_private_states_and_the_order_of_tasks() -> None:
-    engine = Inline(keeps_round)
+    engine = Inline(OneByOne(keeps_round))
     outcomes = engine.run([Task("train", 3, 1, {}), Task("train", 1, 1, {})])
     assert [o.client_id for o in outcomes] == [3, 1]
     engine.run([Task("train", 3, 2, {}), Task("score", 1, 2, {})])
@@ -161,7 +164,7 @@ def test_only_training_changes_private_states(strict: bool) -> None:
 
 def test_a_diverged_client_keeps_its_private_state() -> None:
     assembly = assemble(tiny("scaffold", local={"momentum_across_rounds": "persist"}))
-    engine = Inline(assembly.workplace.perform)
+    engine = Inline(OneByOne(assembly.workplace.perform))
     message = assembly.method.broadcast(assembly.method.start(assembly.facts), 0)
     engine.run([Task("train", 0, 1, message)])
     kept = engine.private(0)
@@ -203,7 +206,68 @@ def test_a_clients_randomness_is_its_own() -> None:
 
 
 def test_the_strict_engine_gives_states_back() -> None:
-    engine = Strict(assemble(tiny("fedavg")))
+    assembly = assemble(tiny("fedavg"))
+    engine = Strict(assembly, assembly.federation)
     engine.restore(2, {"private": torch.arange(3.0), "seen": 4})
     assert encode(engine.private(2)) == encode({"private": torch.arange(3.0), "seen": 4})
     assert engine.private(3) == {}
+
+
+# ---------------------------------------------------------------- a server without data
+
+
+@pytest.mark.parametrize("method", ["scaffold", "fedrod(loss=meta-bsm)", "dbe", "centralized"])
+def test_the_server_side_of_a_run_needs_no_sample_of_a_client(method: str) -> None:
+    """Only the engine, here the strict twin, still has the data when the rounds begin."""
+    experiment, here = tiny(method), assemble(tiny(method))
+    facts = FederationFacts.of(here.federation)
+    here.federation.clients.clear()
+    here.federation.stored.x.zero_()
+    server = ServerSide(experiment, facts, method_of(experiment, facts), net_of(experiment, facts), here.engine)
+    server.engine, notes = Strict(server, assemble(experiment).federation), Notes()
+    server.refuse_what_cannot_be_followed()
+    progress = loop_of(server, notes).run(Progress(0, server.method.start(server.facts)))
+    new = server.evaluator.new_clients(progress.server, progress.round)
+    inline = play(experiment)
+    assert notes.clients == inline.clients and new.clients == inline.new.clients
+    assert encode(progress.server) == encode(inline.server)
+
+
+def test_facts_know_each_domains_test_set_as_the_data_do() -> None:
+    federation = assemble(tiny("fedavg")).federation
+    domains = torch.arange(len(federation.test)) % 3
+    clients = [replace(client, domain=client.id % 3) for client in federation.clients]
+    federation = replace(federation, clients=clients, test_domains=domains)
+    facts = FederationFacts.of(federation)
+    for client in federation.clients:
+        assert torch.equal(facts.common_test(client.domain).y, federation.common_test(client).y)
+    assert facts.common_test(None) is federation.test
+    assert replace(facts, test_domains=None).common_test(2) is federation.test
+    assert replace(facts, test=None, test_domains=None).common_test(2) is None
+
+
+@pytest.mark.parametrize("common_test", ["always", "last"])
+def test_where_nobody_has_a_common_test_set_clients_are_scored_on_their_own(common_test: str) -> None:
+    experiment = tiny("fedavg", data={"test_share": 0.2}, scoring={"every": 1, "common_test": common_test})
+    assembly = assemble(experiment)
+    nobodys = replace(assembly.federation_facts, test=None, test_domains=None)
+    scored = assembly.workplace.holdings
+    assembly = replace(assembly, federation_facts=nobodys)
+    assembly.workplace.holdings = NoCommonTest(scored)
+    played = play(experiment, assembly=assembly)
+    plain = play(experiment)
+    assert encode(played.server) == encode(plain.server)
+    last = played.rows[-1]
+    assert last["personal.split.accuracy.mean"] == plain.rows[-1]["personal.split.accuracy.mean"]
+    assert 0 < last["generic.common.accuracy.pooled"] < 1
+    assert last["generic.weighted.accuracy.mean"] is last["personal.weighted.accuracy.mean"] is None
+
+
+class NoCommonTest:
+    """Holdings whose clients have no test set but their own."""
+
+    def __init__(self, holdings: Holdings):
+        self.clients, self.shared_data, self.pooled = holdings.clients, holdings.shared_data, holdings.pooled
+
+    def common_test(self, client: ClientData) -> None:
+        """Nobody has one."""

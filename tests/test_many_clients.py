@@ -124,7 +124,7 @@ class Suspicious(Inline):
 @pytest.mark.parametrize("pm_source", ["last_participation", "final_sync"])
 def test_messages_are_written_when_tasks_are_handed_out_whatever_the_kind(pm_source: str) -> None:
     assembly = assemble(tiny("dbe", scoring={"pm_source": pm_source}))
-    assembly.engine = Suspicious(assembly.workplace.perform)
+    assembly.engine = Suspicious(assembly.workplace)
     progress = loop_of(assembly, Notes()).run(Progress(0, assembly.method.start(assembly.facts)))
     assembly.evaluator.new_clients(progress.server, progress.round)
     last = "sync_score" if pm_source == "final_sync" else "score"

@@ -3,13 +3,13 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from motet.engines import Inline, Outcome, Pool, Task
+from motet.engines import Inline, OneByOne, Outcome, Pool, Task
 from motet.engines import pool as pool_module
 from motet.errors import MotetError
 from motet.message import State
@@ -44,15 +44,15 @@ def _mark(task: Task) -> bool:
     return known
 
 
-def build_double() -> object:
-    return double
+def build_double() -> OneByOne:
+    return OneByOne(double)
 
 
-def build_mistake() -> object:
+def build_mistake() -> OneByOne:
     raise MotetError("method is 'mine'; accepted: a method that workers know")
 
 
-def build_death() -> object:
+def build_death() -> OneByOne:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -69,7 +69,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     """One pool for all tests here that do not close it: starting a process takes seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOTET_TEST_MARKS", str(tmp_path_factory.mktemp("marks")))
-        engine = Pool(build_double, WORKERS, {i: i for i in range(5)})  # type: ignore[arg-type]
+        engine = Pool(build_double, WORKERS, {i: i for i in range(5)})
         yield engine
         engine.close()
 
@@ -88,7 +88,7 @@ def test_outcomes_come_in_the_order_of_tasks_and_states_are_kept(pool: Pool) -> 
 def test_messages_larger_than_the_box_make_it_grow(pool: Pool) -> None:
     for size in (10, 300_000, 20):
         outcomes = pool.run(tasks(wish=0, size=size))
-        assert all(o.reply is not None and len(o.reply["x"]) == size for o in outcomes)  # type: ignore[arg-type]
+        assert all(o.reply is not None and len(o.reply["x"]) == size for o in outcomes)
 
 
 def test_messages_are_written_when_they_are_handed_out_the_longest_client_first(pool: Pool) -> None:
@@ -142,14 +142,14 @@ def test_after_an_error_no_worker_goes_on_with_what_nobody_waits_for(pool: Pool)
 
 
 def test_a_patient_pool_starts_no_process_for_a_short_run() -> None:
-    pool = Pool(build_double, WORKERS, {}, meanwhile=double, patience=float("inf"))  # type: ignore[arg-type]
+    pool = Pool(build_double, WORKERS, {}, meanwhile=OneByOne(double), patience=float("inf"))
     assert processes(pool.run(tasks(wish=0))) == {os.getpid()}
     assert pool.workers == [] and pool.private(3)["seen"] == 1.0
     pool.close()
 
 
 def test_an_impatient_pool_works_itself_until_workers_are_ready_and_then_no_more() -> None:
-    pool = Pool(build_double, WORKERS, {}, meanwhile=double, patience=0.0)  # type: ignore[arg-type]
+    pool = Pool(build_double, WORKERS, {}, meanwhile=OneByOne(double), patience=0.0)
     assert processes(pool.run(tasks(wish=0))) == {os.getpid()}  # they take seconds to start, this takes none
     hired = {worker.process.pid for worker in pool.workers}
     assert len(hired) == WORKERS
@@ -165,13 +165,13 @@ def test_an_impatient_pool_works_itself_until_workers_are_ready_and_then_no_more
 
 
 def test_one_task_is_not_worth_a_process() -> None:
-    pool = Pool(build_double, WORKERS, {}, meanwhile=double, patience=0.0)  # type: ignore[arg-type]
+    pool = Pool(build_double, WORKERS, {}, meanwhile=OneByOne(double), patience=0.0)
     pool.run(tasks(wish=0, count=1))
     assert pool.workers == []
 
 
 def test_a_patient_pool_goes_on_alone_if_workers_cannot_start() -> None:
-    pool = Pool(build_mistake, 1, {}, meanwhile=double, patience=0.0)  # type: ignore[arg-type]
+    pool = Pool(build_mistake, 1, {}, meanwhile=OneByOne(double), patience=0.0)
     with pytest.warns(RuntimeWarning, match="going on without more worker processes: method is 'mine'"):
         for _ in range(10_000):
             assert processes(pool.run(tasks(wish=0))) == {os.getpid()}
@@ -187,17 +187,17 @@ def test_a_patient_pool_goes_on_alone_if_workers_cannot_start() -> None:
     [(build_mistake, "method is 'mine'; accepted"), (build_death, "ended 2 times while it started")],
 )
 def test_a_pool_that_was_asked_for_says_why_it_cannot_start(
-    build: object, reason: str, monkeypatch: pytest.MonkeyPatch
+    build: Callable[[], OneByOne], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool_module, "TRIES", 2)
-    pool = Pool(build, 1, {})  # type: ignore[arg-type]
+    pool = Pool(build, 1, {})
     with pytest.raises(MotetError, match=f"no worker process can be started .*{reason}"):
         pool.run(tasks(wish=0))
     pool.close()
 
 
 def test_what_cannot_be_sent_to_a_worker_is_a_reason_too() -> None:
-    pool = Pool(lambda: double, 1, {})
+    pool = Pool(lambda: OneByOne(double), 1, {})
     with pytest.raises(MotetError, match=r"no worker process can be started .*lambda"):
         pool.run(tasks(wish=0))
     assert pool.workers == []
@@ -208,14 +208,14 @@ def test_a_worker_does_not_import_the_main_script(monkeypatch: pytest.MonkeyPatc
     main = pool_module.sys.modules["__main__"]
     monkeypatch.setattr(main, "__file__", "no/such/script.py", raising=False)
     monkeypatch.setattr(main, "__spec__", None, raising=False)
-    pool = Pool(build_double, 1, {})  # type: ignore[arg-type]
+    pool = Pool(build_double, 1, {})
     assert len(pool.run(tasks(wish=0))) == 5
     assert pool_module.sys.modules["__main__"] is main
     pool.close()
 
 
 def test_inline_and_pool_share_the_store() -> None:
-    engine = Inline(double)
+    engine = Inline(OneByOne(double))
     engine.run(tasks(wish=0))
     assert engine.store.get(3)["seen"] == 1.0
     engine.close()

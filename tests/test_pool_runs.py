@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from strict_engine import ALONE, Notes, loop_of, play, tiny
 
-from motet.engines import Engine, Inline, Outcome, Perform, Pool, PrivateStore, Task
+from motet.data import FederationFacts
+from motet.engines import Engine, Inline, OneByOne, Outcome, Perform, Pool, PrivateStore, Task
 from motet.message import State, encode
 from motet.methods import METHODS
 from motet.methods.components.scaffold import Scaffold
@@ -37,19 +38,20 @@ POOL = {"name": "pool", "workers": WORKERS}
 WHICH = "test.method"
 
 
-def build_every_method(shared: SharedFederation) -> Perform:
+def build_every_method(shared: SharedFederation) -> OneByOne:
     federation = shared.cut()
+    facts = FederationFacts.of(federation)
 
     @cache
     def workplace(number: int) -> Perform:
-        return workplace_of(tiny(ALONE[number]), federation).perform
+        return workplace_of(tiny(ALONE[number]), federation, facts).perform
 
     def perform(task: Task, private: State) -> Outcome:
         message = task.message
         number = int(message.pop(WHICH))
         return workplace(number)(Task(task.kind, task.client_id, task.round, message), private)
 
-    return perform
+    return OneByOne(perform)
 
 
 class OneMethod(Engine):

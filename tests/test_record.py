@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.errors import MotetError
+from motet.files import append_lines, to_json, write_atomic, writing
 from motet.runs import record as record_module
 from motet.runs.environment import environment
 from motet.runs.experiment import resolve
-from motet.runs.files import append_lines, to_json, write_atomic, writing
 from motet.runs.lock import FolderLock
 from motet.runs.record import Record, default_folder
 

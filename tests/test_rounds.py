@@ -14,7 +14,7 @@ from strict_engine import Notes, Played, loop_of, play, tiny
 from motet.data import Samples
 from motet.engines import Inline, Outcome, Task
 from motet.errors import MotetError
-from motet.message import encode
+from motet.message import byte_count, encode
 from motet.rounds import Progress, RoundSettings
 from motet.runs.assembly import Assembly, assemble
 from motet.runs.summary import summarize
@@ -178,7 +178,7 @@ def test_replies_are_summed_in_the_order_of_client_ids_whatever_the_engine_does(
     seen = []
     aggregate = assembly.method.aggregate
     assembly.method.aggregate = lambda server, replies: (seen.append(list(replies)), aggregate(server, replies))[1]
-    assembly.engine = Backwards(assembly.workplace.perform)
+    assembly.engine = Backwards(assembly.workplace)
     progress = loop_of(assembly, Notes()).run(Progress(0, assembly.method.start(assembly.facts)))
     assert seen == [assembly.federation.training_ids] * 3
     assert encode(progress.server) == encode(plain.server)
@@ -247,3 +247,12 @@ def test_what_only_training_needs_is_not_sent_to_be_scored(method: str) -> None:
 
 
 KINDS = ("train", "score")
+
+
+def test_a_model_is_not_sent_twice_to_be_scored() -> None:
+    """FedAvg's generic model is the w of its message; what fedrod adds to the net makes them two."""
+    plain, extended = (play(tiny(method), strict=True) for method in ("fedavg", "fedrod"))
+    for e in (e for e in plain.engine.exchanges if e.task.kind == "score"):
+        assert "score.generic" not in e.task.message and e.task.message["score.generic_is_w"]
+        assert len(e.sent) < 1.2 * byte_count({"w": plain.server["w"]})
+    assert all("score.generic" in e.task.message for e in extended.engine.exchanges if e.task.kind == "score")

@@ -11,7 +11,7 @@ from strict_engine import Played, play, tiny
 from torch import Tensor, nn
 
 from motet.data import Prepare, Samples
-from motet.engines import Inline, Task
+from motet.engines import Inline, OneByOne, Task
 from motet.methods import METHODS
 from motet.methods.part import Part
 from motet.methods.registry import Entry
@@ -204,7 +204,7 @@ def two_rounds(source: str, never: str = "global", method: str = "fedavg") -> Pl
 
 def replayed(assembly: Assembly) -> tuple[list[Tensor], dict[int, tuple[int, Tensor]]]:
     """The global models w_0, w_1, w_2 and each sampled client's last round and model, by plain calls."""
-    method, engine = assembly.method, Inline(assembly.workplace.perform)
+    method, engine = assembly.method, Inline(OneByOne(assembly.workplace.perform))
     server = method.start(assembly.facts)
     models, last = [server["w"]], {}
     for row in two_rounds("last_participation").rows:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from motet.runs.files import to_json
+from motet.files import to_json
 
 _WIDTH_OF_A_FILE = 100
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from motet.cli.console import messages, note, output
 from motet.cli.running import side_by_side
 from motet.cli.stopped import told_how_to_go_on
+from motet.files import writing
 from motet.report.progress import onlooker
 from motet.report.tables import comparison
 from motet.runs.choices import choose
-from motet.runs.files import writing
 from motet.runs.record import default_folder
 from motet.runs.run import run
 

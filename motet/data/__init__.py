@@ -7,6 +7,7 @@ from motet.data.input import Input
 from motet.data.partitions import PARTITIONS, deal, describe_partitions
 from motet.data.prepare import Prepare
 from motet.data.settings import DataSettings
+from motet.data.site import Holdings, Site
 from motet.data.sources import SOURCES, default_net, describe_sources
 
 __all__ = [
@@ -17,9 +18,11 @@ __all__ = [
     "DataSettings",
     "Federation",
     "FederationFacts",
+    "Holdings",
     "Input",
     "Prepare",
     "Samples",
+    "Site",
     "build",
     "counts_table",
     "deal",

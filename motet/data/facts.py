@@ -59,6 +59,20 @@ class FederationFacts:
         return {client.id: client for client in self.clients}
 
     @property
+    def domains(self) -> set[int]:
+        """The domains that clients belong to."""
+        return {client.domain for client in self.clients if client.domain is not None}
+
+    def common_test(self, domain: int | None) -> Samples | None:
+        """The common test set, restricted to a domain where its clients have one."""
+        return self.test if domain is None or self.test_domains is None else self._domain_tests[domain]
+
+    @cached_property
+    def _domain_tests(self) -> dict[int, Samples]:
+        assert self.test is not None and self.test_domains is not None
+        return {d: self.test.take((self.test_domains == d).nonzero().squeeze(1)) for d in self.domains}
+
+    @property
     def training_ids(self) -> list[int]:
         """The clients that may take part in rounds."""
         return [client.id for client in self.clients if not client.new]

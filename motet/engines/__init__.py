@@ -1,8 +1,8 @@
 """Where client work runs."""
 
-from motet.engines.engine import Engine, Kind, Outcome, Perform, Task, Work
+from motet.engines.engine import Engine, Kind, OneByOne, Outcome, Perform, Task, Work
 from motet.engines.inline import Inline
 from motet.engines.pool import Pool
 from motet.engines.store import PrivateStore
 
-__all__ = ["Engine", "Inline", "Kind", "Outcome", "Perform", "Pool", "PrivateStore", "Task", "Work"]
+__all__ = ["Engine", "Inline", "Kind", "OneByOne", "Outcome", "Perform", "Pool", "PrivateStore", "Task", "Work"]

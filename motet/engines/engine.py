@@ -36,8 +36,6 @@ class Outcome:
 
 
 Perform = Callable[[Task, State], Outcome]
-
-
 Groups = Callable[[Sequence[Task]], list[list[int]]]
 
 
@@ -58,7 +56,7 @@ class Work(Protocol):
 
 @dataclass(frozen=True)
 class OneByOne:
-    """Work whose tasks are each done alone."""
+    """A function for one task as work: no tasks are done together."""
 
     perform: Perform
 
@@ -69,11 +67,6 @@ class OneByOne:
     def perform_together(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
         """One after the other."""
         return [self.perform(task, private) for task, private in zip(tasks, privates, strict=True)]
-
-
-def as_work(given: Work | Perform) -> Work:
-    """A function for one task is work too."""
-    return OneByOne(given) if callable(given) else given
 
 
 class Engine(ABC):

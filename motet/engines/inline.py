@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from motet.engines.engine import Engine, Outcome, Perform, Task, Work, as_work
+from motet.engines.engine import Engine, Outcome, Task, Work
 from motet.engines.store import PrivateStore
 from motet.message import State
 
@@ -11,8 +11,8 @@ from motet.message import State
 class Inline(Engine):
     """Does the work directly."""
 
-    def __init__(self, work: Work | Perform):
-        self.work = as_work(work)
+    def __init__(self, work: Work):
+        self.work = work
         self.store = PrivateStore()
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch.multiprocessing  # noqa: F401  teaches processes to hand tensors over in shared memory
 
-from motet.engines.engine import Engine, Groups, Outcome, Perform, Task, Work, as_work, each_alone
+from motet.engines.engine import Engine, Groups, Outcome, Task, Work, each_alone
 from motet.engines.inline import perform_and_keep
 from motet.engines.shared_box import InBox, OutBox
 from motet.engines.store import PrivateStore
@@ -65,10 +65,10 @@ class Pool(Engine):
 
     def __init__(
         self,
-        build: Callable[[], Work | Perform],
+        build: Callable[[], Work],
         workers: int,
         samples: Mapping[int, int],
-        meanwhile: Work | Perform | None = None,
+        meanwhile: Work | None = None,
         patience: float = PATIENCE,
         groups: Groups = each_alone,
     ):
@@ -79,7 +79,7 @@ class Pool(Engine):
         `patience` seconds of it. Without, workers are hired at once and do everything.
         """
         self.build, self.size, self.samples = build, workers, samples
-        self.meanwhile, self.patience = as_work(meanwhile) if meanwhile else None, patience if meanwhile else 0.0
+        self.meanwhile, self.patience = meanwhile, patience if meanwhile else 0.0
         self.groups = groups
         self.store = PrivateStore()
         self.workers: list[Worker] = []

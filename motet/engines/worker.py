@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from motet.engines.engine import Perform, Task, Work, as_work
+from motet.engines.engine import Task, Work
 from motet.engines.shared_box import InBox, OutBox
 from motet.errors import MotetError
 from motet.memory import keep_freed_memory
@@ -22,14 +22,14 @@ STOP = b"stop"
 NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "failures": [], "mistake": None, "bug": None}
 
 
-def work(connection: Connection, parent: int, build: Callable[[], Work | Perform]) -> None:
+def work(connection: Connection, parent: int, build: Callable[[], Work]) -> None:
     """The life of a worker. Tensors come and go through shared memory, the pipe carries their sizes."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     keep_freed_memory()
     torch.set_num_threads(1)
     inbox, outbox = InBox(), OutBox()
     try:
-        here = as_work(build())
+        here = build()
     except Exception as error:
         connection.send_bytes(json.dumps(NOTHING | _what_is_wrong(error)).encode())
         return

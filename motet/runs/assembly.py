@@ -4,8 +4,7 @@ import os
 from dataclasses import dataclass
 from functools import partial
 
-from motet.data import Federation, build, default_net
-from motet.data.facts import FederationFacts
+from motet.data import Federation, FederationFacts, Holdings, build, default_net
 from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, unknown
 from motet.evaluation import Evaluator
@@ -21,32 +20,45 @@ ENGINES = ("inline", "pool")
 
 
 @dataclass
-class Assembly:
-    """Everything that an experiment's words stand for."""
+class ServerSide:
+    """All that the rounds need: no sample of any client is here, only the engine reaches them."""
 
     experiment: Experiment
-    federation: Federation
+    federation_facts: FederationFacts
     method: Method
-    workplace: Workplace
+    generic_net: Net  # a plain net, for the generic model
     engine: Engine
+
+    def refuse_what_cannot_be_followed(self) -> None:
+        """A cohort or a rule of scoring that this federation has no clients or data for, before anything runs."""
+        if not self.method.pooled:
+            self.experiment.rounds.cohort_size(len(self.client_ids))
+        self.evaluator.refuse_a_rule_without_data()
 
     @property
     def evaluator(self) -> Evaluator:
         """Scores server states through the engine."""
-        facts = FederationFacts.of(self.federation)
-        return Evaluator(self.method, self.workplace.generic_net, facts, self.experiment.scoring, self.engine)
+        return Evaluator(self.method, self.generic_net, self.federation_facts, self.experiment.scoring, self.engine)
 
     @property
     def client_ids(self) -> list[int]:
         """Whom the rounds draw from."""
-        return [POOLED] if self.method.pooled else self.federation.training_ids
+        return [POOLED] if self.method.pooled else self.federation_facts.training_ids
 
     @property
     def facts(self) -> Facts:
         """What the method's server may know."""
         ids, rounds = tuple(self.client_ids), self.experiment.rounds
         cohort = 1 if self.method.pooled else rounds.cohort_size(len(ids))
-        return Facts(ids, cohort, rounds.count, self.federation.classes)
+        return Facts(ids, cohort, rounds.count, self.federation_facts.classes)
+
+
+@dataclass
+class Assembly(ServerSide):
+    """Everything that an experiment's words stand for, where all data are in one place."""
+
+    federation: Federation
+    workplace: Workplace
 
 
 def settle(experiment: Experiment) -> Experiment:
@@ -63,19 +75,20 @@ def assemble(experiment: Experiment) -> Assembly:
     """Read the data, build net, method and engine; refuse what cannot be run."""
     _refuse_contradictions(experiment)
     federation = build(experiment.data, experiment.seed)
-    workplace = workplace_of(experiment, federation)
-    engine = _engine(experiment, federation, workplace)
-    assembly = Assembly(experiment, federation, workplace.method, workplace, engine)
-    assembly.facts, assembly.evaluator  # noqa: B018  a cohort or rule that cannot be followed is refused here
+    facts = FederationFacts.of(federation)
+    workplace = workplace_of(experiment, federation, facts)
+    engine = _engine(experiment, federation, facts, workplace)
+    assembly = Assembly(experiment, facts, workplace.method, workplace.generic_net, engine, federation, workplace)
+    assembly.refuse_what_cannot_be_followed()
     return assembly
 
 
-def _engine(experiment: Experiment, federation: Federation, workplace: Workplace) -> Engine:
+def _engine(experiment: Experiment, federation: Federation, facts: FederationFacts, workplace: Workplace) -> Engine:
     """The engine asked for; `auto` is a pool that starts no process for a run of seconds."""
     asked, workers = experiment.engine.name, experiment.engine.workers or cores()
     if asked == "inline" or (asked == "auto" and (workers == 1 or experiment.device != "cpu")):
         return Inline(workplace)
-    samples = {client.id: len(client.train) for client in federation.clients}
+    samples = {client.id: client.train for client in facts.clients}
     build = partial(_perform_elsewhere, experiment, SharedFederation.of(federation), dict(METHODS))
     return Pool(build, workers, samples, workplace if asked == "auto" else None, groups=workplace.groups)
 
@@ -84,7 +97,8 @@ def _perform_elsewhere(experiment: Experiment, shared: SharedFederation, methods
     """In a worker process: the same workplace, from the same experiment and methods, on the same shared data."""
     METHODS.clear()
     METHODS.update(methods)  # the caller may have added some
-    return workplace_of(experiment, shared.cut())
+    federation = shared.cut()
+    return workplace_of(experiment, federation, FederationFacts.of(federation))
 
 
 def cores() -> int:
@@ -92,14 +106,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def workplace_of(experiment: Experiment, federation: Federation) -> Workplace:
+def workplace_of(experiment: Experiment, holdings: Holdings, facts: FederationFacts) -> Workplace:
     """A workplace with a method of its own: the same from the same experiment, in any process."""
-    with seeded(experiment.seed, "method"):  # parts may add weights to the net
-        method = build_method(experiment.method, _net(experiment, federation))
     return Workplace(
-        method,
-        _net(experiment, federation),
-        federation,
+        method_of(experiment, facts),
+        net_of(experiment, facts),
+        holdings,
+        facts,
         experiment.seed,
         experiment.local,
         experiment.adapt,
@@ -108,10 +121,17 @@ def workplace_of(experiment: Experiment, federation: Federation) -> Workplace:
     )
 
 
-def _net(experiment: Experiment, federation: Federation) -> Net:
+def method_of(experiment: Experiment, facts: FederationFacts) -> Method:
+    """The method on a net of its own."""
+    with seeded(experiment.seed, "method"):  # parts may add weights to the net
+        return build_method(experiment.method, net_of(experiment, facts))
+
+
+def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
+    """A fresh plain net."""
     with seeded(experiment.seed, "net"):
         split = None if experiment.net.head == "auto" else experiment.net.head
-        net = build_net(experiment.net.name, federation.input.shape, federation.classes, split)
+        net = build_net(experiment.net.name, facts.input.shape, facts.classes, split)
     net.bf16 = experiment.precision == "bf16"
     try:
         return net.to(experiment.device)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from motet.errors import MotetError
+from motet.files import make_folder, remove_temporaries, replace_file, sync_folder, to_json, write_atomic
 from motet.message import State, decode, encode
-from motet.runs.files import make_folder, remove_temporaries, replace_file, sync_folder, to_json, write_atomic
 
 FORMAT = 1
 

@@ -14,10 +14,10 @@ from pydantic import Field, ValidationError
 from motet.client import AdaptSettings
 from motet.data.settings import DataSettings
 from motet.fields import refusal
+from motet.files import write_atomic
 from motet.local import LocalSettings
 from motet.rounds import RoundSettings
 from motet.runs import toml_text
-from motet.runs.files import write_atomic
 from motet.runs.protocols import PROTOCOLS
 from motet.runs.template import commented
 from motet.runs.toml_text import Values, parse_set, read

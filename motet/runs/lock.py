@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from motet.errors import MotetError
-from motet.runs.files import writing
+from motet.files import writing
 
 _held: set[int] = set()
 

@@ -11,9 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from motet.errors import MotetError
-from motet.runs import experiment as experiments
-from motet.runs.experiment import Experiment
-from motet.runs.files import (
+from motet.files import (
     append_lines,
     make_folder,
     remove_temporaries,
@@ -23,6 +21,8 @@ from motet.runs.files import (
     truncate,
     write_atomic,
 )
+from motet.runs import experiment as experiments
+from motet.runs.experiment import Experiment
 from motet.runs.lock import FolderLock
 
 Row = dict[str, Any]

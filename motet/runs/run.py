@@ -14,7 +14,7 @@ from motet.evaluation import Row
 from motet.memory import keep_freed_memory
 from motet.message import State, encode
 from motet.rounds import Loop, Progress
-from motet.runs.assembly import Assembly, assemble, settle
+from motet.runs.assembly import ServerSide, assemble, settle
 from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
 from motet.runs.environment import cpu_has_bf16, environment
 from motet.runs.experiment import Experiment, differences, fingerprint, not_known_to, resolve
@@ -71,11 +71,11 @@ def resume(folder: Path, watcher: Watcher | None = None) -> Path:
     return folder
 
 
-def restore(assembly: Assembly, checkpoints: Checkpoints) -> Loaded | None:
+def restore(assembly: ServerSide, checkpoints: Checkpoints) -> Loaded | None:
     """The newest whole checkpoint, its private states given back to the clients."""
     experiment = assembly.experiment
     try:
-        loaded = checkpoints.load(fingerprint(experiment), assembly.federation.content_hash)
+        loaded = checkpoints.load(fingerprint(experiment), assembly.federation_facts.content_hash)
     except OtherExperiment as error:
         there = checkpoints.recorded_extra().get("experiment")
         raise MotetError(f"{error} ({'; '.join(_reasons(there, experiment))})" if there else str(error)) from None
@@ -93,7 +93,7 @@ def _reasons(there: dict[str, Any], here: Experiment) -> list[str]:
 
 
 def _finish(
-    assembly: Assembly, record: Record, checkpoints: Checkpoints, loaded: Loaded | None, watcher: Watcher
+    assembly: ServerSide, record: Record, checkpoints: Checkpoints, loaded: Loaded | None, watcher: Watcher
 ) -> None:
     """The rounds that are left, the new clients, the weights, the summary."""
     experiment, method = assembly.experiment, assembly.method
@@ -132,18 +132,18 @@ def slow_precision(experiment: Experiment) -> str | None:
     return None
 
 
-def write_generic(assembly: Assembly, server: State, record: Record) -> None:
+def write_generic(assembly: ServerSide, server: State, record: Record) -> None:
     """The generic model as named tensors, if the method has one."""
     generic = assembly.method.generic(server)
     if generic is not None:
-        named = Weights(Layout(assembly.workplace.generic_net), generic).named()
+        named = Weights(Layout(assembly.generic_net), generic).named()
         record.write_weights(encode({name: t if t.dim() else t.view(1) for name, t in named.items()}))
 
 
 class _Keeper:
     """Writes each round to the record, and a checkpoint when one is due."""
 
-    def __init__(self, assembly: Assembly, record: Record, checkpoints: Checkpoints, watcher: Watcher):
+    def __init__(self, assembly: ServerSide, record: Record, checkpoints: Checkpoints, watcher: Watcher):
         self.assembly, self.record, self.checkpoints, self.watcher = assembly, record, checkpoints, watcher
         self.changed: set[int] = set()
         self.fingerprint = fingerprint(assembly.experiment)
@@ -162,7 +162,7 @@ class _Keeper:
                 self.record.lengths(),
                 {"experiment": self.assembly.experiment.model_dump()},
                 self.fingerprint,
-                self.assembly.federation.content_hash,
+                self.assembly.federation_facts.content_hash,
             )
             self.changed.clear()
         self.watcher.round(row)

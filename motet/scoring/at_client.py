@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
 from torch import Tensor, nn
 
 from motet.client import Client
-from motet.data import ClientData, Samples
+from motet.data import Holdings
 from motet.message import Message, tensor
 from motet.scoring.figures import GENERIC, Figure, diverged
 from motet.scoring.measures import Measure, PerSample, measures_of
@@ -20,13 +20,6 @@ Common = Literal["no", "held", "all"]  # on the common test set: nothing, the cl
 COUNTS = "score.common.counts"
 
 
-class HasCommonTest(Protocol):
-    """All that scoring wants of a federation."""
-
-    def common_test(self, client: ClientData) -> Samples:
-        """The test data that the client has in common with others."""
-
-
 def right_of(measure: Measure) -> str:
     """The field of a message that holds the generic model's right answers per class on the common test set."""
     return f"score.{GENERIC}.{measure.name}"
@@ -36,7 +29,7 @@ def right_of(measure: Measure) -> str:
 class Scorer:
     """What a client's scores are made with."""
 
-    federation: HasCommonTest
+    holdings: Holdings
     scoring: ScoringSettings
 
     @cached_property
@@ -51,9 +44,9 @@ class Scorer:
     def score(self, name: str, model: nn.Module, client: Client, common: Common) -> Message:
         """A model's values on the client's own test data, and on the common test set as far as it is asked for."""
         reply = self.on_own_data(name, model, client)
-        if common == "no":
+        test = None if common == "no" else self.holdings.common_test(client.data)
+        if test is None:
             return reply
-        test = self.federation.common_test(client.data)
         holds = (client.counts > 0)[test.y]
         held = one_pass(model, test, self.measures, client.classes, holds.nonzero().squeeze(1))
         counts = test.counts(client.classes)
@@ -84,9 +77,10 @@ class Scorer:
 
     def nothing_right(self, name: str, client: Client, common: Common) -> Message:
         """The values of a model that left the finite numbers: leaving such clients out would flatter the others."""
+        test = self.holdings.common_test(client.data)
         there = {
-            "weighted": common != "no",
-            "common": common == "all",
+            "weighted": test is not None and common != "no",
+            "common": test is not None and common == "all",
             "split": bool(len(client.data.test)),
             "validation": bool(len(client.data.val)),
         }

@@ -405,3 +405,7 @@ def test_a_summary_of_an_older_motet_is_a_sentence(capsys: pytest.CaptureFixture
     Path("old/summary.json").write_text(json.dumps(summary))
     assert main(["show", "old"]) == 2
     assert "run old is of an older Motet and has no figures; run it anew" in capsys.readouterr().err
+    call(capsys, "run", *TINY, "--out", "all/new", "--json")
+    Path("old").rename("all/old")
+    out, err = call(capsys, "show", "all", "--json")
+    assert len(json.loads(out)) == 1 and "left out: the summary of run all/old is of an older Motet" in err

@@ -55,13 +55,23 @@ def run_folders(folder: Path) -> list[Path]:
     inside = sorted(path.parent for path in folder.glob("*/experiment.toml"))
     if (folder / "experiment.toml").exists() or not inside:
         return [folder]  # whatever is wrong with it, its record says so
-    done = [path for path in inside if Record(path).finished]
+    done = [path for path in inside if Record(path).finished and _readable(path)]
     for path in inside:
-        if path not in done:
+        if not Record(path).finished:
             note(f"not finished: {path} (continue it with `motet resume {path}`)")
     if not done:
         raise MotetError(f"no run in {folder} is finished; continue one with `motet resume {inside[0]}`")
     return done
+
+
+def _readable(folder: Path) -> bool:
+    """Whether a finished run can be shown; a note says why not, so that one does not hide the others."""
+    try:
+        finished(folder)
+    except MotetError as error:
+        note(f"left out: {error}")
+        return False
+    return True
 
 
 def _watch_and_show(work: Callable[[Onlooker], Path], known: Path | None, json: bool) -> None:

@@ -47,13 +47,14 @@ class Scorer:
         test = None if common == "no" else self.holdings.common_test(client.data)
         if test is None:
             return reply
-        holds = (client.counts > 0)[test.y]
-        held = one_pass(model, test, self.measures, client.classes, holds.nonzero().squeeze(1))
+        holds = (client.counts > 0)[test.y]  # other classes weigh nothing for this client
+        by_class = [measure for measure in self.measures if isinstance(measure, PerSample)]
+        asked = self.measures if common == "all" else by_class
+        held = one_pass(model, test, asked, client.classes, holds.nonzero().squeeze(1))
         counts = test.counts(client.classes)
-        for measure in self.measures:  # other classes weigh nothing for this client
-            if isinstance(measure, PerSample):
-                right = held.right[measure.name]
-                _put(reply, Figure(name, "weighted", measure.name), self._weighted(right, counts, client))
+        for measure in by_class:
+            weighted = self._weighted(held.right[measure.name], counts, client)
+            _put(reply, Figure(name, "weighted", measure.name), weighted)
         if common == "all":
             rest = one_pass(model, test, self.measures, client.classes, (~holds).nonzero().squeeze(1))
             self._put_values(reply, name, "common", held + rest)

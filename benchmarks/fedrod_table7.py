@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from motet.client import Client
+from motet.contract import Entry, Facts, Family, Part, Predictor
 from motet.errors import MotetError
 from motet.message import Message
-from motet.methods import METHODS, Family, Predictor
-from motet.methods.averaging import Averaging, PersonalModel
-from motet.methods.components.fedrod import FedROD
-from motet.methods.part import Part
-from motet.methods.registry import Entry
+from motet.methods import METHODS
+from motet.methods.averaging import Averaging
+from motet.methods.components.personal_model import PersonalModel
+from motet.methods.fedrod import FedROD
 from motet.nets import Net
 from motet.runs.environment import environment
 from motet.runs.experiment import resolve
@@ -63,8 +63,8 @@ class ThreeRows(Averaging):
 
     family = Family(("brm", "linear", "hyper"), fixed="hyper")
 
-    def __init__(self, net: Net, options: Averaging.Options, parts: Sequence[Part] = ()):
-        super().__init__(net, options, [FedROD(head="hyper"), LinearBeside(head="linear")])
+    def __init__(self, net: Net, options: Averaging.Options, parts: Sequence[Part], facts: Facts):
+        super().__init__(net, options, [FedROD(head="hyper"), LinearBeside(head="linear")], facts)
 
     def member(self, client: Client, message: Message, name: str) -> Predictor:
         """The client's model with one of the heads, or with none."""

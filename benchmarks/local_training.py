@@ -112,7 +112,7 @@ def bare(values: dict[str, Any], client: int) -> Turn:
 def motet(values: dict[str, Any], client: int, method: str) -> Turn:
     """Motet's local training, from the same broadcast every time; this client is the whole federation before it."""
     parts = assemble(resolve(merge(values, {"method": method, "engine": {"name": "inline"}})))
-    server = parts.method.start(parts.facts)
+    server = parts.method.start()
 
     def ask(kind: Kind, round: int) -> Message:
         reply = parts.engine.run([Task(kind, client, round, parts.method.broadcast(server, client))])[0].reply

@@ -104,10 +104,10 @@ FEDROD_03 = Study(
 
 DBE = Study(
     "dbe-ablation",
-    "FedAvg + DBE is far above FedAvg on DBE's own partition; MR alone < PRBM alone < both",
+    "FedAvg + DBE is far above FedAvg on a partition made as DBE's is; MR alone < PRBM alone < both",
     {
         "protocol": "dbe",
-        "data": {"name": "fmnist", "subset": 0.2},
+        "data": {"name": "fmnist", "subset": 0.2},  # draws another federation than DBE's, which deals all
         "net": {"name": "cnn4"},
         "rounds": {"count": 15},
         "scoring": {"every": 15},
@@ -122,12 +122,12 @@ DBE = Study(
 
 SUPERFED = Study(
     "superfed-line",
-    "With ν, μ > 0 an interior λ beats both ends of the line",
+    "An interior λ beats both ends of the line (ν is inert in a net this large, so not that it takes ν > 0)",
     {
         "protocol": "superfed",
         "data": {"name": "fmnist", "clients": 50, "subset": 0.2},
         "net": {"name": "twonn"},
-        "rounds": {"count": 60, "cohort": 5.0},
+        "rounds": {"count": 60, "cohort": 5.0},  # in seed 0 three clients never train their w^l: 0 % at λ = 1
         "local": {"epochs": 5},
         "scoring": {"every": 60},
     },
@@ -143,7 +143,7 @@ SUPERFED = Study(
 
 PGFED = Study(
     "pgfed",
-    "PGFed's personal models beat FedAvg's global model and Local on the same split",
+    "PGFed's personal models beat FedAvg's global model and Local on the same split (α hardly moves: no test of it)",
     {
         "protocol": "pgfed",
         "data": {"name": "fmnist", "subset": 0.1},
@@ -151,7 +151,7 @@ PGFED = Study(
         "rounds": {"count": 15},
         "scoring": {"every": 15},
     },
-    methods("local", "fedavg", "pgfed", "pgfedmo"),
+    methods("local", "fedavg", "pgfed", "pgfedmo"),  # recorded when the default of eta2 was 1e-4
     (SPLIT_PERSONAL, SPLIT_GENERIC, GENERIC),
     seeds=(0, 1),
     paper={"Table 1, CIFAR-10 N=25": {"Local": 72.40, "FedAvg": 65.07, "PGFed": 81.02, "PGFedMo": 81.20}},
@@ -159,8 +159,8 @@ PGFED = Study(
 
 FEDBASIS = Study(
     "fedbasis",
-    "Joint training of bases and coefficients collapses, coordinate descent with sharpening does not; new clients are "
-    "served as well at any learning rate, where fine-tuning is not",
+    "Jointly trained bases move together, those of coordinate descent apart; new clients are served alike at three "
+    "learning rates, where fine-tuning of all weights is not (without +lp as a control: no test of FedBasis)",
     {
         "protocol": "fedbasis",
         "data": {"name": "fmnist", "subset": 0.1},
@@ -170,7 +170,7 @@ FEDBASIS = Study(
         "adapt": {"select": "last"},
         "scoring": {"every": 20, "pm_source": "global_plus_personal"},
     },
-    {"joint": {"method": "fedbasis(joint=true, tau=1)"}}
+    {"joint": {"method": "fedbasis(joint=true, tau=1)"}}  # the others sharpen with tau=0.1: entropies do not compare
     | {f"fedbasis, lr {lr}": {"method": "fedbasis", "adapt": {"lr": lr}} for lr in (0.01, 0.1, 0.3)}
     | {f"fedavg+ft, lr {lr}": {"method": "fedavg+ft", "adapt": {"lr": lr}} for lr in (0.01, 0.1, 0.3)},
     (AFTER, BEFORE, GENERIC, "curve.fedbasis_cosine", "curve.fedbasis_spread", "curve.fedbasis_entropy"),

@@ -6,9 +6,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from motet.contract import Method
 from motet.engines import Engine, Task
 from motet.message import State, number, tensor
-from motet.methods import Method
 
 AT_ONCE = 16  # models in memory at a time, besides their sum
 

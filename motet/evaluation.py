@@ -7,12 +7,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from motet.contract import Family, Method
 from motet.data import FederationFacts
 from motet.derived import mean_of_personal_models
 from motet.engines import Engine, Kind, Outcome, Task
-from motet.errors import MotetError
 from motet.message import Message, State
-from motet.methods import Family, Method
 from motet.nets import Net
 from motet.scoring import Figure, ScoringSettings, family, measures_of
 from motet.scoring.at_client import COUNTS, right_of
@@ -46,15 +45,6 @@ class Evaluator:
 
     def __post_init__(self) -> None:
         self.measures = measures_of(self.scoring.measures)
-
-    def refuse_a_rule_without_data(self) -> None:
-        """A family's member cannot be chosen on validation data that nobody has."""
-        by_validation = self.method.family and self.method.family.rule == "validation"
-        if by_validation and not any(client.val for client in self.facts.clients if not client.new):
-            raise MotetError(
-                "lambda_eval is 'validation' but no client has validation data; accepted: a data.val_share above 0, "
-                "or common_best | oracle | fixed"
-            )
 
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
         """Generic and personal figures over the clients that take part in training."""

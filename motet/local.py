@@ -31,7 +31,11 @@ class LocalSettings(Section):
     momentum_across_rounds: Literal["reset", "persist"] = Field(
         "reset", description="start each round with fresh momentum, or with the client's last"
     )
-    clip: float = Field(0.0, ge=0, description="largest gradient norm; 0 = no clipping")
+    clip: float = Field(
+        0.0,
+        ge=0,
+        description="largest gradient norm; 0 = no clipping; what parts add to the net has a norm of its own",
+    )
     together: bool = Field(
         True, description="train several clients as one computation where the net is small; equal up to rounding"
     )
@@ -50,29 +54,38 @@ class Descent:
     rng: torch.Generator
     epochs: int | None = None  # None: as the settings say, which may count steps instead
     velocity: Tensor | None = None
+    joins_lone: bool = False  # a last batch of one sample joins the one before: normalization over one is none
+    clipped_apart: tuple[slice, ...] = ()  # stretches of the weights whose gradients have a norm of their own
     steps: int = field(default=0, init=False)
 
     def count(self, n: int) -> int:
         """How many steps n samples make."""
         if self.epochs is None and self.settings.steps:
             return self.settings.steps
+        return len(self.sizes(n)) * (self.settings.epochs if self.epochs is None else self.epochs)
+
+    def sizes(self, n: int) -> list[int]:
+        """How many samples each batch of an epoch has; a client smaller than one batch keeps its only one."""
         size = self.settings.batch
-        whole = n // size if self.settings.drop_last and n > size else -(-n // size)
-        return whole * (self.settings.epochs if self.epochs is None else self.epochs)
+        whole, rest = divmod(n, size)
+        if rest == 1 and whole and self.joins_lone and not self.settings.drop_last:
+            return [size] * (whole - 1) + [size + 1]
+        return [size] * whole + [rest] * bool(rest and not (whole and self.settings.drop_last))
 
     def batches(self, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
         """Shuffled batches of the client's samples, epoch after epoch."""
-        size, n = self.settings.batch, len(samples)
+        sizes, n = self.sizes(len(samples)), len(samples)
+        at_once = max(1, GATHERED // self.settings.batch)
         epochs = self.settings.epochs if self.epochs is None else self.epochs
         limit = self.settings.steps if self.epochs is None else 0
         epoch = 0
         while limit or epoch < epochs:
-            order = torch.randperm(n, generator=self.rng)
-            if self.settings.drop_last and n > size:  # a client smaller than one batch keeps its only one
-                order = order[: n - n % size]
-            for rows in torch.split(order, max(1, GATHERED // size) * size):  # one gather for several batches
-                x, y = samples.batch(rows)
-                for batch in zip(torch.split(x, size), torch.split(y, size), strict=True):
+            order, end = torch.randperm(n, generator=self.rng), 0
+            for first in range(0, len(sizes), at_once):  # one gather for several batches
+                some = sizes[first : first + at_once]
+                start, end = end, end + sum(some)
+                x, y = samples.batch(order[start:end])
+                for batch in zip(torch.split(x, some), torch.split(y, some), strict=True):
                     self.steps += 1
                     yield batch
                     if self.steps == limit:
@@ -107,7 +120,10 @@ class Descent:
                 g.zero_()
             gradient(x.to(w.device), y.to(w.device))
             if rule.clip:
-                v.add_(g.mul_((rule.clip / g.norm().clamp_min(1e-12)).clamp_max(1.0)))
+                for stretch in self.clipped_apart or (slice(None),):
+                    part = g[stretch]
+                    part.mul_((rule.clip / part.norm().clamp_min(1e-12)).clamp_max(1.0))
+                v.add_(g)
             w.sub_(v, alpha=self.lr)
         self.velocity = v if rule.momentum else None
         if not is_finite(w):

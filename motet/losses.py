@@ -11,11 +11,6 @@ from torch.nn.functional import cross_entropy, one_hot
 LARGEST_MARGIN = 0.5  # LDAM's default γ gives the rarest class that the client has this margin
 
 
-def ce(logits: Tensor, y: Tensor) -> Tensor:
-    """−log softmax_y(g)"""
-    return cross_entropy(logits, y)
-
-
 def ir(logits: Tensor, y: Tensor, counts: Tensor) -> Tensor:
     """Importance re-weighting (Hsu et al. 2020): (Σ_c N_c)/N_y on each sample's cross-entropy.
 

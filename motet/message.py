@@ -53,11 +53,6 @@ def number(state: Mapping[str, Tensor | Scalar], name: str) -> float:
     return float(value)
 
 
-def copy(state: Mapping[str, Tensor | Scalar]) -> State:
-    """A state that shares no memory with this one."""
-    return {name: value.clone() if isinstance(value, Tensor) else value for name, value in state.items()}
-
-
 def encode(state: Mapping[str, Tensor | Scalar]) -> bytes:
     """The safetensors bytes of a state; the same state gives the same bytes."""
     return b"".join(pieces(state))

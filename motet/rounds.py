@@ -7,13 +7,15 @@ from functools import partial
 from typing import Protocol
 
 from pydantic import Field
+from torch import Tensor
 
+from motet.contract import Method
 from motet.engines import Engine, Kind, Task
+from motet.engines.replies import answers, well_formed
 from motet.errors import MotetError
 from motet.evaluation import Evaluator, Row
 from motet.local import LocalSettings
-from motet.message import Message, State, byte_count
-from motet.methods import Method
+from motet.message import Message, State
 from motet.rng import numpy_generator
 from motet.settings import Section
 
@@ -47,8 +49,8 @@ class Progress:
 class Log(Protocol):
     """Who is told about each round: the record on disk, a progress bar, a test."""
 
-    def round_done(self, row: Row, clients: list[Row], progress: Progress, changed: Sequence[int]) -> None:
-        """A round ended; `changed` are the clients whose private state may be new."""
+    def round_done(self, row: Row, clients: list[Row], progress: Progress) -> None:
+        """A round ended."""
 
 
 @dataclass
@@ -79,16 +81,16 @@ class Loop:
         replies, row = self._exchange("prepare", self.client_ids, 0, progress.server)
         progress = Progress(0, self.method.prepared(progress.server, replies) if replies else progress.server)
         row |= {"seconds": time.perf_counter() - began}
-        self.log.round_done(row, [], progress, list(replies))
+        self.log.round_done(row, [], progress)
         return progress
 
     def _round(self, progress: Progress) -> Progress:
         began = time.perf_counter()
-        round, server = progress.round + 1, progress.server
+        round = progress.round + 1
+        server = {**progress.server, "round": round}
         replies, row = self._exchange("train", self.sample(round), round, server)
         if replies:
-            server = self.method.aggregate(server, replies)
-        changed = list(replies)
+            server = {**self.method.aggregate(server, replies), "round": round}
         del replies  # models of a whole cohort, while others are made for scoring
         row |= {"lr": self.local.at_round(round), "train_seconds": time.perf_counter() - began}
         row |= self.method.diagnostics(server)
@@ -100,33 +102,37 @@ class Loop:
             clients = scores.clients
         row["seconds"] = time.perf_counter() - began
         progress = Progress(round, server)
-        self.log.round_done(row, clients, progress, changed)
+        self.log.round_done(row, clients, progress)
         return progress
 
     def sample(self, round: int) -> list[int]:
         """The clients of a round, in the order of their ids."""
         if self.method.pooled:
             return list(self.client_ids)
-        size = self.settings.cohort_size(len(self.client_ids))
-        drawn = numpy_generator(self.seed, "cohort", round).choice(len(self.client_ids), size, replace=False)
-        return sorted(self.client_ids[i] for i in drawn)
+        size, there = self.settings.cohort_size(len(self.client_ids)), self.engine.available(self.client_ids)
+        if len(there) < size:
+            raise MotetError(
+                f"round {round} takes {size} clients but {len(there)} of {len(self.client_ids)} can be asked now; "
+                f"accepted: a smaller rounds.cohort, or resume when more of them are there"
+            )
+        drawn = numpy_generator(self.seed, "cohort", round).choice(len(there), size, replace=False)
+        return sorted(there[i] for i in drawn)
 
     def _exchange(self, kind: Kind, cohort: Sequence[int], round: int, server: State) -> tuple[dict[int, Message], Row]:
-        """Send, let work, collect; a client that diverged is set aside for this round and named."""
-        bytes_down: dict[int, int] = {}
-
-        def letter(client_id: int) -> Message:
-            message = self.method.broadcast(server, client_id)
-            bytes_down[client_id] = byte_count(message)
-            return message
-
-        outcomes = self.engine.run([Task(kind, i, round, partial(letter, i)) for i in cohort])
-        replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
+        """Send, let work, collect; who diverged or answers nonsense is set aside for this round and named."""
+        tasks = [Task(kind, i, round, partial(self.method.broadcast, server, i)) for i in cohort]
+        outcomes = self.engine.run(tasks)
+        replies, reasons = answers(outcomes, kind, round, cohort)
+        declared = {"n": "sum", **self.method.uploads}
+        w = server.get("w") if kind == "train" else None
+        replies, wrong = well_formed(replies, declared, {"w": w} if isinstance(w, Tensor) else None)
+        if wrong and not replies and not reasons:  # not a broken client but a method that does what it does not declare
+            raise MotetError(f"no reply to {kind} of round {round} can be used: {next(iter(wrong.values()))}")
         row: Row = {
             "round": round,
             "cohort": list(cohort),
-            "set_aside": {str(o.client_id): o.failure for o in outcomes if o.failure is not None},
-            "bytes_down": None if self.method.pooled else sum(bytes_down.values()),
-            "bytes_up": None if self.method.pooled else sum(byte_count(r) for r in replies.values()),
+            "set_aside": {str(client_id): reason for client_id, reason in sorted((reasons | wrong).items())},
+            "bytes_down": None if self.method.pooled else sum(o.sent for o in outcomes),
+            "bytes_up": None if self.method.pooled else sum(o.received for o in outcomes),
         }
-        return dict(sorted(replies.items())), row
+        return replies, row

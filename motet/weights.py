@@ -1,28 +1,24 @@
 """A model is a vector: the parameters and buffers of a net in one flat tensor with named views.
 
-    [ shared buffers | added parameters | shared parameters | private parameters | private buffers ]
-      `shared`: what travels, one slice                     |  `private`: what stays, one slice
+    [ shared buffers | added | shared parameters | private parameters | private added | private buffers ]
+      `shared`: what travels, one slice          |  `private`: what stays, one slice
                        `trainable`: what gradient steps move, one slice
+                               `own`: the net's own parameters, one slice
 
-Added parameters are those that a part of a method gives the net and that travel (FED-ROD's hypernetwork). They are
-averaged, and no more: what corrects drift acts on `shared_trainable`, the net's own, which ends the shared slice.
+Added parameters are those that a part of a method gives the net: some travel (FED-ROD's hypernetwork), some stay (its
+personal head). Those that travel are averaged, and no more: what corrects drift acts on `shared_trainable`, the net's
+own, which ends the shared slice.
 
 Convolution kernels lie in channels-last order inside the vector (the fast order for torch's kernels); their
 views have the usual shape.
 """
 
 import fnmatch
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-
-from motet.errors import MotetError
 
 
 @dataclass(frozen=True)
@@ -43,8 +39,8 @@ class Place:
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a parameter's name fits one of the patterns (`head.*`), or begins with one (`head.`)."""
-    return any(name.startswith(p) or fnmatch.fnmatchcase(name, p) for p in patterns)
+    """Whether a parameter's name fits one of the patterns (`*.bias`), is one, or lies in a module of that name."""
+    return any(name == p or name.startswith(p.rstrip(".") + ".") or fnmatch.fnmatchcase(name, p) for p in patterns)
 
 
 class Layout:
@@ -52,11 +48,12 @@ class Layout:
 
     def __init__(self, module: nn.Module, private: Iterable[str] = (), added: Iterable[str] = ()):
         private, added = tuple(private), tuple(added)
-        groups: list[list[tuple[str, Tensor, bool]]] = [[], [], [], [], []]
+        groups: list[list[tuple[str, Tensor, bool]]] = [[], [], [], [], [], []]
         for name, p in module.named_parameters():
-            groups[3 if matches(name, private) else 1 if matches(name, added) else 2].append((name, p, False))
+            stays, is_added = matches(name, private), matches(name, added)
+            groups[(4 if is_added else 3) if stays else (1 if is_added else 2)].append((name, p, False))
         for name, b in module.named_buffers():
-            groups[4 if matches(name, private) else 0].append((name, b, True))
+            groups[5 if matches(name, private) else 0].append((name, b, True))
         self.places: dict[str, Place] = {}
         at, ends = 0, []
         for group in groups:
@@ -67,9 +64,12 @@ class Layout:
         self.size = at
         self.shared = slice(0, ends[2])
         self.private = slice(ends[2], at)
-        self.trainable = slice(ends[0], ends[3])
+        self.trainable = slice(ends[0], ends[4])
         self.added = slice(ends[0], ends[1])
         self.shared_trainable = slice(ends[1], ends[2])
+        self.private_trainable = slice(ends[2], ends[4])
+        self.own = slice(ends[1], ends[3])
+        self.private_added = slice(ends[3], ends[4])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Layout) and self.places == other.places
@@ -95,26 +95,19 @@ class Layout:
                     # .data has a version counter of its own: one layer's statistics change before another's backward
                     owner._buffers[name] = self.places[dot + name].view(w).data
 
-    def names(self, *patterns: str) -> list[str]:
-        """The names that fit the patterns, in the vector's order."""
-        return [name for name in self.places if matches(name, patterns)]
+    def outside(self, region: slice) -> set[str]:
+        """The names of the parameters and buffers that do not lie in a region."""
+        return {name for name, p in self.places.items() if not region.start <= p.where.start < region.stop}
 
-    def mask(self, *patterns: str) -> Tensor:
-        """One for the entries whose names fit, zero elsewhere."""
-        mask = torch.zeros(self.size)
-        for name in self.names(*patterns):
-            mask[self.places[name].where] = 1
-        return mask
+    def named(self, flat: Tensor) -> dict[str, Tensor]:
+        """Every parameter and buffer by name, as views of a flat vector of this layout."""
+        return {name: place.view(flat) for name, place in self.places.items()}
 
-    def slice_of(self, *patterns: str) -> slice:
-        """The single slice that the fitting names fill; an error if they do not lie side by side."""
-        places = [self.places[name].where for name in self.names(*patterns)]
-        if not places:
-            raise MotetError(f"no parameter fits {patterns}; accepted: a pattern of {', '.join(self.places)}")
-        whole = slice(min(p.start for p in places), max(p.stop for p in places))
-        if whole.stop - whole.start != sum(p.stop - p.start for p in places):
-            raise MotetError(f"the parameters that fit {patterns} do not lie side by side")
-        return whole
+    def put(self, flat: Tensor, module: nn.Module) -> None:
+        """Copy a flat vector's values into a module that keeps its own memory."""
+        with torch.no_grad():
+            for name, t in _named_tensors(module):
+                t.copy_(self.places[name].view(flat))
 
     def convert(self, flat: Tensor, to: "Layout") -> Tensor:
         """The same named values in another layout (that may hold fewer names)."""
@@ -124,79 +117,19 @@ class Layout:
         return out
 
 
-@dataclass
-class Weights:
-    """One model: a flat tensor and its layout. Arithmetic acts on the whole model at once."""
+class frozen:
+    """No gradients for these parameters inside the block."""
 
-    layout: Layout
-    flat: Tensor
+    def __init__(self, model: nn.Module, names: set[str]):
+        self.parameters = [p for name, p in model.named_parameters() if name in names]
 
-    @classmethod
-    def of(cls, module: nn.Module, private: Iterable[str] = ()) -> "Weights":
-        """The present weights of a module."""
-        layout = Layout(module, private)
-        return cls(layout, layout.flatten(module))
+    def __enter__(self) -> None:
+        for p in self.parameters:
+            p.requires_grad_(False)
 
-    def __getitem__(self, name: str) -> Tensor:
-        return self.layout.places[name].view(self.flat)
-
-    def named(self) -> dict[str, Tensor]:
-        """Every parameter and buffer by name, as views."""
-        return {name: place.view(self.flat) for name, place in self.layout.places.items()}
-
-    def __add__(self, other: "Weights") -> "Weights":
-        return Weights(self.layout, self.flat + self._same(other).flat)
-
-    def __sub__(self, other: "Weights") -> "Weights":
-        return Weights(self.layout, self.flat - self._same(other).flat)
-
-    def __mul__(self, factor: float) -> "Weights":
-        return Weights(self.layout, self.flat * factor)
-
-    __rmul__ = __mul__
-
-    def dot(self, other: "Weights") -> float:
-        """The inner product of two models."""
-        return float(self.flat @ self._same(other).flat)
-
-    def norm(self) -> float:
-        """The Euclidean length of a model."""
-        return float(self.flat.norm())
-
-    def put_into(self, module: nn.Module) -> None:
-        """Copy these values into a module that keeps its own memory."""
-        with torch.no_grad():
-            for name, t in _named_tensors(module):
-                t.copy_(self[name])
-
-    def save(self, path: Path) -> None:
-        """Write named tensors in their usual shapes, readable by any safetensors reader."""
-        save_file({name: t.contiguous() for name, t in self.named().items()}, path)
-
-    @classmethod
-    def load(cls, path: Path, layout: Layout) -> "Weights":
-        """Read named tensors that fit the layout."""
-        try:
-            named = load_file(path)
-        except (OSError, SafetensorError) as error:
-            raise MotetError(f"weights file {str(path)!r} cannot be read ({error}); accepted: safetensors") from error
-        return cls(layout, from_named(named, layout))
-
-    def _same(self, other: "Weights") -> "Weights":
-        if self.layout != other.layout:
-            raise MotetError("weights of different nets cannot be combined; accepted: weights of one layout")
-        return other
-
-
-def from_named(named: Mapping[str, Tensor], layout: Layout) -> Tensor:
-    """The flat vector of named tensors."""
-    flat = torch.empty(layout.size)
-    for name, place in layout.places.items():
-        found = tuple(named[name].shape) if name in named else None
-        if found != place.shape:
-            raise MotetError(f"weight {name!r} has shape {found}; accepted: {place.shape}")
-        place.view(flat).copy_(named[name])
-    return flat
+    def __exit__(self, *_: object) -> None:
+        for p in self.parameters:
+            p.requires_grad_(True)
 
 
 def is_finite(flat: Tensor) -> bool:
@@ -206,7 +139,7 @@ def is_finite(flat: Tensor) -> bool:
 
 def parameter_count(module: nn.Module) -> int:
     """How many trainable numbers a module has."""
-    return sum(math.prod(p.shape) for p in module.parameters())
+    return sum(p.numel() for p in module.parameters())
 
 
 def _named_tensors(module: nn.Module) -> Iterable[tuple[str, Tensor]]:

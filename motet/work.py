@@ -12,12 +12,12 @@ from functools import cached_property, partial
 from torch import Tensor, nn
 
 from motet.client import AdaptSettings, Client
+from motet.contract import Method
 from motet.data import ClientData, FederationFacts, Holdings
 from motet.engines.engine import Kind, Outcome, Task, each_alone
 from motet.errors import Diverged
 from motet.local import LocalSettings
 from motet.message import Message, State, tensor
-from motet.methods import Method
 from motet.nets import Net
 from motet.scoring import ScoringSettings
 from motet.scoring.at_client import Common, Scorer
@@ -46,7 +46,7 @@ class Workplace:
         """Do the task for one client with its private state; a diverged client changes nothing."""
         client = self.client(task, dict(private))
         try:
-            reply: Message | Diverged = self._kinds[task.kind](client, self._here(task.message))
+            reply: Message | Diverged = self._kinds[task.kind](client, self._here(task.write()))
         except Diverged as failure:
             reply = failure
         return self._outcome(task, client, reply)
@@ -56,7 +56,7 @@ class Workplace:
         if len(tasks) == 1:
             return [self.perform(tasks[0], privates[0])]
         clients = [self.client(task, dict(private)) for task, private in zip(tasks, privates, strict=True)]
-        replies = self.method.train_together(clients, [self._here(task.message) for task in tasks])
+        replies = self.method.train_together(clients, [self._here(task.write()) for task in tasks])
         checked = [r if isinstance(r, Diverged) else _finite(r) for r in replies]
         return [self._outcome(*of) for of in zip(tasks, clients, checked, strict=True)]
 
@@ -79,9 +79,9 @@ class Workplace:
 
     def _outcome(self, task: Task, client: Client, reply: Message | Diverged) -> Outcome:
         if isinstance(reply, Diverged):
-            return Outcome(task.client_id, None, None, str(reply))
+            return task.failed(str(reply))
         reply = {name: v.detach().cpu() if isinstance(v, Tensor) else v for name, v in reply.items()}
-        return Outcome(task.client_id, reply, client.private if task.kind == "train" else None, None)
+        return task.answered(reply, client.private if task.kind == "train" else None)
 
     def client(self, task: Task, private: State) -> Client:
         """The client of a task as its method sees it."""

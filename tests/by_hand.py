@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from motet.client import AdaptSettings, Client
+from motet.contract import Facts, Method
 from motet.data import ClientData, Prepare, Samples
 from motet.fields import checked
 from motet.local import LocalSettings
 from motet.message import Message, State
-from motet.methods import Facts, Method, build_method
+from motet.methods import build_method
 from motet.nets import Net
 from motet.rng import generator
 from motet.weights import Layout
@@ -22,6 +23,7 @@ from motet.weights import Layout
 LOCAL = {"epochs": 2, "batch": 4, "lr": 0.1, "lr_decay": 1.0, "momentum": 0.5, "weight_decay": 0.01}
 SIZES = {0: 9, 1: 6, 2: 12, 3: 60}  # unequal, so that uniform and by-samples averages differ
 EXACT = {"rtol": 1e-4, "atol": 1e-6}
+FACTS = Facts((0, 1, 2), 3, 5, 3)  # where a test does not care
 
 
 def small_net() -> Net:
@@ -53,8 +55,8 @@ def client(id: int, round: int = 1, private: State | None = None, new: bool = Fa
 
 
 def build(method: str, clients: int = 3) -> tuple[Method, State]:
-    built = build_method(method, small_net())
-    return built, built.start(Facts(tuple(range(clients)), clients, 5, 3))
+    built = build_method(method, small_net(), Facts(tuple(range(clients)), clients, 5, 3))
+    return built, built.start()
 
 
 def flat(module: nn.Module) -> Tensor:

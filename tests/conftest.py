@@ -1,11 +1,13 @@
 """What all tests share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
+from vector_problem import exactly
 
 torch.set_num_threads(1)
 settings.register_profile("motet", deadline=None, max_examples=50)
@@ -19,3 +21,10 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data folder at {folder} (set MOTET_DATA)")
     return folder
+
+
+@pytest.fixture
+def exact() -> Iterator[None]:
+    """Float64, and batches in stored order: how the figures of tests/vectors were made."""
+    with exactly():
+        yield

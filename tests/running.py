@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_hand import FACTS
 
 from motet.engines import Kind, Task
 from motet.errors import MotetError
@@ -48,7 +49,7 @@ def exchange(assembly: Assembly, server: State, cohort: Sequence[int], round: in
 def after_cohorts(asked: Experiment, cohorts: Sequence[Sequence[int]]) -> tuple[Assembly, list[State]]:
     """The server states after each of these cohorts; the first is the one before round one, after preparation."""
     assembly = assemble(asked)
-    states = [assembly.method.start(assembly.facts)]
+    states = [assembly.method.start()]
     if assembly.method.prepares:
         replies = exchange(assembly, states[0], assembly.client_ids, 0, "prepare")
         states = [assembly.method.prepared(states[0], replies)]
@@ -60,5 +61,5 @@ def after_cohorts(asked: Experiment, cohorts: Sequence[Sequence[int]]) -> tuple[
 def refusal(method: str) -> str:
     """The sentence with which a method's name is refused."""
     with pytest.raises(MotetError) as caught:
-        build_method(method, build_net("mlp", (1, 8, 8), 10))
+        build_method(method, build_net("mlp", (1, 8, 8), 10), FACTS)
     return str(caught.value)

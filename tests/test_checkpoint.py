@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 import torch
 
+from motet import entries
+from motet.engines import ClientStates
+from motet.entries import Entries
 from motet.errors import MotetError
 from motet.message import State, encode
 from motet.runs import checkpoint
@@ -24,15 +27,39 @@ def state(value: float) -> State:
     return {"w": torch.full((5,), value), "lr": value, "round": int(value), "seen": True}
 
 
-def save(folder: Checkpoints, round: int, *clients: int, **extra: Any) -> None:
+class Saved:
+    """The checkpoints of a folder and the clients' states beside them, saved and loaded as a run does it."""
+
+    def __init__(self, folder: Path):
+        self.checkpoints, self.states = Checkpoints(folder), ClientStates(folder)
+
+    def save(self, round: int, server: State, changed: dict[int, State], lengths: dict[str, int], **extra: Any) -> None:
+        for client_id, new in changed.items():
+            self.states.put(client_id, new)
+        self.checkpoints.save(round, server, self.states.keep(round), lengths, extra, **SAVED_BY)
+        self.states.kept()
+
+    def load(self) -> Loaded | None:
+        return self.checkpoints.load(**SAVED_BY, go_back=lambda _, entries: self.states.go_back(entries))
+
+    def private(self, client_id: int) -> State:
+        return self.states.get(client_id)
+
+
+def save(saved: Saved, round: int, *clients: int, **extra: Any) -> None:
     changed = {i: state(100 * i + round) for i in clients}
-    folder.save(round, state(round), changed, {"rounds.jsonl": 10 * round}, extra, **SAVED_BY)
+    saved.save(round, state(round), changed, {"rounds.jsonl": 10 * round}, **extra)
 
 
-def load(folder: Path) -> Loaded:
-    loaded = Checkpoints(folder).load(**SAVED_BY)
+def load(folder: Path) -> tuple[Loaded, Saved]:
+    saved = Saved(folder)
+    loaded = saved.load()
     assert loaded is not None
-    return loaded
+    return loaded, saved
+
+
+def nothing(round: int, entries: Entries) -> None:
+    """For who does not ask about clients."""
 
 
 def same(a: State, b: State) -> bool:
@@ -40,33 +67,32 @@ def same(a: State, b: State) -> bool:
 
 
 def three_rounds(folder: Path) -> None:
-    checkpoints = Checkpoints(folder)
-    save(checkpoints, 1, 0, 1)
-    save(checkpoints, 2, 1, 2)
-    save(checkpoints, 3, 0)
+    saved = Saved(folder)
+    save(saved, 1, 0, 1)
+    save(saved, 2, 1, 2)
+    save(saved, 3, 0)
 
 
 def test_what_was_saved_comes_back(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path / "checkpoint")
-    save(checkpoints, 12, 3, best={"round": 4, "accuracy": 0.1 + 0.2})
-    loaded = load(tmp_path / "checkpoint")
+    save(Saved(tmp_path / "checkpoint"), 12, 3, best={"round": 4, "accuracy": 0.1 + 0.2})
+    loaded, saved = load(tmp_path / "checkpoint")
     assert (loaded.round, loaded.lengths, loaded.warning) == (12, {"rounds.jsonl": 120}, None)
     assert loaded.extra == {"best": {"round": 4, "accuracy": 0.1 + 0.2}}
-    assert loaded.client_ids == [3]
-    assert same(loaded.server, state(12)) and same(loaded.private(3), state(312))
+    assert list(loaded.clients) == [3]
+    assert same(loaded.server, state(12)) and same(saved.private(3), state(312))
     assert isinstance(loaded.server["round"], int) and loaded.server["seen"] is True
 
 
 def test_a_run_without_checkpoint_has_none(tmp_path: Path) -> None:
-    assert Checkpoints(tmp_path / "nothing").load(**SAVED_BY) is None
+    assert Saved(tmp_path / "nothing").load() is None
     assert not (tmp_path / "nothing").exists()
 
 
 def test_only_changed_clients_are_written_and_the_others_remembered(tmp_path: Path) -> None:
     three_rounds(tmp_path)
-    loaded = load(tmp_path)
-    assert loaded.client_ids == [0, 1, 2]
-    assert [loaded.private(i)["lr"] for i in loaded.client_ids] == [3, 102, 202]
+    loaded, saved = load(tmp_path)
+    assert list(loaded.clients) == [0, 1, 2]
+    assert [saved.private(i)["lr"] for i in loaded.clients] == [3, 102, 202]
 
 
 def test_two_checkpoints_are_kept_and_nothing_else(tmp_path: Path) -> None:
@@ -85,16 +111,15 @@ def test_two_checkpoints_are_kept_and_nothing_else(tmp_path: Path) -> None:
 
 def test_saving_goes_on_after_loading(tmp_path: Path) -> None:
     three_rounds(tmp_path)
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.load(**SAVED_BY)
-    save(checkpoints, 4, 2)
-    assert [load(tmp_path).private(i)["lr"] for i in (0, 1, 2)] == [3, 102, 204]
+    _, saved = load(tmp_path)
+    save(saved, 4, 2)
+    assert [load(tmp_path)[1].private(i)["lr"] for i in (0, 1, 2)] == [3, 102, 204]
 
 
 def test_saving_over_unread_checkpoints_is_a_mistake(tmp_path: Path) -> None:
     three_rounds(tmp_path)
     with pytest.raises(RuntimeError, match="not loaded"):
-        save(Checkpoints(tmp_path), 4)
+        save(Saved(tmp_path), 4)
 
 
 @pytest.mark.parametrize("name", ["server-000003.safetensors", "client-00000-000003.safetensors", "000003.json"])
@@ -108,8 +133,8 @@ def test_damage_falls_back_and_says_so(tmp_path: Path, name: str, damage: str) -
     path.write_bytes({"flip": data, "cut": data[:-3], "empty": b""}.get(damage, b""))
     if damage == "remove":
         path.unlink()
-    loaded = load(tmp_path)
-    assert loaded.round == 2 and same(loaded.server, state(2)) and same(loaded.private(0), state(1))
+    loaded, saved = load(tmp_path)
+    assert loaded.round == 2 and same(loaded.server, state(2)) and same(saved.private(0), state(1))
     if (name, damage) == ("000003.json", "remove"):
         return  # no trace is left of it
     assert loaded.warning is not None
@@ -119,20 +144,16 @@ def test_damage_falls_back_and_says_so(tmp_path: Path, name: str, damage: str) -
 def test_the_way_on_from_a_fallback(tmp_path: Path) -> None:
     three_rounds(tmp_path)
     (tmp_path / "server-000003.safetensors").write_bytes(b"")
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.load(**SAVED_BY)
-    save(checkpoints, 3, 0)
-    loaded = load(tmp_path)
+    save(load(tmp_path)[1], 3, 0)
+    loaded, saved = load(tmp_path)
     assert (loaded.round, loaded.warning) == (3, None)
-    assert [loaded.private(i)["lr"] for i in (0, 1, 2)] == [3, 102, 202]
+    assert [saved.private(i)["lr"] for i in (0, 1, 2)] == [3, 102, 202]
 
 
 def test_a_manifest_beyond_the_saved_round_goes(tmp_path: Path) -> None:
     three_rounds(tmp_path)
     (tmp_path / "000009.json").write_text("damaged")
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.load(**SAVED_BY)
-    save(checkpoints, 4)
+    save(load(tmp_path)[1], 4)
     assert sorted(p.name for p in tmp_path.glob("*.json")) == ["000003.json", "000004.json"]
 
 
@@ -144,20 +165,34 @@ def test_all_damaged_is_an_error(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_a_private_state_damaged_after_loading_is_noticed(tmp_path: Path) -> None:
+def test_every_private_state_is_read_once_and_before_the_checkpoint_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     three_rounds(tmp_path)
-    loaded = load(tmp_path)
+    read, read_bytes = [], Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda self: (read.append(self.name), read_bytes(self))[1])
+    load(tmp_path)
+    clients = [f"client-0000{i}-00000{r}.safetensors" for i, r in ((0, 3), (1, 2), (2, 2))]
+    assert sorted(read) == sorted(["000003.json", "server-000003.safetensors", *clients])
+
+
+def test_a_client_that_only_the_damaged_checkpoint_knows_is_forgotten(tmp_path: Path) -> None:
+    saved = Saved(tmp_path)
+    save(saved, 1, 0)
+    save(saved, 2, 0, 1, 2)
     (tmp_path / "client-00002-000002.safetensors").write_bytes(b"")
-    with pytest.raises(MotetError, match="client-00002-000002"):
-        loaded.private(2)
+    loaded, saved = load(tmp_path)
+    assert loaded.round == 1 and [saved.private(i) for i in (1, 2)] == [{}, {}]
+    save(saved, 2, 2)
+    assert list(load(tmp_path)[0].clients) == [0, 2]
 
 
 def test_another_experiment_other_data_and_a_newer_format_are_refused(tmp_path: Path) -> None:
     three_rounds(tmp_path)
     with pytest.raises(OtherExperiment, match="another experiment"):
-        Checkpoints(tmp_path).load("g", "d")
+        Checkpoints(tmp_path).load("g", "d", nothing)
     with pytest.raises(MotetError, match="other data"):
-        Checkpoints(tmp_path).load("f", "e")
+        Checkpoints(tmp_path).load("f", "e", nothing)
     manifest = json.loads((tmp_path / "000003.json").read_text())
     (tmp_path / "000003.json").write_text(json.dumps(manifest | {"format": checkpoint.FORMAT + 1}))
     with pytest.raises(MotetError, match=r"has format 2; accepted: up to 1"):
@@ -166,9 +201,9 @@ def test_another_experiment_other_data_and_a_newer_format_are_refused(tmp_path: 
 
 def test_the_experiment_of_a_checkpoint_can_be_asked_for(tmp_path: Path) -> None:
     assert Checkpoints(tmp_path).recorded_extra() == {}
-    checkpoints = Checkpoints(tmp_path)
-    save(checkpoints, 1, experiment="one")
-    save(checkpoints, 2, experiment="two")
+    saved = Saved(tmp_path)
+    save(saved, 1, experiment="one")
+    save(saved, 2, experiment="two")
     assert Checkpoints(tmp_path).recorded_extra() == {"experiment": "two"}
     (tmp_path / "000002.json").write_bytes(b"")
     assert Checkpoints(tmp_path).recorded_extra() == {"experiment": "one"}
@@ -183,41 +218,41 @@ def test_half_written_files_of_a_killed_process_go(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_leaves_the_last_checkpoint(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    save(checkpoints, 1, 0)
+    saved = Saved(tmp_path)
+    save(saved, 1, 0)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
         with pytest.raises(MotetError, match=r"cannot write .*server-000002.*: File too large"):
-            checkpoints.save(2, {"w": torch.zeros(1000)}, {}, {}, {}, **SAVED_BY)
+            saved.save(2, {"w": torch.zeros(1000)}, {1: state(1)}, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert load(tmp_path).round == 1
+    assert load(tmp_path)[0].round == 1
     assert not list(tmp_path.glob(".*.tmp"))
-    save(checkpoints, 2, 1)
-    assert load(tmp_path).client_ids == [0, 1]
+    save(saved, 2)
+    assert list(load(tmp_path)[0].clients) == [0, 1]  # what changed before the failure is still to be written
 
 
 def test_a_hundred_clients_are_saved_quickly(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
+    saved = Saved(tmp_path)
     clients: dict[int, State] = {i: {"w": torch.zeros(100_000)} for i in range(100)}
     start = time.perf_counter()
-    checkpoints.save(1, state(1), clients, {}, {}, **SAVED_BY)
-    checkpoints.save(2, state(2), {}, {}, {}, **SAVED_BY)
-    assert load(tmp_path).client_ids == list(range(100))
+    saved.save(1, state(1), clients, {})
+    saved.save(2, state(2), {}, {})
+    assert sorted(load(tmp_path)[0].clients) == list(range(100))
     assert time.perf_counter() - start < 10  # 40 MB; generous for a slow disk
     assert len(list(tmp_path.glob("client-*"))) == 100
 
 
 def save_forever(folder: Path) -> None:
     """All that a checkpoint holds can be computed from its round."""
-    checkpoints = Checkpoints(folder)
-    loaded = checkpoints.load(**SAVED_BY)
+    saved = Saved(folder)
+    loaded = saved.load()
     round = loaded.round if loaded else 0
     while True:
         round += 1
         changed = {i: vector(round) for i in range(6) if (round + i) % 3 == 0}
-        checkpoints.save(round, vector(round), changed, {"rounds.jsonl": round}, {}, **SAVED_BY)
+        saved.save(round, vector(round), changed, {"rounds.jsonl": round})
 
 
 def vector(round: int) -> State:
@@ -244,7 +279,8 @@ def test_kill_at_any_moment(tmp_path: Path) -> None:
         os.kill(saver, signal.SIGKILL)
         _, status = os.waitpid(saver, 0)
         assert os.WIFSIGNALED(status)
-        loaded = Checkpoints(tmp_path).load(**SAVED_BY)
+        saved = Saved(tmp_path)
+        loaded = saved.load()
         if loaded is None:
             assert reached == 0
             continue
@@ -253,8 +289,8 @@ def test_kill_at_any_moment(tmp_path: Path) -> None:
         reached = loaded.round
         assert loaded.lengths == {"rounds.jsonl": reached}
         assert same(loaded.server, vector(reached))
-        assert loaded.client_ids == [i for i in range(6) if any((r + i) % 3 == 0 for r in range(1, reached + 1))]
-        assert all(same(loaded.private(i), vector(last_change(i, reached))) for i in loaded.client_ids)
+        assert list(loaded.clients) == [i for i in range(6) if any((r + i) % 3 == 0 for r in range(1, reached + 1))]
+        assert all(same(saved.private(i), vector(last_change(i, reached))) for i in loaded.clients)
     assert progress >= 5
 
 
@@ -275,27 +311,27 @@ def test_kill_between_any_two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
             return stepped
 
-        monkeypatch.setattr(checkpoint, "replace_file", step(checkpoint.replace_file))
+        monkeypatch.setattr(entries, "replace_file", step(entries.replace_file))
         monkeypatch.setattr(checkpoint, "write_atomic", step(checkpoint.write_atomic))
         monkeypatch.setattr(Path, "unlink", step(Path.unlink))
 
     rounds = []
     for steps in range(12):
         folder = tmp_path / str(steps)
-        checkpoints = Checkpoints(folder)
-        save(checkpoints, 1, 0, 1)
-        save(checkpoints, 2, 0, 1)
+        saved = Saved(folder)
+        save(saved, 1, 0, 1)
+        save(saved, 2, 0, 1)
         with monkeypatch.context():
             stopping_after(steps)
             try:
-                save(checkpoints, 3, 0, 1)
+                save(saved, 3, 0, 1)
                 finished = True
             except Killed:
                 finished = False
             monkeypatch.undo()
-        loaded = load(folder)
+        loaded, again = load(folder)
         assert loaded.warning is None
-        assert [loaded.private(i)["lr"] for i in (0, 1)] == [loaded.round, 100 + loaded.round]
+        assert [again.private(i)["lr"] for i in (0, 1)] == [loaded.round, 100 + loaded.round]
         rounds.append(loaded.round)
     assert finished
     assert rounds[:4] == [2, 2, 2, 2] and set(rounds[4:]) == {3}

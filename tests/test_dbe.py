@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 import torch
+from by_hand import FACTS
 from running import after_cohorts, exchange, refusal, run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from motet.client import Client
+from motet.contract import Part, Training
 from motet.engines import Task
 from motet.message import Message, State, byte_count, tensor
 from motet.methods import build_method
 from motet.methods.averaging import Averaging
-from motet.methods.components.dbe import DBE
-from motet.methods.part import Part, Training
+from motet.methods.components.personal_model import through
+from motet.methods.dbe import DBE
 from motet.nets import Net, build_net
 from motet.runs.assembly import Assembly, assemble, settle
 from motet.runs.experiment import Experiment, merge, resolve
@@ -69,14 +71,14 @@ def test_prbm_has_the_full_shape_of_the_features(head: str, size: int) -> None:
     """Table 1: one number per channel and position, at any stage boundary of the 4-layer CNN on 64x64x3."""
     net = build_net("cnn4", (3, 64, 64), 10, head)
     plain = build_net("cnn4", (3, 64, 64), 10, head)
-    method = build_method("fedavg+prbm", net)
+    method = build_method("fedavg+prbm", net, FACTS)
     assert isinstance(method, Averaging)
     assert net.get_parameter("prbm").shape == net.feature_shape()
     assert method.layout.size == sum(p.numel() for p in plain.parameters()) + size
     assert method.layout.private == slice(method.layout.size - size, method.layout.size)
     assert method.fresh[method.layout.private].count_nonzero() == 0
     x = torch.randn(2, 3, 64, 64)
-    assert torch.equal(method.forward(x).logits, net(x))  # at p = 0
+    assert torch.equal(through(net, method.parts, x).logits, net(x))  # at p = 0
 
 
 class Frozen(Part):
@@ -115,7 +117,7 @@ def test_mean_regularization_moves_the_extractor_and_not_p() -> None:
         method = averaging(assembly)
         method.parts = (DBE(kappa=kappa),)
         message: Message = {"w": start, "mr.mean": torch.full((64,), 0.3)}
-        t = method.begin(client_of(assembly, 3, 1), message)
+        t = method.begin_round(client_of(assembly, 3, 1), message)
         t.w[t.layout.private] = 0.1
         method.layout.bind(method.net, t.w, t.g)
         x, y = next(t.descent.batches(t.client.data.train))
@@ -176,7 +178,7 @@ def test_the_running_mean_starts_anew_in_every_training() -> None:
     assembly, states = rounds("fedavg+mr(mu=0.2)", [])
     method = averaging(assembly)
     for round in (1, 2):
-        t = method.begin(client_of(assembly, 1, round), method.broadcast(states[0], 1))
+        t = method.begin_round(client_of(assembly, 1, round), method.broadcast(states[0], 1))
         assert not t["mr.m"].any()
         method.learn(t, t.client.data.train)
         assert t["mr.m"].any() and not t["mr.m"].requires_grad
@@ -223,7 +225,7 @@ def test_noise_hides_a_clients_mean_before_it_leaves() -> None:
 
     def told(options: str) -> Tensor:
         assembly = assemble(experiment(f"fedavg+dbe({options})"))
-        server = assembly.method.start(assembly.facts)
+        server = assembly.method.start()
         replies = exchange(assembly, server, assembly.client_ids, 0, "prepare")
         return torch.stack([tensor(r, "mr.mean") for r in replies.values()])
 

@@ -1,4 +1,4 @@
-"""Every method gives the same bits inline and in the strict twin, and its bytes on the wire are the reported ones."""
+"""What engines owe: bytes counted, sites that hold one client, work set aside, randomness of one's own."""
 
 import math
 from dataclasses import replace
@@ -6,73 +6,24 @@ from functools import cache
 
 import pytest
 import torch
-from strict_engine import ALONE, Notes, Played, Strict, loop_of, play, tiny
 
 from motet.client import Client
+from motet.contract import Entry, Part, Training
 from motet.data import ClientData, FederationFacts, Holdings, Site
 from motet.engines import Inline, OneByOne, Outcome, Task
+from motet.entries import Damaged
 from motet.errors import MotetError
-from motet.message import Message, State, encode
-from motet.methods import METHODS, build_method
-from motet.methods.part import Part, Training
-from motet.methods.registry import Entry
-from motet.nets import build_net
+from motet.message import Message, State, decode, encode
+from motet.methods import METHODS
 from motet.rounds import Progress
 from motet.runs.assembly import ServerSide, assemble, method_of, net_of
-
-
-def accepted(method: str) -> bool:
-    """Whether a sum makes sense; any other mistake than that is not for this file to hide."""
-    try:
-        build_method(method, build_net("mlp", (64,), 10))
-    except MotetError as error:
-        assert "makes no sense" in str(error), error
-        return False
-    return True
-
-
-PARTS = [name for name, entry in METHODS.items() if entry.part]
-SUMS = ["fedprox+feddyn+lp", "centralized+ft", *(f"scaffold+{name}" for name in PARTS if name != "scaffold")]
-EVERY_METHOD = [*ALONE, *filter(accepted, SUMS)]
+from motet.testing.twin import Notes, Played, Strict, loop_of, play, tiny
 
 
 @cache
 def played(method: str, strict: bool) -> Played:
     """The tiny run of a method, played once for all tests."""
     return play(tiny(method), strict)
-
-
-@pytest.mark.parametrize("method", EVERY_METHOD)
-def test_a_method_runs_on_bytes_and_its_own_data_alone(method: str) -> None:
-    inline, strict = played(method, strict=False), played(method, strict=True)
-    assert inline.timeless() == strict.timeless()
-    assert inline.clients == strict.clients
-    assert encode(inline.server) == encode(strict.server)
-    assert inline.private() == strict.private()
-    assert (inline.new.figures, inline.new.clients) == (strict.new.figures, strict.new.clients)
-
-
-@pytest.mark.parametrize("method", EVERY_METHOD)
-def test_bytes_on_the_wire_are_the_reported_ones(method: str) -> None:
-    strict = played(method, strict=True)
-    for row in strict.rows:
-        reported = (row["bytes_down"], row["bytes_up"])
-        assert reported == ((None, None) if strict.assembly.method.pooled else strict.engine.wire_bytes(row["round"]))
-
-
-@pytest.mark.parametrize("method", EVERY_METHOD)
-def test_scores_are_there_and_finite(method: str) -> None:
-    inline = played(method, strict=False)
-    last, new = inline.rows[-1], inline.new.figures
-    assert all(math.isfinite(v) for figures in (last, new) for v in figures.values() if isinstance(v, float))
-    models = ["personal.weighted.accuracy.mean", "personal.split.accuracy.mean", "personal.validation.accuracy.mean"]
-    models += ["personal.weighted.accuracy.worst_tenth", "personal.common.accuracy.mean"][
-        : 1 if inline.assembly.method.family else 2
-    ]
-    if inline.assembly.method.generic(inline.server) is not None:
-        models += ["generic.common.accuracy.pooled", "generic.weighted.accuracy.mean", "generic.split.accuracy.mean"]
-    assert all(0 <= last[name] <= 1 for name in models)
-    assert 0 <= new["after.weighted.accuracy.mean"] <= 1 and 0 <= new["after.split.accuracy.mean"] <= 1
 
 
 def test_local_sends_nothing() -> None:
@@ -87,38 +38,6 @@ def test_fedavg_sends_the_model_down_and_the_model_and_n_up() -> None:
     w = fedavg.server["w"]
     down, up = len(encode({"w": w})), len(encode({"w": w, "n": 1}))
     assert [(row["bytes_down"], row["bytes_up"]) for row in fedavg.rows] == [(2 * down, 2 * up)] * 3
-
-
-# ---------------------------------------------------------------- the twin notices what it is for
-
-
-class Remembers(Part):
-    """Wrong on purpose: counts the trainings in the method itself."""
-
-    def after(self, t: Training, reply: Message) -> None:
-        """Inline the count goes on, in a fresh workplace it starts again."""
-        seen = getattr(t.net, "seen", 0) + 1
-        t.net.seen = seen
-        reply["remembers.seen"] = seen
-
-    def aggregate(self, server: State, sent: torch.Tensor, replies: dict[int, Message]) -> None:
-        """Let it show in the server state."""
-        server["remembers.seen"] = sum(int(r["remembers.seen"]) for r in replies.values())
-
-
-class ChangesInPlace(Part):
-    """Wrong on purpose: writes into the tensor that the server sent."""
-
-    def before(self, t: Training, message: Message) -> None:
-        """Inline this is the server's own tensor."""
-        message["w"].add_(1)
-
-
-@pytest.mark.parametrize("part", [Remembers, ChangesInPlace])
-def test_the_twin_notices_a_method_that_cheats(part: type[Part], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "cheats", Entry("cheats", "", "", part=part))
-    inline, strict = play(tiny("cheats")), play(tiny("cheats"), strict=True)
-    assert encode(inline.server) != encode(strict.server)
 
 
 def test_a_site_holds_one_client_and_nothing_of_the_others() -> None:
@@ -139,7 +58,7 @@ def test_a_site_holds_one_client_and_nothing_of_the_others() -> None:
 def keeps_round(task: Task, private: State) -> Outcome:
     """Work that remembers the round it was done in."""
     kept: State | None = {"round": task.round, "before": int(private.get("round", 0))} if task.kind == "train" else None
-    return Outcome(task.client_id, {"was": int(private.get("round", 0))}, kept, None)
+    return task.answered({"was": int(private.get("round", 0))}, kept)
 
 
 def test_inline_keeps_private_states_and_the_order_of_tasks() -> None:
@@ -149,7 +68,7 @@ def test_inline_keeps_private_states_and_the_order_of_tasks() -> None:
     engine.run([Task("train", 3, 2, {}), Task("score", 1, 2, {})])
     assert engine.private(3) == {"round": 2, "before": 1} and engine.private(1) == {"round": 1, "before": 0}
     assert engine.private(7) == {}
-    engine.restore(7, {"round": 5})
+    engine.states.put(7, {"round": 5})
     assert engine.run([Task("train", 7, 6, {})])[0].reply == {"was": 5}
 
 
@@ -165,7 +84,7 @@ def test_only_training_changes_private_states(strict: bool) -> None:
 def test_a_diverged_client_keeps_its_private_state() -> None:
     assembly = assemble(tiny("scaffold", local={"momentum_across_rounds": "persist"}))
     engine = Inline(OneByOne(assembly.workplace.perform))
-    message = assembly.method.broadcast(assembly.method.start(assembly.facts), 0)
+    message = assembly.method.broadcast(assembly.method.start(), 0)
     engine.run([Task("train", 0, 1, message)])
     kept = engine.private(0)
     before = encode(kept)
@@ -188,9 +107,9 @@ class SendsNaN(Part):
 def test_a_reply_with_nan_is_set_aside_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "sends", Entry("sends", "", "", part=SendsNaN))
     assembly = assemble(tiny("sends"))
-    message = assembly.method.broadcast(assembly.method.start(assembly.facts), 0)
-    outcome = assembly.workplace.perform(Task("train", 0, 1, message), {})
-    assert outcome == Outcome(0, None, None, "the reply's 'sends.nan' holds NaN or infinity")
+    message = assembly.method.broadcast(assembly.method.start(), 0)
+    task = Task("train", 0, 1, message)
+    assert assembly.workplace.perform(task, {}) == task.failed("the reply's 'sends.nan' holds NaN or infinity")
 
 
 def test_a_clients_randomness_is_its_own() -> None:
@@ -208,8 +127,12 @@ def test_a_clients_randomness_is_its_own() -> None:
 def test_the_strict_engine_gives_states_back() -> None:
     assembly = assemble(tiny("fedavg"))
     engine = Strict(assembly, assembly.federation)
-    engine.restore(2, {"private": torch.arange(3.0), "seen": 4})
-    assert encode(engine.private(2)) == encode({"private": torch.arange(3.0), "seen": 4})
+    state: State = {"private": torch.arange(3.0), "seen": 4}
+    engine.states[2] = encode(state)
+    entries = engine.keep(1)
+    engine.states = {2: encode({}), 3: encode(state)}
+    engine.go_back(1, entries)
+    assert encode(engine.private(2)) == encode(state)
     assert engine.private(3) == {}
 
 
@@ -226,7 +149,7 @@ def test_the_server_side_of_a_run_needs_no_sample_of_a_client(method: str) -> No
     server = ServerSide(experiment, facts, method_of(experiment, facts), net_of(experiment, facts), here.engine)
     server.engine, notes = Strict(server, assemble(experiment).federation), Notes()
     server.refuse_what_cannot_be_followed()
-    progress = loop_of(server, notes).run(Progress(0, server.method.start(server.facts)))
+    progress = loop_of(server, notes).run(Progress(0, server.method.start()))
     new = server.evaluator.new_clients(progress.server, progress.round)
     inline = play(experiment)
     assert notes.clients == inline.clients and new.clients == inline.new.clients
@@ -271,3 +194,37 @@ class NoCommonTest:
 
     def common_test(self, client: ClientData) -> None:
         """Nobody has one."""
+
+
+# ---------------------------------------------------------------- kept, and gone back to
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_rounds_played_again_after_going_back_end_the_same(strict: bool) -> None:
+    played = play(tiny("scaffold", local={"momentum_across_rounds": "persist"}), strict)
+    assembly, engine = played.assembly, played.engine
+    entries, kept = engine.keep(3), played.private()
+    engine.kept(3)
+    assert sorted(entries) == [i for i, state in sorted(kept.items()) if decode(state)]
+
+    def another_round() -> tuple[bytes, dict[int, bytes]]:
+        loop = loop_of(assembly, Notes())
+        loop.settings = loop.settings.model_copy(update={"count": 4})
+        return encode(loop.run(Progress(3, played.server)).server), played.private()
+
+    once = another_round()
+    assert once[1] != kept
+    engine.go_back(3, entries)
+    assert played.private() == kept
+    assert another_round() == once
+
+
+def test_a_kept_state_that_is_not_there_any_more_is_damage() -> None:
+    engine = Inline(OneByOne(keeps_round))
+    engine.run([Task("train", 3, 1, {}), Task("train", 1, 1, {})])
+    entries = engine.keep(1)
+    wrong = entries | {1: entries[1] | {"sha256": "0" * 64}}
+    with pytest.raises(Damaged, match=r"^client-00001-000001.safetensors has a wrong SHA-256$"):
+        engine.go_back(1, wrong)
+    with pytest.raises(Damaged, match=r"^client-00003-000001.safetensors is not there$"):
+        Inline(OneByOne(keeps_round)).go_back(1, {3: entries[3]})

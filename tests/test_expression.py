@@ -3,14 +3,16 @@
 from typing import Any
 
 import pytest
+from by_hand import FACTS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from motet.contract import Method
+from motet.contract.expression import Term, literal, parse
 from motet.errors import MotetError
-from motet.methods import METHODS, Method, build_method, canonical, describe_methods
+from motet.methods import METHODS, build_method, canonical, describe_methods
 from motet.methods.averaging import Averaging
 from motet.methods.centralized import Centralized
-from motet.methods.expression import Term, literal, parse
 from motet.methods.finetuning import FineTuned
 from motet.nets import build_net
 from motet.runs.assembly import settle
@@ -18,7 +20,7 @@ from motet.runs.experiment import fingerprint, resolve
 
 
 def build(text: str) -> Method:
-    return build_method(text, build_net("mlp", (8,), 3))
+    return build_method(text, build_net("mlp", (8,), 3), FACTS)
 
 
 # ---------------------------------------------------------------- reading
@@ -145,7 +147,7 @@ def test_a_bad_option_is_named_with_what_is_accepted(text: str, sentence: str) -
     [
         ("ft", "ft personalizes another method; accepted: such as fedavg+ft"),
         ("lp(epochs=2)", "lp personalizes another method; accepted: such as fedavg+lp"),
-        ("fedavg+ft+lp", "ft already trains the head that lp trains; accepted: one of them"),
+        ("fedavg+ft+lp", "ft already trains the head that lp trains; accepted: one of ft, lp"),
         (
             "centralized+fedprox",
             "centralized is a method of its own and cannot carry fedprox; accepted: centralized alone",
@@ -182,9 +184,9 @@ def test_names_become_methods() -> None:
     assert type(build("centralized")) is Centralized
     tuned = build("fedprox(mu=2)+ft(epochs=7)")
     assert isinstance(tuned, FineTuned) and isinstance(tuned.inner, Averaging)
-    assert (tuned.options.epochs, tuned.tuned) == (7, "all")
+    assert (tuned.options.epochs, tuned.head_only) == (7, False)
     assert tuned.inner.parts[0].mu == 2
-    assert build("lp+fedavg").tuned == "head"
+    assert build("lp+fedavg").head_only is True
 
 
 @pytest.mark.parametrize(

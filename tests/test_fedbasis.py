@@ -12,11 +12,12 @@ from torch.func import functional_call
 from torch.nn.functional import cosine_similarity, cross_entropy
 
 from motet.client import AdaptSettings, Client
+from motet.contract import Facts
 from motet.data import ClientData, Samples
 from motet.errors import MotetError
 from motet.local import LocalSettings
 from motet.message import Message, byte_count, number, tensor
-from motet.methods import Facts, build_method
+from motet.methods import build_method
 from motet.methods.fedbasis import FedBasis
 from motet.methods.fedbasis.coefficients import Coefficients
 from motet.methods.fedbasis.mixing import entropy, softened
@@ -50,8 +51,8 @@ def small_net(norm: bool = False) -> Net:
         return build()
 
 
-def method(options: str = "", norm: bool = False) -> FedBasis:
-    built = build_method(f"fedbasis({options})", small_net(norm))
+def method(options: str = "", norm: bool = False, facts: Facts = FACTS) -> FedBasis:
+    built = build_method(f"fedbasis({options})", small_net(norm), facts)
     assert isinstance(built, FedBasis)
     return built
 
@@ -260,7 +261,7 @@ def test_compensated_theta_walks_as_in_fedavg(kind: str) -> None:
     V = bases(m)
     alpha = softened(reference_psi(m, c, V), m.options.tau)
     theta = m.mixing.theta(alpha, V)
-    expected = tensor(build_method("fedavg", small_net()).train(c, {"w": theta}), "w")
+    expected = tensor(build_method("fedavg", small_net(), FACTS).train(c, {"w": theta}), "w")
     ours = m.mixing.theta(alpha, client_bases(m, V, m.train(c, {"fedbasis.V": V})))
     assert_close(ours, expected, theta, 1e-4)
 
@@ -347,7 +348,7 @@ def test_one_model_goes_up_instead_of_k_plus_one() -> None:
     for k, major in ((4, True), (8, True), (4, False)):
         options = f"k={k}, major={str(major).lower()}, warm_start=0"
         m, plain = method(options), method(f"{options}, plain=true")
-        server = m.start(FACTS)
+        server = m.start()
         message = m.broadcast(server, 0)
         overhead = 500 + 4 * 3 * k  # names, lengths, scalars; the coefficients of three blocks
         assert (k + major) * model <= byte_count(message) < (k + major) * model + overhead
@@ -466,18 +467,18 @@ def test_a_training_client_is_served_like_a_new_one_and_keeps_nothing() -> None:
 
 
 def test_a_short_warm_start_is_one_round_and_none_means_independent_models() -> None:
-    m = method("k=2")
-    assert m.start(Facts((0, 1), 2, 100, CLASSES))["fedbasis.warm_rounds_left"] == 30
-    assert m.start(Facts((0, 1), 2, 1, CLASSES))["fedbasis.warm_rounds_left"] == 1
-    V = tensor(method("k=2, warm_start=0").start(FACTS), "fedbasis.V")
+    m = method("k=2", facts=Facts((0, 1), 2, 100, CLASSES))
+    assert m.start()["fedbasis.warm_rounds_left"] == 30
+    assert method("k=2", facts=Facts((0, 1), 2, 1, CLASSES)).start()["fedbasis.warm_rounds_left"] == 1
+    V = tensor(method("k=2, warm_start=0").start(), "fedbasis.V")
     assert torch.equal(V[0], m.layout.flatten(small_net()))
     assert max(abs(float(cosine_similarity(V[i], V[j], dim=0))) for i, j in ((0, 1), (0, 2), (1, 2))) < 0.5
-    assert torch.equal(V, tensor(method("k=2, warm_start=0").start(FACTS), "fedbasis.V"))
+    assert torch.equal(V, tensor(method("k=2, warm_start=0").start(), "fedbasis.V"))
 
 
 def test_personal_models_during_the_warm_start_have_the_global_body() -> None:
     m, c = method("k=2"), client()
-    message = m.broadcast(m.start(FACTS), 0)
+    message = m.broadcast(m.start(), 0)
     before, after = tensor(message, "w"), m.layout.flatten(m.personal(c, message))
     assert torch.equal(after[: m.classifier.start], before[: m.classifier.start])
     assert not torch.allclose(after[m.classifier], before[m.classifier], atol=1e-2)
@@ -499,5 +500,5 @@ def test_personal_models_during_the_warm_start_have_the_global_body() -> None:
 )
 def test_refusals_say_what_is_accepted(name: str, words: list[str]) -> None:
     with pytest.raises(MotetError) as refused:
-        build_method(name, small_net())
+        build_method(name, small_net(), FACTS)
     assert all(word in str(refused.value) for word in words), refused.value

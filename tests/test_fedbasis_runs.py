@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from strict_engine import Played, play, tiny
 from torch import Tensor
 
 from motet.engines import Task
@@ -15,6 +14,7 @@ from motet.message import Message, State, encode, tensor
 from motet.methods.fedbasis.warm_start import centroids
 from motet.runs.assembly import assemble
 from motet.runs.experiment import Experiment
+from motet.testing.twin import Played, play, tiny
 
 
 def small(method: str) -> Experiment:
@@ -58,7 +58,7 @@ def test_fewer_models_than_bases_still_give_different_bases() -> None:
 
 def two_rounds(method: str, cohorts: list[list[int]]) -> list[tuple[State, dict[int, Message]]]:
     assembly = assemble(small(method))
-    server, history = assembly.method.start(assembly.facts), []
+    server, history = assembly.method.start(), []
     for round, cohort in enumerate(cohorts, 1):
         outcomes = assembly.engine.run([Task("train", i, round, assembly.method.broadcast(server, i)) for i in cohort])
         replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
@@ -87,7 +87,7 @@ def test_the_warm_start_is_fedavg_and_ends_in_its_models() -> None:
 def test_one_basis_without_a_major_one_is_fedavg_with_uniform_weights() -> None:
     """Bit for bit where bases are trained one by one; the one vector adds c·θ_0 to U, which rounds differently."""
     fedavg = played("fedavg(weighting=uniform)")
-    w, start = tensor(fedavg.server, "w"), tensor(fedavg.assembly.method.start(fedavg.assembly.facts), "w")
+    w, start = tensor(fedavg.server, "w"), tensor(fedavg.assembly.method.start(), "w")
     each = played("fedbasis(k=1, major=false, warm_start=0, plain=true)")
     assert torch.equal(tensor(each.server, "fedbasis.V")[0], w)
     one = played("fedbasis(k=1, major=false, warm_start=0)")

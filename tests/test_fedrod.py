@@ -5,26 +5,27 @@ from pathlib import Path
 
 import pytest
 import torch
+from by_hand import FACTS
 from running import run_twice
-from strict_engine import tiny
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from motet.client import AdaptSettings, Client
+from motet.contract import Facts, Training
 from motet.data import DataSettings, Federation, Samples, build
 from motet.errors import MotetError
 from motet.local import LocalSettings
 from motet.losses import bsm
 from motet.message import Message, State, byte_count, tensor
-from motet.methods import Facts, build_method
+from motet.methods import build_method
 from motet.methods.averaging import Averaging
-from motet.methods.components.fedrod import PersonalHead, personal_head
-from motet.methods.part import Training
+from motet.methods.fedrod import PersonalHead, personal_head
 from motet.nets import build_net
 from motet.rng import seeded
 from motet.runs.assembly import assemble
 from motet.runs.experiment import resolve
 from motet.runs.served import OnlyCounts, ToldClient
+from motet.testing.twin import tiny
 from motet.weights import Layout
 
 HEADS = pytest.mark.parametrize("head", ["linear", "hyper"])
@@ -39,7 +40,9 @@ def digits() -> Federation:
 
 def method_of(text: str, net: str = "mlp", split: str | None = None) -> Averaging:
     with seeded(3, "net"):
-        method = build_method(text, build_net(net, digits().input.shape, 10, split))
+        method = build_method(
+            text, build_net(net, digits().input.shape, 10, split), Facts(tuple(digits().training_ids), 2, 3, 10)
+        )
     assert isinstance(method, Averaging)
     return method
 
@@ -51,13 +54,14 @@ def client_of(i: int = 0, private: State | None = None, **local: object) -> Clie
 
 
 def start(method: Averaging) -> State:
-    return method.start(Facts(tuple(digits().training_ids), 2, 3, 10))
+    return method.start()
 
 
 def begin(method: Averaging, client: Client, adapting: bool = False) -> Training:
     """A training ready for its first batch, with a private head that is not zero."""
-    t = method.begin(client, method.broadcast(start(method), client.id), adapting)
-    method.layout.bind(method.net, t.w, t.g)
+    parts = method.for_the_client if adapting else method.parts
+    t = method.training(client, method.broadcast(start(method), client.id), parts, client.descent())
+    t.bind()
     method.net.train()
     return t
 
@@ -102,7 +106,6 @@ def test_each_loss_moves_its_own_weights(head: str) -> None:
     found = gradient(t, client)
     x, y = batch(client)
     net, named = method.net, dict(method.net.named_parameters())
-    net.rows = False  # torch's own derivatives
     own = [name for name in named if not name.startswith("p_head")]
     added = ["p_head.phi"] if head == "linear" else ["p_head.H.0.weight", "p_head.H.2.weight"]
     balanced = bsm(net(x), y, torch.bincount(client.data.train.y, minlength=10))
@@ -245,7 +248,7 @@ def test_sizes_of_the_hypernetwork(classes: int, features: int, hidden: int, siz
 
 def test_the_papers_net_sends_8160_numbers_more() -> None:
     net = build_net("fedrod-conv", (1, 28, 28), 10)
-    method = build_method("fedrod", net)
+    method = build_method("fedrod", net, FACTS)
     assert isinstance(method, Averaging)
     assert method.layout.added.stop - method.layout.added.start == 8_160
     assert method.layout.shared.stop == method.plain.size + 8_160
@@ -267,7 +270,7 @@ def test_personal_prediction_adds_both_heads(head: str) -> None:
 
 def test_a_head_at_a_feature_map_takes_it_flat() -> None:
     net = build_net("fedrod-conv", (1, 28, 28), 10, split="fc1")
-    method = build_method("fedrod(head=linear)", net)
+    method = build_method("fedrod(head=linear)", net, FACTS)
     assert personal_head(net).phi.shape == (10, 64 * 4 * 4)
     assert isinstance(method, Averaging)
     assert len(method.fresh[method.layout.private]) == 10 * 64 * 4 * 4
@@ -285,7 +288,7 @@ def test_zero_is_a_first_personal_head_that_says_nothing_and_learns(head: str) -
 def test_a_generated_head_starts_with_the_spread_of_the_nets_own() -> None:
     """std·√fan-in: 1/√3 for torch's own layers (mlp), √2 for the paper's normal ones (fedrod-conv)."""
     for net, spread in ((build_net("mlp", (64,), 10), 3**-0.5), (build_net("fedrod-conv", (1, 28, 28), 10), 2**0.5)):
-        build_method("fedrod(hidden=400)", net)
+        build_method("fedrod(hidden=400)", net, FACTS)
         W_P = torch.stack([personal_head(net).weight(a) for a in torch.eye(10)]).detach()
         assert float(W_P.std()) * W_P.shape[2] ** 0.5 == pytest.approx(spread, rel=0.1)
 
@@ -393,7 +396,7 @@ def test_a_drift_correction_leaves_the_personal_head_alone(correction: str) -> N
     server = start(method)
     if "scaffold.c" in server:
         server["scaffold.c"] = torch.ones_like(tensor(server, "scaffold.c"))
-    t = method.begin(client, method.broadcast(server, 0))
+    t = method.begin_round(client, method.broadcast(server, 0))
     t.w += 1
     t.g.zero_()
     for part in method.parts:
@@ -468,7 +471,7 @@ def test_what_parts_add_lies_before_the_nets_own_weights() -> None:
 )
 def test_what_makes_no_sense(text: str, sentence: str) -> None:
     with pytest.raises(MotetError, match=sentence):
-        build_method(text, build_net("mlp", (64,), 10))
+        build_method(text, build_net("mlp", (64,), 10), FACTS)
 
 
 def test_the_same_experiment_draws_the_same_hypernetwork() -> None:

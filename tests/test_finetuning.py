@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 from by_hand import EXACT, build, client, flat, sgd, small_net, train
-from strict_engine import play, tiny
 from torch import Tensor, nn
 
 from motet.client import AdaptSettings
 from motet.fields import checked
 from motet.message import State, encode
 from motet.nets import Net
+from motet.testing.twin import play, tiny
 from motet.weights import Layout
 
 # ---------------------------------------------------------------- ft and lp
@@ -43,7 +43,8 @@ def test_ft_without_a_learning_rate_takes_that_of_adapt() -> None:
 def test_lp_trains_the_head_and_leaves_the_body_bit_by_bit() -> None:
     method, server = build("fedavg+lp(epochs=3, lr=0.07)")
     tuned = weights_of(method.personal(client(0), method.broadcast(server, 0)))
-    head = Layout(small_net()).slice_of("fc2.*")
+    places = Layout(small_net()).places
+    head = slice(places["fc2.weight"].where.start, places["fc2.bias"].where.stop)
     assert torch.equal(tuned[: head.start], server["w"][: head.start])
     expected, _ = sgd(
         client(0), server["w"], epochs=3, purpose="fine-tune", lr=0.07, parameters=lambda net: net.fc2.parameters()

@@ -11,13 +11,14 @@ PACKAGE = Path(__file__).parents[1] / "motet"
 LAYERS = [
     {"errors", "settings", "fields", "rng", "message", "memory", "files", "entries", "plugins"},
     {"weights", "losses", "nets", "data"},
-    {"local", "client", "together"},
+    {"local", "client", "together", "adapting"},
+    {"contract"},
     {"methods", "scoring", "engines"},  # these three know nothing of each other
     {"work", "evaluation", "derived", "rounds"},
     {"runs", "report"},
-    {"__init__", "__main__", "result", "cli"},
+    {"__init__", "__main__", "result", "cli", "testing"},
 ]
-STRANGERS = LAYERS[3]
+STRANGERS = LAYERS[4]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 
 

@@ -1,15 +1,14 @@
 """Memory and bookkeeping grow with the clients of a round, not with the clients of the federation."""
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import torch
-from strict_engine import Notes, loop_of, tiny
 
-from motet.engines import Inline, Outcome, PrivateStore, Task
+from motet.engines import ClientStates, Inline, Outcome, PrivateStore, Task
 from motet.engines import store as store_module
 from motet.errors import MotetError
 from motet.message import State, byte_count, encode
@@ -18,6 +17,7 @@ from motet.runs.assembly import assemble
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.record import Record
 from motet.runs.run import resume, run
+from motet.testing.twin import Notes, loop_of, tiny
 
 MANY: dict[str, Any] = {
     "data": {"clients": 300, "partition": "iid", "min_size": 1, "new_clients": 0.0, "val_share": 0.0, "subset": 1.0},
@@ -79,7 +79,7 @@ def test_a_disk_that_refuses_states_is_a_sentence(monkeypatch: pytest.MonkeyPatc
 def test_spilled_states_change_no_bit_also_over_a_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = tiny("scaffold", **MANY)
     run(asked, tmp_path / "unlimited")
-    model = byte_count({"w": assemble(asked).method.start(assemble(asked).facts)["w"]})
+    model = byte_count({"w": assemble(asked).method.start()["w"]})
     monkeypatch.setattr(PrivateStore.__init__, "__defaults__", (5 * model,))
     spilled = []
     spill = PrivateStore._spill
@@ -125,7 +125,7 @@ class Suspicious(Inline):
 def test_messages_are_written_when_tasks_are_handed_out_whatever_the_kind(pm_source: str) -> None:
     assembly = assemble(tiny("dbe", scoring={"pm_source": pm_source}))
     assembly.engine = Suspicious(assembly.workplace)
-    progress = loop_of(assembly, Notes()).run(Progress(0, assembly.method.start(assembly.facts)))
+    progress = loop_of(assembly, Notes()).run(Progress(0, assembly.method.start()))
     assembly.evaluator.new_clients(progress.server, progress.round)
     last = "sync_score" if pm_source == "final_sync" else "score"
     assert {"prepare", "train", last, "adapt"} <= Suspicious.kinds
@@ -136,11 +136,13 @@ def test_messages_are_written_when_tasks_are_handed_out_whatever_the_kind(pm_sou
 
 def test_a_save_touches_the_files_of_changed_clients_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No reading back, no listing of the folder, once the first save has looked around."""
-    checkpoints = Checkpoints(tmp_path)
+    checkpoints, states = Checkpoints(tmp_path), ClientStates(tmp_path)
 
     def save(round: int, *clients: int) -> None:
-        changed = {i: state(i, 3) for i in clients}
-        checkpoints.save(round, state(round, 3), changed, {}, {}, fingerprint="f", data_hash="d")
+        for i in clients:
+            states.put(i, state(i, 3))
+        checkpoints.save(round, state(round, 3), states.keep(round), {}, {}, fingerprint="f", data_hash="d")
+        states.kept()
 
     save(1, *range(500))
     touched: list[str] = []
@@ -157,27 +159,34 @@ def test_a_save_touches_the_files_of_changed_clients_alone(tmp_path: Path, monke
         "client-00008-000001.safetensors",
         "server-000001.safetensors",
     ]
-    loaded = Checkpoints(tmp_path).load(fingerprint="f", data_hash="d")
-    assert loaded is not None and loaded.round == 3 and len(loaded.client_ids) == 500
+    go_back = ClientStates(tmp_path).go_back
+    loaded = Checkpoints(tmp_path).load("f", "d", lambda _, entries: go_back(entries))
+    assert loaded is not None and loaded.round == 3 and len(loaded.clients) == 500
 
 
-def test_a_save_holds_one_private_state_at_a_time(tmp_path: Path) -> None:
+def test_keeping_and_going_back_hold_one_private_state_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the store's own, which here are none: what is written or read is let go before the next."""
     alive: list[weakref.ref[torch.Tensor]] = []
+    get, put = PrivateStore.get, PrivateStore.put
 
-    class OneByOne(Mapping[int, State]):
-        def __getitem__(self, client_id: int) -> State:
-            assert sum(ref() is not None for ref in alive) <= 1  # the one before, until it is replaced
-            w = torch.zeros(3)
-            alive.append(weakref.ref(w))
-            return {"w": w} if client_id % 2 else {}
+    def watched(state: State) -> State:
+        alive.extend(weakref.ref(v) for v in state.values() if isinstance(v, torch.Tensor))
+        assert sum(ref() is not None for ref in alive) <= 2  # this one, and the one before until it is replaced
+        return state
 
-        def __iter__(self) -> Iterator[int]:
-            return iter(range(10))
-
-        def __len__(self) -> int:
-            return 10
-
-    Checkpoints(tmp_path).save(1, {}, OneByOne(), {}, {}, fingerprint="f", data_hash="d")
-    loaded = Checkpoints(tmp_path).load(fingerprint="f", data_hash="d")
-    assert len(alive) == 10
-    assert loaded is not None and loaded.client_ids == [1, 3, 5, 7, 9]
+    states = ClientStates(tmp_path)
+    states.store.limit = 0
+    for i in range(10):
+        states.put(i, state(i, 3) if i % 2 else {})
+    monkeypatch.setattr(PrivateStore, "get", lambda self, i: watched(get(self, i)))
+    monkeypatch.setattr(PrivateStore, "put", lambda self, i, new: put(self, i, watched(new)))
+    monkeypatch.setattr(PrivateStore.__init__, "__defaults__", (0,))
+    entries = states.keep(1)
+    assert list(entries) == [1, 3, 5, 7, 9] and len(alive) == 5
+    alive.clear()
+    again = ClientStates(tmp_path)
+    again.go_back(entries)
+    assert len(alive) == 5
+    assert all(encode(again.get(i)) == encode(state(i, 3) if i % 2 else {}) for i in range(10))

@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strict_engine import Played, play, tiny
 from torch import Tensor, nn
 
 import motet
@@ -21,6 +20,7 @@ from motet.scoring.figures import DATA, STATISTICS, Figure, is_scored, member, v
 from motet.scoring.measures import MEASURES, Measure, measures_of
 from motet.scoring.over_clients import figures_over, spread
 from motet.scoring.passes import one_pass
+from motet.testing.twin import Played, play, tiny
 from motet.weights import Layout
 
 ALL = tuple(MEASURES.values())

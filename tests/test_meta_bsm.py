@@ -6,23 +6,24 @@ from pathlib import Path
 
 import pytest
 import torch
+from by_hand import FACTS
 from running import run_twice
-from strict_engine import tiny
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from motet.client import AdaptSettings, Client
+from motet.contract import Facts, Training
 from motet.data import ClientData, DataSettings, Federation, Samples, build
 from motet.local import LocalSettings
 from motet.losses import bsm
 from motet.message import State, tensor
-from motet.methods import Facts, build_method
+from motet.methods import build_method
 from motet.methods.averaging import Averaging
-from motet.methods.components.meta_bsm import HIDDEN, MetaBSM, mwnet
-from motet.methods.part import Training
+from motet.methods.meta_bsm import HIDDEN, MetaBSM, mwnet
 from motet.nets import Net, build_net
 from motet.rng import seeded
+from motet.testing.twin import tiny
 
 ETA = 0.5  # large, so that the meta step is large against rounding
 LOCAL = LocalSettings.model_validate({"epochs": 1, "batch": 16, "lr": ETA, "momentum": 0.0, "weight_decay": 0.0})
@@ -43,7 +44,7 @@ def net_of(split: str | None = None) -> Net:
 
 
 def method_of(text: str, net: Net | None = None) -> Averaging:
-    method = build_method(text, net or net_of())
+    method = build_method(text, net or net_of(), Facts(tuple(digits().training_ids), 2, 3, 10))
     assert isinstance(method, Averaging)
     return method
 
@@ -56,11 +57,11 @@ def client_of(private: State | None = None, data: ClientData | None = None) -> C
 
 
 def start(method: Averaging) -> State:
-    return method.start(Facts(tuple(digits().training_ids), 2, 3, 10))
+    return method.start()
 
 
 def begin(method: Averaging, client: Client) -> Training:
-    t = method.begin(client, method.broadcast(start(method), 0))
+    t = method.begin_round(client, method.broadcast(start(method), 0))
     method.layout.bind(method.net, t.w, t.g)
     method.net.train()
     return t
@@ -116,23 +117,23 @@ def test_the_meta_step_descends_the_meta_loss(virtual: str, meta_loss: str) -> N
     method = method_of(f"meta-bsm(virtual={virtual}, meta_loss={meta_loss})")
     client = client_of()
     t = begin(method, client)
-    gamma, zeta = t["meta.gamma"].double(), t["meta.zeta"].double()
+    gamma, zeta = t["meta-bsm.gamma"].double(), t["meta-bsm.zeta"].double()
     t.loss(*batch(client))
     meta, step = ByHand(client, virtual, meta_loss), 1e-4
     meta(gamma, zeta)
     slope = (meta(gamma + step, zeta) - meta(gamma - step, zeta)) / (2 * step)
-    moved = float(t["meta.gamma"].double() - gamma)
+    moved = float(t["meta-bsm.gamma"].double() - gamma)
     assert abs(moved) > 1e-4
     assert moved == pytest.approx(-ETA * slope, rel=2e-3)
-    direction = (t["meta.zeta"].double() - zeta) / (t["meta.zeta"].double() - zeta).norm()
+    direction = (t["meta-bsm.zeta"].double() - zeta) / (t["meta-bsm.zeta"].double() - zeta).norm()
     slope = (meta(gamma, zeta + step * direction) - meta(gamma, zeta - step * direction)) / (2 * step)
-    assert float((t["meta.zeta"].double() - zeta).norm()) == pytest.approx(-ETA * slope, rel=2e-3)
+    assert float((t["meta-bsm.zeta"].double() - zeta).norm()) == pytest.approx(-ETA * slope, rel=2e-3)
 
 
 def test_the_real_step_uses_what_the_meta_step_learned() -> None:
     method, client = method_of("meta-bsm"), client_of()
     t = begin(method, client)
-    before = t["meta.gamma"], t["meta.zeta"]
+    before = t["meta-bsm.gamma"], t["meta-bsm.zeta"]
     x, y = batch(client)
     loss = t.loss(x, y)
 
@@ -141,13 +142,13 @@ def test_the_real_step_uses_what_the_meta_step_learned() -> None:
         q = mwnet(losses, zeta)
         return (q * losses).sum() / q.sum()
 
-    torch.testing.assert_close(loss, at(t["meta.gamma"], t["meta.zeta"]))
+    torch.testing.assert_close(loss, at(t["meta-bsm.gamma"], t["meta-bsm.zeta"]))
     assert not torch.allclose(loss, at(*before), rtol=1e-4)
     t.g.zero_()
     loss.backward()
     found = t.g.clone()
     t.g.zero_()
-    at(t["meta.gamma"], t["meta.zeta"]).backward()
+    at(t["meta-bsm.gamma"], t["meta-bsm.zeta"]).backward()
     torch.testing.assert_close(found, t.g)  # the virtual step left nothing in the gradient
 
 
@@ -163,12 +164,12 @@ def test_no_meta_step_outside_of_training() -> None:
     """A pass that only looks (PGFed's risk, a score) learns nothing."""
     method, client = method_of("meta-bsm"), client_of()
     t = begin(method, client)
-    before = t["meta.gamma"], t["meta.zeta"]
+    before = t["meta-bsm.gamma"], t["meta-bsm.zeta"]
     with torch.no_grad():
         t.loss(*batch(client))
     method.net.eval()
     t.loss(*batch(client))
-    assert torch.equal(t["meta.gamma"], before[0]) and torch.equal(t["meta.zeta"], before[1])
+    assert torch.equal(t["meta-bsm.gamma"], before[0]) and torch.equal(t["meta-bsm.zeta"], before[1])
 
 
 def test_gamma_and_zeta_stay_and_go_on() -> None:
@@ -179,9 +180,9 @@ def test_gamma_and_zeta_stay_and_go_on() -> None:
     gamma, zeta = tensor(client.private, "meta-bsm.gamma"), tensor(client.private, "meta-bsm.zeta")
     assert gamma.shape == (1,) and zeta.shape == (301,) and float(gamma) != 1
     t = begin(method, client)
-    assert torch.equal(t["meta.gamma"], gamma) and torch.equal(t["meta.zeta"], zeta)
+    assert torch.equal(t["meta-bsm.gamma"], gamma) and torch.equal(t["meta-bsm.zeta"], zeta)
     other = begin(method, client_of(data=digits().clients[1]))
-    assert not torch.equal(other["meta.zeta"], begin(method, client_of())["meta.zeta"])
+    assert not torch.equal(other["meta-bsm.zeta"], begin(method, client_of())["meta-bsm.zeta"])
 
 
 def test_the_personal_head_is_unaffected() -> None:
@@ -221,7 +222,7 @@ def test_statistics_of_the_shared_set_stay_out_of_the_net() -> None:
     [("meta-bsm", True), ("fedrod(loss=meta-bsm)+ft", True), ("shared-data", True), ("fedrod", False)],
 )
 def test_methods_declare_that_they_see_shared_data(text: str, declared: bool) -> None:
-    assert build_method(text, net_of()).needs_shared_data is declared
+    assert build_method(text, net_of(), FACTS).needs_shared_data is declared
 
 
 def test_shared_data_is_fedavg_on_the_union() -> None:

@@ -3,12 +3,12 @@
 import pytest
 import torch
 from by_hand import EXACT, SIZES, batches, build, client, flat, loaded, mean, sgd, small_net, train
-from strict_engine import play, tiny
 from torch.nn.functional import cross_entropy
 
 from motet.message import State, encode
 from motet.rng import generator
 from motet.runs.assembly import assemble
+from motet.testing.twin import play, tiny
 from motet.weights import Layout
 
 # ---------------------------------------------------------------- FedAvg

@@ -7,7 +7,7 @@ from torch import nn
 from motet.errors import MotetError
 from motet.nets import NETS, build_net, describe_nets
 from motet.rng import seeded
-from motet.weights import Weights, parameter_count
+from motet.weights import Layout, parameter_count
 
 SHAPES = {"mlp": (1, 8, 8), "cnn4": (3, 20, 17), "fedrod-conv": (1, 28, 28), "twonn": (1, 8, 8), "twocnn": (3, 9, 12)}
 SPLITS = [(name, stage) for name in NETS for stage in build_net(name, SHAPES[name], 10).stage_names[1:]]
@@ -36,7 +36,7 @@ def test_fedrod_extractor_and_head() -> None:
 
 def test_fedrod_weights_are_normal_and_biases_zero() -> None:
     with seeded(0, "init"):
-        weights = Weights.of(build_net("fedrod-conv", (1, 28, 28), 10)).named()
+        weights = build_net("fedrod-conv", (1, 28, 28), 10).state_dict()
     for name, w in weights.items():
         if name.endswith("bias"):
             assert w.abs().max() == 0
@@ -69,8 +69,8 @@ def test_bound_channels_last_weights_give_the_same_logits() -> None:
     net = build_net("cnn4", (3, 32, 32), 10)
     x = torch.randn(4, 3, 32, 32)
     before = net(x)
-    weights = Weights.of(net)
-    weights.layout.bind(net, weights.flat)
+    layout = Layout(net)
+    layout.bind(net, layout.flatten(net))
     assert net.conv2.conv.weight.is_contiguous(memory_format=torch.channels_last)
     assert torch.allclose(net(x.contiguous(memory_format=torch.channels_last)), before, atol=1e-5)
 

@@ -8,19 +8,21 @@ from typing import Any
 
 import pytest
 import torch
+from by_hand import FACTS
 from running import after_cohorts, exchange, refusal, run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from motet.contract import Facts, Serving
 from motet.engines import Task
 from motet.message import Message, State, byte_count, tensor
-from motet.methods import Facts
 from motet.methods.averaging import Averaging
-from motet.methods.components.pgfed import PGFed, PGFedMo
-from motet.nets import Net
+from motet.methods.pgfed import PGFed, PGFedMo
+from motet.nets import Net, build_net
 from motet.rng import seeded
 from motet.runs.assembly import Assembly, assemble, settle
 from motet.runs.experiment import Experiment, merge, resolve
+from motet.weights import Layout
 
 SMALL: dict[str, Any] = {
     "data": {"clients": 8, "subset": 0.4, "min_size": 5},
@@ -180,7 +182,9 @@ def test_the_server_weighs_the_last_cohorts_gradients_by_each_clients_own_alpha(
     """On ids with gaps, as new clients leave them."""
     part, server, generator = PGFed(mu=0.5), {}, torch.Generator().manual_seed(0)
     ids, d = (2, 5, 7, 11, 12), 6
-    part.start(server, Facts(ids, cohort=2, rounds=9, classes=3))
+    net = build_net("mlp", (6,), 3)
+    s = Serving(server, Facts(ids, cohort=2, rounds=9, classes=3), net, Layout(net))
+    part.start(s)
 
     def replies(cohort: list[int], last: list[int]) -> dict[int, Message]:
         found: dict[int, Message] = {}
@@ -191,21 +195,21 @@ def test_the_server_weighs_the_last_cohorts_gradients_by_each_clients_own_alpha(
         return found
 
     first, second = replies([5, 12], []), replies([2, 11, 12], [5, 12])
-    part.aggregate(server, torch.zeros(d), first)
-    part.aggregate(server, torch.zeros(d), second)
+    part.aggregate(s, first)
+    part.aggregate(s, second)
     alpha = {(i, j): 0.5 for i in ids for j in ids}
     alpha |= {(i, j): float(tensor(r, "pgfed.alpha")[k]) for i, r in second.items() for k, j in enumerate([5, 12])}
     assert [alpha[i, j] for i in ids for j in ids] == tensor(server, "pgfed.A").flatten().tolist()
     for i in ids:
         message: Message = {}
-        part.broadcast(server, i, message)
+        part.broadcast(s, i, message)
         g = sum(0.5 * alpha[i, j] * tensor(r, "pgfed.G") for j, r in second.items())
         torch.testing.assert_close(message["pgfed.g"], g)
         torch.testing.assert_close(message["pgfed.g_bar"], sum(0.5 / 3 * tensor(r, "pgfed.G") for r in second.values()))
         assert tensor(message, "pgfed.c").tolist() == [2.0, 11.0, 12.0]
         assert tensor(message, "pgfed.alpha").tolist() == [alpha[i, j] for j in second]
     unknown: Message = {}
-    part.broadcast(server, 6, unknown)
+    part.broadcast(s, 6, unknown)
     assert not unknown  # a new client is served θ_glob alone
 
 
@@ -220,9 +224,9 @@ def test_the_extra_pass_leaves_weights_and_statistics_alone() -> None:
         with seeded(0, "net"):
             body = nn.Sequential(nn.Flatten(), nn.Linear(64, 20), nn.BatchNorm1d(20), nn.ReLU())
             net = Net(OrderedDict(fc1=body, fc2=nn.Linear(20, 10)), (1, 8, 8))
-        method = Averaging(net, Averaging.Options(), [part] if part else [])
+        method = Averaging(net, Averaging.Options(), [part] if part else [], FACTS)
         client = assembly.workplace.client(Task("train", 0, 1, {}), {})
-        return method.train(client, method.broadcast(method.start(assembly.facts), 0)), client.private
+        return method.train(client, method.broadcast(method.start(), 0)), client.private
 
     plain, kept = trained(None)
     ours, our_kept = trained(PGFed())

@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from motet.engines import Inline, OneByOne, Outcome, Pool, Task
+from motet.engines import Inline, OneByOne, Outcome, Pool, Task, dealing
 from motet.engines import pool as pool_module
+from motet.engines.dealing import Dealing
 from motet.errors import MotetError
-from motet.message import State
+from motet.message import State, encode
 
 WORKERS = 2
 
 
 def double(task: Task, private: State) -> Outcome:
     """Answers twice the number and who did it, counts its calls, and does what the message asks for."""
-    message = task.message
+    message = task.write()
     wish, x = int(message["wish"]), message["x"]
     if wish == 1 and task.client_id == 1 and not _mark(task):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -33,7 +34,7 @@ def double(task: Task, private: State) -> Outcome:
         time.sleep(60)
     assert isinstance(x, torch.Tensor)
     reply: State = {"x": 2 * x, "process": os.getpid(), "at": time.monotonic()}
-    return Outcome(task.client_id, reply, {"seen": float(private.get("seen", 0)) + 1}, None)
+    return task.answered(reply, {"seen": float(private.get("seen", 0)) + 1})
 
 
 def _mark(task: Task) -> bool:
@@ -108,7 +109,7 @@ def test_messages_are_written_when_they_are_handed_out_the_longest_client_first(
 
 
 def test_a_killed_worker_is_replaced_and_the_work_repeated(pool: Pool) -> None:
-    pool.restore(1, {})
+    pool.states.put(1, {})
     pids = {worker.process.pid for worker in pool.workers}
     outcomes = pool.run(tasks(wish=1, count=2))
     assert [float(o.reply["x"][0]) for o in outcomes if o.reply] == [0.0, 2.0]  # type: ignore[index]
@@ -119,7 +120,7 @@ def test_a_killed_worker_is_replaced_and_the_work_repeated(pool: Pool) -> None:
 
 
 def test_work_that_always_kills_is_given_up_with_a_sentence(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "TRIES", 2)
+    monkeypatch.setattr(dealing, "TRIES", 2)
     with pytest.raises(MotetError, match="client 0 ended its process 2 times"):
         pool.run(tasks(wish=2, count=1))
 
@@ -214,8 +215,44 @@ def test_a_worker_does_not_import_the_main_script(monkeypatch: pytest.MonkeyPatc
     pool.close()
 
 
-def test_inline_and_pool_share_the_store() -> None:
+# ---------------------------------------------------------------- dealing, and what every engine keeps
+
+
+def test_the_longest_group_goes_first_and_outcomes_come_in_the_order_of_tasks() -> None:
+    asked = tasks(wish=0)
+    deal = Dealing(asked, [[4, 0], [1, 3], [2]], {0: 1, 1: 5, 2: 3, 3: 5, 4: 1})
+    order = [deal.hand_out() for _ in range(3)]
+    assert order == [1, 2, 0] and not deal.anything_waits and not deal.finished
+    assert [task.client_id for task in deal.tasks(1)] == [1, 3]
+    for group in order:
+        deal.done(group, [task.answered({"was": task.client_id}) for task in deal.tasks(group)])
+    assert deal.finished and [o.reply for o in deal.outcomes()] == [{"was": i} for i in range(5)]
+
+
+def test_a_lost_group_is_dealt_again_until_it_has_cost_too_many_workers() -> None:
+    deal = Dealing(tasks(wish=0, count=2), [[0], [1]], {})
+    for _ in range(dealing.TRIES - 1):
+        group = deal.hand_out()
+        deal.lost(group)
+        assert deal.anything_waits
+    with pytest.raises(MotetError, match=f"client {group} ended its process {dealing.TRIES} times"):
+        deal.lost(deal.hand_out())
+
+
+def test_inline_and_pool_keep_alike(pool: Pool) -> None:
     engine = Inline(OneByOne(double))
     engine.run(tasks(wish=0))
-    assert engine.store.get(3)["seen"] == 1.0
+    assert engine.private(3)["seen"] == 1.0
+    pool.go_back(0, {})
+    pool.run(tasks(wish=0))
+    assert pool.keep(7) == engine.keep(7)
     engine.close()
+
+
+def test_engines_tell_the_bytes_that_went_and_came(pool: Pool) -> None:
+    asked = tasks(wish=0)
+    for engine in (pool, Inline(OneByOne(double))):
+        for task, outcome in zip(asked, engine.run(asked), strict=True):
+            assert (outcome.kind, outcome.client_id, outcome.round) == (task.kind, task.client_id, task.round)
+            assert outcome.reply is not None
+            assert (outcome.sent, outcome.received) == (len(encode(task.write())), len(encode(outcome.reply)))

@@ -7,19 +7,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
 import pytest
-from strict_engine import ALONE, Notes, loop_of, play, tiny
 
+from motet.contract import Entry, Training
 from motet.data import FederationFacts
-from motet.engines import Engine, Inline, OneByOne, Outcome, Perform, Pool, PrivateStore, Task
-from motet.message import State, encode
+from motet.engines import ClientStates, Engine, Inline, OneByOne, Outcome, Perform, Pool, Task
+from motet.entries import Entries
+from motet.message import State, byte_count, encode
 from motet.methods import METHODS
-from motet.methods.components.scaffold import Scaffold
-from motet.methods.part import Training
-from motet.methods.registry import Entry
+from motet.methods.scaffold import Scaffold
 from motet.rounds import Progress
 from motet.runs import assembly as assembly_module
 from motet.runs.assembly import assemble, workplace_of
@@ -27,6 +27,7 @@ from motet.runs.experiment import EngineSettings, write
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.runs.shared_federation import SharedFederation
+from motet.testing.twin import ALONE, Notes, loop_of, play, tiny
 
 WORKERS = 2
 POOL = {"name": "pool", "workers": WORKERS}
@@ -47,7 +48,7 @@ def build_every_method(shared: SharedFederation) -> OneByOne:
         return workplace_of(tiny(ALONE[number]), federation, facts).perform
 
     def perform(task: Task, private: State) -> Outcome:
-        message = task.message
+        message = task.write()
         number = int(message.pop(WHICH))
         return workplace(number)(Task(task.kind, task.client_id, task.round, message), private)
 
@@ -59,19 +60,24 @@ class OneMethod(Engine):
 
     def __init__(self, pool: Pool, number: int):
         self.pool, self.number = pool, number
-        pool.store = PrivateStore()
+        pool.states = ClientStates()
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
-        return self.pool.run([Task(t.kind, t.client_id, t.round, partial(self._letter, t)) for t in tasks])
+        outcomes = self.pool.run([Task(t.kind, t.client_id, t.round, partial(self._letter, t)) for t in tasks])
+        # The field beside each message is the test's, not the method's.
+        return [replace(o, sent=byte_count(t.write())) for t, o in zip(tasks, outcomes, strict=True)]
 
     def _letter(self, task: Task) -> State:
-        return task.message | {WHICH: self.number}
+        return task.write() | {WHICH: self.number}
 
     def private(self, client_id: int) -> State:
         return self.pool.private(client_id)
 
-    def restore(self, client_id: int, state: State) -> None:
-        self.pool.restore(client_id, state)
+    def keep(self, round: int) -> Entries:
+        return self.pool.keep(round)
+
+    def go_back(self, round: int, entries: Entries) -> None:
+        self.pool.go_back(round, entries)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +92,7 @@ def pool_of_all() -> Iterator[Pool]:
 def test_the_same_bits_as_inline(number: int, pool_of_all: Pool) -> None:
     inline, assembly, notes = play(tiny(ALONE[number])), assemble(tiny(ALONE[number])), Notes()
     assembly.engine = OneMethod(pool_of_all, number)
-    progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start(assembly.facts)))
+    progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start()))
     rows = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in notes.rows]
     assert rows == inline.timeless()
     assert notes.clients == inline.clients

@@ -5,74 +5,18 @@ is what the server itself sent. In a client's first training a state that starts
 same numbers (SCAFFOLD's Δc = c_i⁺ − 0), so private states are looked for from the second training on.
 """
 
-from collections.abc import Iterator
 from functools import cache
+from typing import ClassVar
 
 import pytest
 import torch
-from strict_engine import ALONE, Exchange, Played, Strict, play, tiny
-from torch import Tensor
 
-from motet.client import Client
-from motet.data import Samples
-from motet.message import Message, State, decode, encode
+from motet.contract import Entry, Part, Training
+from motet.message import Message, State, encode
 from motet.methods import METHODS
-from motet.methods.averaging import Averaging
-from motet.methods.part import Part, Training
-from motet.methods.registry import Entry
+from motet.testing.privacy import found_in, told
+from motet.testing.twin import Exchange, Played, play, tiny
 from motet.work import POOLED
-
-PIECE = 64  # bytes: 16 numbers of float32
-
-
-def pieces(value: Tensor) -> set[bytes]:
-    """A tensor's bytes cut into pieces, without those that say nothing because all their numbers are equal."""
-    rows = value.detach().contiguous().flatten()
-    data, size = rows.numpy().tobytes(), rows.element_size()
-    cut = (data[at : at + PIECE] for at in range(0, len(data), PIECE))
-    return {piece for piece in cut if len(piece) == PIECE and piece != piece[:size] * (PIECE // size)}
-
-
-def count_vectors(counts: Tensor) -> Iterator[tuple[str, bytes]]:
-    """The class counts in every form in which a method might send them."""
-    for kind in (torch.int64, torch.int32, torch.float32, torch.float64):
-        yield f"class counts as {kind}", counts.to(kind).numpy().tobytes()
-    for kind in (torch.float32, torch.float64):
-        share = counts.to(kind) / counts.sum()
-        yield f"class shares as {kind}", share.numpy().tobytes()
-        yield f"log class counts as {kind}", counts.to(kind).log().numpy().tobytes()
-
-
-def raw_data(samples: Samples, rows: int = 10) -> Iterator[tuple[str, bytes]]:
-    """Labels and images, as stored and as prepared."""
-    yield "labels", samples.y.numpy().tobytes()
-    prepared, _ = samples.batch(torch.arange(min(rows, len(samples))))
-    for stored, ready in zip(samples.x[:rows], prepared, strict=True):
-        yield "a stored sample", stored.contiguous().numpy().tobytes()
-        yield "a prepared sample", ready.contiguous().numpy().tobytes()
-
-
-def windows(data: bytes) -> set[bytes]:
-    """Every stretch of the data that is as long as a piece and begins where a number may begin."""
-    return {data[at : at + PIECE] for at in range(0, len(data) - PIECE + 1, 4)}
-
-
-def found_in(reply: bytes, exchange: Exchange, client: Client) -> set[str]:
-    """What of a client's secrets the bytes of a reply give away."""
-    found = {name for name, secret in (*count_vectors(client.counts), *raw_data(client.data.train)) if secret in reply}
-    return found | told(reply, exchange) if exchange.before else found
-
-
-def told(reply: bytes, exchange: Exchange) -> set[str]:
-    """The private tensors of which the reply holds a piece that the server could not know."""
-    everything, beside_w = windows(reply), windows(encode({k: v for k, v in decode(reply).items() if k != "w"}))
-    found = set()
-    for name, value in (*exchange.before.items(), *exchange.after.items()):
-        # The shared part of the kept model is the upload w; its private part is kept as "private" too.
-        seen = beside_w if name == "model" else everything
-        if isinstance(value, Tensor) and any(piece not in exchange.sent for piece in pieces(value) & seen):
-            found.add(name)
-    return found
 
 
 @cache
@@ -83,35 +27,6 @@ def overheard(method: str) -> Played:
         tiny(method, rounds={"count": 2, "cohort": 1.0}, local={"momentum_across_rounds": "persist"}, scoring=changes),
         strict=True,
     )
-
-
-@pytest.mark.parametrize("method", ALONE)
-def test_no_reply_gives_a_secret_away(method: str) -> None:
-    played = overheard(method)
-    engine: Strict = played.engine
-    kinds = set()
-    for e in engine.exchanges:
-        assert e.answered is not None
-        client = played.assembly.workplace.client(e.task, e.before)
-        assert client.counts.count_nonzero() > 1  # a vector that can be recognized
-        assert not found_in(e.answered, e, client)
-        kinds.add(e.task.kind)
-    assert {"train", "score", "adapt"} <= kinds
-
-
-@pytest.mark.parametrize("method", ALONE)
-def test_replies_hold_declared_names_alone(method: str) -> None:
-    """A part's fields bear a name before a dot, private names never travel, and scores are numbers."""
-    played = overheard(method)
-    made_of_parts = isinstance(played.assembly.method, Averaging)
-    for e in played.engine.exchanges:
-        assert e.answered is not None
-        reply = decode(e.answered)
-        if e.task.kind in ("train", "prepare"):
-            assert not reply.keys() & e.after.keys()
-            assert not made_of_parts or all("." in name for name in reply.keys() - {"w", "n"})
-        else:
-            assert all(isinstance(value, int | float) for value in reply.values())
 
 
 def test_what_is_kept_by_whom() -> None:
@@ -128,6 +43,8 @@ def test_what_is_kept_by_whom() -> None:
 
 class PrivateHead(Part):
     """Keeps the head: a method with a secret."""
+
+    uploads: ClassVar = {"tells.share": "each", "tells.x": "each", "tells.head": "each", "tells.velocity": "each"}
 
     def private(self, net: object) -> tuple[str, ...]:
         """The last layer."""
@@ -172,7 +89,7 @@ class TellsVelocity(PrivateHead):
     ("part", "secrets"),
     [
         (PrivateHead, set()),
-        (TellsCounts, {"class shares as torch.float32"}),
+        (TellsCounts, {"class counts as shares of torch.float32"}),
         (TellsData, {"a prepared sample"}),
         (TellsHead, {"private", "model"}),
         (TellsVelocity, {"velocity"}),

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from strict_engine import Played, play, tiny
 from torch import Tensor
 
 import motet
 from motet.client import Client
+from motet.contract import Entry, Facts, Part
 from motet.errors import MotetError
 from motet.message import Message
-from motet.methods import METHODS, build_method
+from motet.methods import METHODS
 from motet.methods.averaging import Averaging
-from motet.methods.components.local import Local
-from motet.methods.part import Part
-from motet.methods.registry import Entry
-from motet.nets import Net, build_net
+from motet.methods.local import Local
+from motet.nets import Net
+from motet.runs.assembly import assemble
 from motet.runs.experiment import resolve
 from motet.runs.summary import summarize
+from motet.testing.twin import Played, play, tiny
 
 LAST, SYNC, GLOBAL = "last_participation", "final_sync", "global_plus_personal"
 
@@ -134,25 +134,25 @@ def test_new_clients_are_averaged_by_samples_too() -> None:
 # ---------------------------------------------------------------- a generic model of personal ones
 
 
-class Exported(Averaging):
-    """Local training whose clients hand over their models when asked."""
+class Unlike(Averaging):
+    """Local training whose personal models are no plain nets."""
 
-    def __init__(self, net: Net, options: Averaging.Options, parts: Sequence[Part] = ()):
-        super().__init__(net, options, [Local()])
+    def __init__(self, net: Net, options: Averaging.Options, parts: Sequence[Part], facts: Facts):
+        super().__init__(net, options, [Local()], facts)
 
     def weights(self, client: Client, message: Message) -> Tensor | None:
-        """The client's own."""
-        return self.layout.convert(self.received(client, message), self.plain)
+        """There are none to hand over."""
+        return None
 
 
 @pytest.fixture
-def exported(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(METHODS, "exported", Entry("exported", "", "", whole=Exported))
-    return "exported"
+def unlike(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(METHODS, "unlike", Entry("unlike", "", "", whole=Unlike))
+    return "unlike"
 
 
-def test_the_mean_of_personal_models_is_scored_as_generic_and_marked(exported: str) -> None:
-    experiment = tiny(exported, scoring={"derived_generic": True}, rounds={"count": 2, "cohort": 1.0})
+def test_the_mean_of_personal_models_is_scored_as_generic_and_marked() -> None:
+    experiment = tiny("local", scoring={"derived_generic": True}, rounds={"count": 2, "cohort": 1.0})
     played = play(experiment)
     assembly, federation = played.assembly, played.assembly.federation
     method, ids = assembly.method, federation.training_ids
@@ -172,24 +172,24 @@ def test_the_mean_of_personal_models_is_scored_as_generic_and_marked(exported: s
     assert strict.clients == played.clients and strict.timeless() == played.timeless()
 
 
-@pytest.mark.parametrize(("method", "asked"), [("exported", False), ("local", True)])
-def test_nothing_is_derived_unasked_or_where_no_model_is_handed_over(method: str, asked: bool, exported: str) -> None:
+@pytest.mark.parametrize(("method", "asked"), [("local", False), ("unlike", True)])
+def test_nothing_is_derived_unasked_or_where_no_model_is_handed_over(method: str, asked: bool, unlike: str) -> None:
     played = play(tiny(method, scoring={"derived_generic": asked}, rounds={"count": 1}), strict=True)
     assert played.rows[-1]["generic.common.accuracy.pooled"] is None and played.rows[-1]["generic.derived"] is False
     assert ("export" in {e.task.kind for e in played.engine.exchanges}) is asked
 
 
 def test_a_table_marks_a_derived_model(
-    exported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from motet.cli import main
 
     monkeypatch.delenv("COLUMNS", raising=False)
     words = ["--rounds", "1", "--clients", "4", "--epochs", "1", "--set", "scoring.derived_generic=true"]
-    assert main(["run", "--method", exported, *words, "--set", "engine.name=inline", "--out", str(tmp_path / "a")]) == 0
+    assert main(["run", "--method", "local", *words, "--set", "engine.name=inline", "--out", str(tmp_path / "a")]) == 0
     out = capsys.readouterr().out
     assert "* no model of the method: the mean of the personal models" in " ".join(out.split())
-    assert any(line.startswith("exported") and "*" in line for line in out.splitlines())
+    assert any(line.startswith("local") and "*" in line for line in out.splitlines())
 
 
 # ---------------------------------------------------------------- declared, not found out
@@ -200,4 +200,4 @@ def test_a_table_marks_a_derived_model(
     [("fedrod(head=hyper)", True), ("fedrod+ft", True), ("fedrod(head=linear)", False), ("scaffold", False)],
 )
 def test_who_makes_a_model_from_class_counts_alone(method: str, declared: bool) -> None:
-    assert build_method(method, build_net("mlp", (1, 8, 8), 10)).from_counts is declared
+    assert assemble(tiny(method)).method.from_counts is declared

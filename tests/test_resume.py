@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from strict_engine import ALONE, tiny
 
 from motet.errors import MotetError
 from motet.message import decode
@@ -23,6 +22,7 @@ from motet.runs.assembly import assemble
 from motet.runs.experiment import Experiment, write
 from motet.runs.record import Record
 from motet.runs.run import resume, run
+from motet.testing.twin import ALONE, tiny
 from motet.weights import Layout
 
 REPOSITORY = Path(__file__).parents[1]

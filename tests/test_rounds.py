@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strict_engine import Notes, Played, loop_of, play, tiny
 
 from motet.data import Samples
 from motet.engines import Inline, Outcome, Task
@@ -18,6 +17,7 @@ from motet.message import byte_count, encode
 from motet.rounds import Progress, RoundSettings
 from motet.runs.assembly import Assembly, assemble
 from motet.runs.summary import summarize
+from motet.testing.twin import Notes, Played, loop_of, play, tiny
 
 NAN = "training left the finite numbers (NaN or infinity in the weights)"
 
@@ -71,6 +71,35 @@ def test_every_client_is_drawn_equally_often() -> None:
     drawn = Counter(i for round in range(1, 1001) for i in loop.sample(round))
     assert sorted(drawn) == assembly.federation.training_ids
     assert max(drawn.values()) - min(drawn.values()) < 120  # of 500 each; five standard deviations
+
+
+class Asleep(Inline):
+    """Some clients cannot be asked."""
+
+    asleep: ClassVar[set[int]] = set()
+
+    def available(self, client_ids: Sequence[int]) -> list[int]:
+        return [i for i in client_ids if i not in self.asleep]
+
+
+def test_rounds_draw_from_who_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assembly = assemble(tiny("fedavg"))
+    loop = loop_of(assembly, Notes())
+    before = [loop.sample(round) for round in range(1, 50)]
+    loop.engine = Asleep(assembly.workplace)
+    assert [loop.sample(round) for round in range(1, 50)] == before
+    sleeper = assembly.client_ids[1]
+    monkeypatch.setattr(Asleep, "asleep", {sleeper})
+    after = [loop.sample(round) for round in range(1, 50)]
+    assert any(sleeper in cohort for cohort in before) and not any(sleeper in cohort for cohort in after)
+    assert all(len(cohort) == 2 for cohort in after)
+    monkeypatch.setattr(Asleep, "asleep", set(assembly.client_ids[1:]))
+    with pytest.raises(MotetError) as error:
+        loop.sample(7)
+    assert str(error.value) == (
+        "round 7 takes 2 clients but 1 of 4 can be asked now; accepted: a smaller rounds.cohort, or resume when more "
+        "of them are there"
+    )
 
 
 # ---------------------------------------------------------------- what is scored when
@@ -129,10 +158,10 @@ def test_the_round_goes_on_as_if_the_diverged_client_had_not_been_drawn() -> Non
     assembly = poisoned(assemble(experiment), [assemble(experiment).federation.training_ids[0]])
     good = assembly.federation.training_ids[1:]
     played = play(experiment, assembly=assembly)
-    method, fresh = assembly.method, assembly.method.start(assembly.facts)
+    method, fresh = assembly.method, assembly.method.start()
     outcomes = [assembly.workplace.perform(Task("train", i, 1, method.broadcast(fresh, i)), {}) for i in good]
     expected = method.aggregate(fresh, {o.client_id: o.reply for o in outcomes})
-    assert encode(played.server) == encode(expected)
+    assert encode(played.server) == encode(expected | {"round": 1})
 
 
 @pytest.mark.parametrize("method", ["fedavg", "scaffold", "feddyn"])
@@ -141,7 +170,7 @@ def test_if_all_diverge_the_server_keeps_its_state(method: str) -> None:
     assembly = assemble(experiment)
     ids = assembly.federation.training_ids
     played = play(experiment, assembly=poisoned(assembly, ids))
-    assert encode(played.server) == encode(assembly.method.start(assembly.facts))
+    assert encode(played.server) == encode(assembly.method.start() | {"round": 2})
     assert [len(row["set_aside"]) for row in played.rows] == [4, 4]
     assert [row["bytes_up"] for row in played.rows] == [0, 0]
     assert summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0)["set_aside"] == 8
@@ -179,7 +208,7 @@ def test_replies_are_summed_in_the_order_of_client_ids_whatever_the_engine_does(
     aggregate = assembly.method.aggregate
     assembly.method.aggregate = lambda server, replies: (seen.append(list(replies)), aggregate(server, replies))[1]
     assembly.engine = Backwards(assembly.workplace)
-    progress = loop_of(assembly, Notes()).run(Progress(0, assembly.method.start(assembly.facts)))
+    progress = loop_of(assembly, Notes()).run(Progress(0, assembly.method.start()))
     assert seen == [assembly.federation.training_ids] * 3
     assert encode(progress.server) == encode(plain.server)
 
@@ -241,7 +270,7 @@ def test_test_data_of_new_clients_are_part_of_the_generic_accuracy() -> None:
 @pytest.mark.parametrize("method", ["pgfed", "scaffold", "fedavg+dbe", "fedrod+pgfed"])
 def test_what_only_training_needs_is_not_sent_to_be_scored(method: str) -> None:
     played = play(tiny(method), strict=True)
-    told = {kind: {n for e in played.engine.exchanges if e.task.kind == kind for n in e.task.message} for kind in KINDS}
+    told = {kind: {n for e in played.engine.exchanges if e.task.kind == kind for n in e.task.write()} for kind in KINDS}
     extra = {name for name in told["train"] if name.partition(".")[0] in ("pgfed", "scaffold", "mr")}
     assert extra and not extra & told["score"]
 
@@ -253,6 +282,6 @@ def test_a_model_is_not_sent_twice_to_be_scored() -> None:
     """FedAvg's generic model is the w of its message; what fedrod adds to the net makes them two."""
     plain, extended = (play(tiny(method), strict=True) for method in ("fedavg", "fedrod"))
     for e in (e for e in plain.engine.exchanges if e.task.kind == "score"):
-        assert "score.generic" not in e.task.message and e.task.message["score.generic_is_w"]
+        assert "score.generic" not in e.task.write() and e.task.write()["score.generic_is_w"]
         assert len(e.sent) < 1.2 * byte_count({"w": plain.server["w"]})
-    assert all("score.generic" in e.task.message for e in extended.engine.exchanges if e.task.kind == "score")
+    assert all("score.generic" in e.task.write() for e in extended.engine.exchanges if e.task.kind == "score")

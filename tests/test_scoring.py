@@ -7,19 +7,18 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strict_engine import Played, play, tiny
 from torch import Tensor, nn
 
+from motet.contract import Entry, Part
 from motet.data import Prepare, Samples
 from motet.engines import Inline, OneByOne, Task
 from motet.methods import METHODS
-from motet.methods.part import Part
-from motet.methods.registry import Entry
 from motet.nets import Net
 from motet.runs.assembly import Assembly
 from motet.scoring.measures import ACCURACY
 from motet.scoring.over_clients import spread
 from motet.scoring.passes import class_weighted, one_pass, share_right
+from motet.testing.twin import Played, play, tiny
 from motet.weights import Layout
 
 CLASSES = 4
@@ -205,7 +204,7 @@ def two_rounds(source: str, never: str = "global", method: str = "fedavg") -> Pl
 def replayed(assembly: Assembly) -> tuple[list[Tensor], dict[int, tuple[int, Tensor]]]:
     """The global models w_0, w_1, w_2 and each sampled client's last round and model, by plain calls."""
     method, engine = assembly.method, Inline(OneByOne(assembly.workplace.perform))
-    server = method.start(assembly.facts)
+    server = method.start()
     models, last = [server["w"]], {}
     for row in two_rounds("last_participation").rows:
         tasks = [Task("train", i, row["round"], method.broadcast(server, i)) for i in row["cohort"]]

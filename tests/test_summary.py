@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from strict_engine import play, tiny
 
 from motet.errors import MotetError
 from motet.evaluation import Row
 from motet.runs.assembly import assemble
 from motet.runs.summary import personal_source, reported, summarize
 from motet.scoring import ScoringSettings
+from motet.testing.twin import play, tiny
 
 # ---------------------------------------------------------------- which round
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from strict_engine import play, tiny
+from by_hand import FACTS
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
@@ -23,6 +23,7 @@ from motet.methods.superfed import SuPerFedLM, SuPerFedMM, cos2_shares
 from motet.nets import Net, build_net
 from motet.rng import seeded
 from motet.runs.assembly import Assembly, assemble
+from motet.testing.twin import play, tiny
 
 BOTH = ["superfed-mm", "superfed-lm"]
 PLAIN = {"epochs": 1, "momentum": 0.0, "weight_decay": 0.0, "lr": 1.0}  # a step is the gradient itself
@@ -31,7 +32,7 @@ PLAIN = {"epochs": 1, "momentum": 0.0, "weight_decay": 0.0, "lr": 1.0}  # a step
 def at_client(method: str, round: int = 1, client_id: int = 0, **local: Any) -> tuple[Any, Client, Message]:
     """A method, one client of the tiny federation in a round, and what the server sends before the first."""
     assembly: Assembly = assemble(tiny(method, local=local))
-    message = assembly.method.broadcast(assembly.method.start(assembly.facts), client_id)
+    message = assembly.method.broadcast(assembly.method.start(), client_id)
     return assembly.method, assembly.workplace.client(Task("train", client_id, round, message), {}), message
 
 
@@ -188,7 +189,7 @@ def test_the_local_model_rests_until_round_L(start: float, rounds: int, last_at_
     """In 1-based rounds, up to ⌊start·R⌋: neither momentum nor weight decay touches it."""
     experiment = tiny(f"superfed-mm(start={start})", rounds={"count": rounds}, local={"weight_decay": 0.1, "steps": 2})
     assembly = assemble(experiment)
-    message = assembly.method.broadcast(assembly.method.start(assembly.facts), 0)
+    message = assembly.method.broadcast(assembly.method.start(), 0)
     assert message["superfed.L"] == last_at_rest
     for round in {max(1, last_at_rest), min(rounds, last_at_rest + 1)}:
         client = assembly.workplace.client(Task("train", 0, round, message), {})
@@ -295,7 +296,7 @@ def test_the_model_handed_out_is_that_of_the_fixed_lambda_and_a_new_client_has_t
     assembly = assemble(tiny("superfed-mm(lam=0.3)"))
     method, federation = assembly.method, assembly.federation
     for client_id, member in ((federation.training_ids[0], "0.3"), (federation.new_ids[0], "0.0")):
-        message = method.broadcast(method.start(assembly.facts), client_id)
+        message = method.broadcast(method.start(), client_id)
         client = assembly.workplace.client(Task("score", client_id, 3, message), {})
         found = method.layout.flatten(method.personal(client, message).net)
         assert torch.equal(found, method.layout.flatten(method.member(client, message, member).net))
@@ -367,7 +368,7 @@ def with_statistics() -> Net:
 
 
 def test_statistics_are_not_mixed_and_travel() -> None:
-    method = build_method("superfed-lm(start=0)", with_statistics())
+    method = build_method("superfed-lm(start=0)", with_statistics(), FACTS)
     assert isinstance(method, SuPerFedLM)
     client, message = at_client("superfed-lm")[1], {"w": method.fresh, "superfed.L": 0}
     statistics = slice(0, method.mixed.start)
@@ -397,7 +398,7 @@ def test_fine_tuning_starts_from_the_fixed_lambda() -> None:
 )
 def test_refusals(method: str, words: list[str]) -> None:
     with pytest.raises(MotetError) as caught:
-        build_method(method, build_net("mlp", (1, 8, 8), 10))
+        build_method(method, build_net("mlp", (1, 8, 8), 10), FACTS)
     assert all(word in str(caught.value) for word in words), caught.value
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from motet.errors import MotetError
 from motet.nets import build_net
 from motet.rng import seeded
-from motet.weights import Weights, parameter_count
+from motet.weights import parameter_count
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_sizes(name: str, shape: tuple[int, ...], parameters: int, head: int, fe
 @pytest.mark.parametrize(("name", "shape"), [("twonn", (1, 28, 28)), ("twocnn", (3, 28, 28))])
 def test_no_biases_and_xavier_normal_weights(name: str, shape: tuple[int, ...]) -> None:
     with seeded(0, "init"):
-        weights = Weights.of(build_net(name, shape, 10)).named()
+        weights = build_net(name, shape, 10).state_dict()
     for each, w in weights.items():
         assert each.endswith("weight")
         window = math.prod(w.shape[2:])

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,10 @@ def test_who_is_not_timed_rests_with_all_it_started() -> None:
         assert shell.stdout and shell.stdout.readline() == b"started\n"
         found = descendants(shell.pid)
         assert found[0] == shell.pid and len(found) == 2
-        assert Path(f"/proc/{found[1]}/comm").read_text() == "sleep\n"
+        comm = Path(f"/proc/{found[1]}/comm")
+        while comm.read_text() == "sh\n":  # the shell's fork has not become `sleep` yet
+            time.sleep(0.01)
+        assert comm.read_text() == "sleep\n"
     finally:
         for pid in descendants(shell.pid)[::-1]:
             os.kill(pid, signal.SIGKILL)

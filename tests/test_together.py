@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from strict_engine import tiny
 from torch import Tensor
 
 from motet.client import Client
@@ -12,6 +11,7 @@ from motet.engines import Task
 from motet.errors import Diverged
 from motet.message import Message, State
 from motet.runs.assembly import Assembly, assemble
+from motet.testing.twin import tiny
 from motet.together import GROUP
 
 METHODS = ["fedavg", "fedavg+ft", "local", "fedprox(mu=0.5)", "scaffold", "feddyn(lam=0.1)", "pgfed", "pgfedmo"]
@@ -37,7 +37,7 @@ def clients_of(
 def two_rounds(method: str, rule: dict[str, Any], together: bool) -> tuple[State, dict[int, State]]:
     """The server's and the clients' states after two rounds with all clients."""
     assembly = assemble(tiny(method, local=rule))
-    server, private = assembly.method.start(assembly.facts), {}
+    server, private = assembly.method.start(), {}
     for round in (1, 2):
         met = clients_of(assembly, server, round, private)
         if together:
@@ -68,7 +68,7 @@ def test_the_same_up_to_rounding(method: str, rule: dict[str, Any]) -> None:
 
 def test_clients_really_differ_in_steps_and_the_group_is_padded() -> None:
     assembly = assemble(tiny("fedavg"))
-    met = clients_of(assembly, assembly.method.start(assembly.facts), 1, {})
+    met = clients_of(assembly, assembly.method.start(), 1, {})
     counts = [c.descent().count(c.samples) for c, _ in met]
     assert len(set(counts)) > 1 and len({c.samples % c.local.batch for c, _ in met}) > 1
     for (c, _), count in zip(met, counts, strict=True):
@@ -77,7 +77,7 @@ def test_clients_really_differ_in_steps_and_the_group_is_padded() -> None:
 
 def test_one_client_that_diverges_takes_nobody_along() -> None:
     assembly = assemble(tiny("fedavg"))
-    met = clients_of(assembly, assembly.method.start(assembly.facts), 1, {})
+    met = clients_of(assembly, assembly.method.start(), 1, {})
     met[1][1]["w"] = torch.full_like(met[1][1]["w"], float("nan"))
     replies = assembly.method.train_together([c for c, _ in met], [m for _, m in met])
     assert [isinstance(r, Diverged) for r in replies] == [i == 1 for i in range(len(met))]

@@ -1,7 +1,6 @@
 """A model is a vector: the flat algebra agrees with the same algebra tensor by tensor."""
 
 from collections import OrderedDict
-from pathlib import Path
 
 import pytest
 import torch
@@ -9,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from motet.errors import MotetError
-from motet.weights import Layout, Weights, from_named, is_finite, matches
+from motet.weights import Layout, frozen, is_finite, matches
 
 
 def conv_net(channels: int = 3, hidden: int = 4, classes: int = 2) -> nn.Sequential:
@@ -48,13 +46,15 @@ def test_flatten_then_bind_changes_nothing(sizes: tuple[int, int, int], private:
 @given(sizes, privates)
 def test_named_views_alias_the_flat_vector(sizes: tuple[int, int, int], private: set[str]) -> None:
     net = conv_net(*sizes)
-    weights = Weights.of(net, private)
-    weights.layout.bind(net, weights.flat)
-    weights.flat.copy_(torch.arange(weights.flat.numel()))
+    layout = Layout(net, private)
+    flat = layout.flatten(net)
+    layout.bind(net, flat)
+    flat.copy_(torch.arange(layout.size))
+    named = layout.named(flat)
     for name, t in present(net).items():
-        assert torch.equal(weights[name], t)
-        assert weights[name].flatten().sort().values.tolist() == list(range(*_range(weights.layout, name)))
-    weights["head.weight"].zero_()
+        assert torch.equal(named[name], t)
+        assert named[name].flatten().sort().values.tolist() == list(range(*_range(layout, name)))
+    named["head.weight"].zero_()
     assert net.head.weight.abs().sum() == 0
 
 
@@ -62,41 +62,15 @@ def _range(layout: Layout, name: str) -> tuple[int, int]:
     return layout.places[name].where.start, layout.places[name].where.stop
 
 
-@given(sizes, st.floats(-10, 10), st.integers(0, 99))
-def test_algebra_agrees_with_tensor_by_tensor(sizes: tuple[int, int, int], factor: float, seed: int) -> None:
-    torch.manual_seed(seed)
-    a, b = Weights.of(conv_net(*sizes)), Weights.of(conv_net(*sizes))
-    va, vb = a.named(), b.named()
-    for name in va:
-        assert torch.equal((a + b)[name], va[name] + vb[name])
-        assert torch.equal((a - b)[name], va[name] - vb[name])
-        assert torch.equal((a * factor)[name], va[name] * factor)
-        assert torch.equal((factor * a)[name], va[name] * factor)
-    assert a.dot(b) == pytest.approx(sum(float((va[n] * vb[n]).sum()) for n in va), rel=1e-4, abs=1e-4)
-    assert a.norm() == pytest.approx(sum(float(t.square().sum()) for t in va.values()) ** 0.5, rel=1e-4)
-
-
-def test_arithmetic_leaves_its_operands_alone() -> None:
-    a = Weights.of(conv_net())
-    before = a.flat.clone()
-    (a + a).flat.zero_()
-    (a * 1.0).flat.zero_()
-    assert torch.equal(a.flat, before)
-
-
-def test_weights_of_different_nets_do_not_mix() -> None:
-    with pytest.raises(MotetError, match="different nets"):
-        Weights.of(conv_net(hidden=4)) + Weights.of(conv_net(hidden=3))
-
-
 def test_convolutions_lie_channels_last() -> None:
     net = conv_net()
-    weights = Weights.of(net)
-    kernel = weights["conv.weight"]
+    layout = Layout(net)
+    flat = layout.flatten(net)
+    kernel = layout.named(flat)["conv.weight"]
     assert kernel.shape == net.conv.weight.shape
     assert kernel.is_contiguous(memory_format=torch.channels_last)
-    where = weights.layout.places["conv.weight"].where
-    assert torch.equal(weights.flat[where], net.conv.weight.detach().permute(0, 2, 3, 1).flatten())
+    where = layout.places["conv.weight"].where
+    assert torch.equal(flat[where], net.conv.weight.detach().permute(0, 2, 3, 1).flatten())
 
 
 @given(privates)
@@ -121,18 +95,40 @@ def _filled(layout: Layout, region: slice) -> set[str]:
     return inside
 
 
-def test_patterns() -> None:
-    layout = Layout(conv_net())
-    assert layout.names("head.") == ["head.weight", "head.bias"]
-    assert set(layout.names("*.bias")) == {"conv.bias", "norm.bias", "head.bias"}
-    head = layout.slice_of("head.*")
-    assert head.stop - head.start == 2 * 36 + 2
-    mask = layout.mask("head.")
-    assert mask[head].all() and mask.sum() == head.stop - head.start
-    with pytest.raises(MotetError, match="do not lie side by side"):
-        layout.slice_of("*.bias")
-    with pytest.raises(MotetError, match=r"no parameter fits .*tail.*accepted.*head\.weight"):
-        layout.slice_of("tail.")
+def test_added_parameters_lie_beside_the_nets_own() -> None:
+    """Own weights are one slice, whoever keeps them; what was added and travels comes first, what stays last."""
+    layout = Layout(conv_net(), private=["norm.", "head."], added=["conv.bias", "head."])
+    assert _filled(layout, layout.added) == {"conv.bias"}
+    assert _filled(layout, layout.shared_trainable) == {"conv.weight"}
+    assert _filled(layout, layout.own) == {"conv.weight", "norm.weight", "norm.bias"}
+    assert _filled(layout, layout.private_added) == {"head.weight", "head.bias"}
+    assert _filled(layout, layout.private_trainable) == {"norm.weight", "norm.bias", "head.weight", "head.bias"}
+    assert layout.outside(layout.own) == set(layout.places) - {"conv.weight", "norm.weight", "norm.bias"}
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "fits"),
+    [
+        ("head.weight", "head.", True),
+        ("head.weight", "head", True),
+        ("head.weight", "head.*", True),
+        ("head.weight", "*.weight", True),
+        ("prbm", "prbm", True),
+        ("conv10.weight", "conv1", False),
+        ("conv10.weight", "conv1.", False),
+        ("conv1.weight", "conv1", True),
+        ("header", "head", False),
+    ],
+)
+def test_patterns(name: str, pattern: str, fits: bool) -> None:
+    assert matches(name, [pattern]) is fits
+
+
+def test_frozen_parameters_have_no_gradient_inside_the_block() -> None:
+    net = conv_net()
+    with frozen(net, {"conv.weight", "norm.running_mean"}):
+        assert not net.conv.weight.requires_grad and net.conv.bias.requires_grad
+    assert net.conv.weight.requires_grad
 
 
 def test_gradients_land_in_the_flat_buffer() -> None:
@@ -158,19 +154,20 @@ def test_gradients_land_in_the_flat_buffer() -> None:
 def test_running_statistics_are_written_into_the_vector() -> None:
     net, twin = conv_net(), conv_net()
     twin.load_state_dict(net.state_dict())
-    weights = Weights.of(net)
-    weights.layout.bind(net, weights.flat)
+    layout = Layout(net)
+    flat = layout.flatten(net)
+    layout.bind(net, flat)
     x = torch.randn(6, 3, 5, 5) + 2
     net(x), twin(x)
-    assert torch.allclose(weights["norm.running_mean"], twin.norm.running_mean, atol=1e-6)
-    assert weights["norm.num_batches_tracked"] == 1
+    assert torch.allclose(layout.named(flat)["norm.running_mean"], twin.norm.running_mean, atol=1e-6)
+    assert layout.named(flat)["norm.num_batches_tracked"] == 1
 
 
 def test_binding_without_gradients_drops_the_old_ones() -> None:
     net = conv_net()
     net(torch.randn(2, 3, 5, 5)).sum().backward()
-    weights = Weights.of(net)
-    weights.layout.bind(net, weights.flat)
+    layout = Layout(net)
+    layout.bind(net, layout.flatten(net))
     assert all(p.grad is None for p in net.parameters())
 
 
@@ -185,31 +182,6 @@ def test_a_parameter_used_twice_has_one_place() -> None:
     assert net[1].weight is net[0].weight and g.abs().sum() > 0
 
 
-@given(sizes, privates)
-def test_safetensors_round_trip(
-    tmp_path_factory: pytest.TempPathFactory, sizes: tuple[int, int, int], private: set[str]
-) -> None:
-    path = tmp_path_factory.mktemp("weights") / "w.safetensors"
-    weights = Weights.of(conv_net(*sizes), private)
-    weights.save(path)
-    assert torch.equal(Weights.load(path, weights.layout).flat, weights.flat)
-    other = Layout(conv_net(*sizes))  # the file holds names, not the order of a layout
-    assert torch.equal(Weights.load(path, other).flat, weights.layout.convert(weights.flat, other))
-
-
-def test_files_that_do_not_fit(tmp_path: Path) -> None:
-    weights = Weights.of(conv_net())
-    weights.save(tmp_path / "good")
-    (tmp_path / "damaged").write_bytes((tmp_path / "good").read_bytes()[:100])
-    for name in ("damaged", "missing"):
-        with pytest.raises(MotetError, match=f"{name}.*cannot be read"):
-            Weights.load(tmp_path / name, weights.layout)
-    with pytest.raises(MotetError, match=r"'norm\.running_mean' has shape \(4,\); accepted: \(5,\)"):
-        Weights.load(tmp_path / "good", Layout(conv_net(hidden=5)))
-    with pytest.raises(MotetError, match=r"'conv\.weight' has shape None"):
-        from_named({}, Layout(nn.Sequential(OrderedDict(conv=nn.Conv2d(1, 1, 3)))))
-
-
 @given(privates, privates)
 def test_convert_between_layouts(mine: set[str], yours: set[str]) -> None:
     net = conv_net()
@@ -221,13 +193,14 @@ def test_convert_between_layouts(mine: set[str], yours: set[str]) -> None:
     assert torch.equal(a.convert(flat, part), part.flatten(nn.Sequential(OrderedDict(head=net.head))))
 
 
-def test_put_into_copies() -> None:
+def test_put_copies() -> None:
     source, target = conv_net(), conv_net()
-    weights = Weights.of(source)
-    weights.put_into(target)
+    layout = Layout(source)
+    flat = layout.flatten(source)
+    layout.put(flat, target)
     assert all(torch.equal(t, present(source)[name]) for name, t in present(target).items())
     assert target.norm.num_batches_tracked.dtype == torch.int64
-    weights.flat.zero_()
+    flat.zero_()
     assert target.conv.weight.abs().sum() > 0
 
 

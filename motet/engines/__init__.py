@@ -3,6 +3,20 @@
 from motet.engines.engine import Engine, Kind, OneByOne, Outcome, Perform, Task, Work
 from motet.engines.inline import Inline
 from motet.engines.pool import Pool
+from motet.engines.states import ClientStates, WithStates
 from motet.engines.store import PrivateStore
 
-__all__ = ["Engine", "Inline", "Kind", "OneByOne", "Outcome", "Perform", "Pool", "PrivateStore", "Task", "Work"]
+__all__ = [
+    "ClientStates",
+    "Engine",
+    "Inline",
+    "Kind",
+    "OneByOne",
+    "Outcome",
+    "Perform",
+    "Pool",
+    "PrivateStore",
+    "Task",
+    "WithStates",
+    "Work",
+]

@@ -2,12 +2,27 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from motet.message import Message, State
+from motet.entries import Entries
+from motet.message import Message, State, byte_count
 
 Kind = Literal["prepare", "train", "score", "sync_score", "adapt", "export"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a task: a reply and perhaps a new private state, or the reason why there is none."""
+
+    kind: Kind
+    client_id: int
+    round: int
+    reply: Message | None = None
+    private: State | None = None
+    failure: str | None = None
+    sent: int = 0  # bytes of the message to the client, told by the engine
+    received: int = 0  # bytes of the reply as it arrived, likewise
 
 
 @dataclass(frozen=True)
@@ -19,20 +34,21 @@ class Task:
     round: int
     letter: Message | Callable[[], Message]  # many tasks wait at once, so that messages had better be written late
 
-    @property
-    def message(self) -> Message:
-        """What the client is told; written when it is asked for, so ask when the task is handed out."""
+    def write(self) -> Message:
+        """What the client is told; it may take the memory of a model, so write it when the task is handed out."""
         return self.letter() if callable(self.letter) else self.letter
 
+    def written(self) -> "Task":
+        """The same task with its message as it is now."""
+        return replace(self, letter=self.write())
 
-@dataclass(frozen=True)
-class Outcome:
-    """What came of it: a reply and perhaps a new private state, or the reason why there is none."""
+    def answered(self, reply: Message, private: State | None = None) -> Outcome:
+        """Work that was done."""
+        return Outcome(self.kind, self.client_id, self.round, reply, private)
 
-    client_id: int
-    reply: Message | None
-    private: State | None
-    failure: str | None
+    def failed(self, reason: str) -> Outcome:
+        """Work that came to nothing."""
+        return Outcome(self.kind, self.client_id, self.round, failure=reason)
 
 
 Perform = Callable[[Task, State], Outcome]
@@ -76,13 +92,30 @@ class Engine(ABC):
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
         """The outcomes in the order of the tasks; private states are kept by the engine and not among them."""
 
-    @abstractmethod
-    def private(self, client_id: int) -> State:
-        """A client's private state, for the checkpoint."""
+    def available(self, client_ids: Sequence[int]) -> list[int]:
+        """Which of these clients can be asked now, in the same order; in a simulation all of them."""
+        return list(client_ids)
 
     @abstractmethod
-    def restore(self, client_id: int, state: State) -> None:
-        """Give a client its private state back, on resume."""
+    def keep(self, round: int) -> Entries:
+        """Put the private states as they are now where a kill cannot reach them; how to find that of each client."""
+
+    def kept(self, round: int) -> None:  # noqa: B027  an engine may leave that to its sites
+        """What `keep` answered is in a checkpoint now: states that only older ones than its predecessor need may go."""
+
+    @abstractmethod
+    def go_back(self, round: int, entries: Entries) -> None:
+        """Every client has the private state again that it had at that checkpoint; `Damaged` if that cannot be."""
+
+    @abstractmethod
+    def private(self, client_id: int) -> State:
+        """A client's private state, to serve its model where all data are in one place; rounds never ask for it."""
 
     def close(self) -> None:  # noqa: B027  nothing to stop is a fine default
         """Stop whatever the engine started."""
+
+
+def counted(outcome: Outcome, sent: int) -> Outcome:
+    """An outcome as it leaves an engine: with the bytes that went and came, without what stays at the client."""
+    received = byte_count(outcome.reply) if outcome.reply is not None else 0
+    return replace(outcome, private=None, sent=sent, received=received)

@@ -1,42 +1,33 @@
 """One process, one client after the other: the reference for correctness and for a debugger."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from pathlib import Path
 
-from motet.engines.engine import Engine, Outcome, Task, Work
-from motet.engines.store import PrivateStore
-from motet.message import State
+from motet.engines.engine import Outcome, Task, Work, counted
+from motet.engines.states import ClientStates, WithStates
+from motet.message import byte_count
 
 
-class Inline(Engine):
+class Inline(WithStates):
     """Does the work directly."""
 
-    def __init__(self, work: Work):
+    def __init__(self, work: Work, folder: Path | None = None):
+        super().__init__(folder)
         self.work = work
-        self.store = PrivateStore()
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
         outcomes: dict[int, Outcome] = {}
         for group in self.work.groups(tasks):
-            done = perform_and_keep(self.work, [tasks[i] for i in group], self.store)
+            done = perform_and_keep(self.work, [tasks[i] for i in group], self.states)
             outcomes |= zip(group, done, strict=True)
         return [outcomes[i] for i in range(len(tasks))]
 
-    def private(self, client_id: int) -> State:
-        return self.store.get(client_id)
 
-    def restore(self, client_id: int, state: State) -> None:
-        self.store.put(client_id, state)
-
-    def close(self) -> None:
-        """Remove what the store wrote to disk."""
-        self.store.close()
-
-
-def perform_and_keep(work: Work, tasks: Sequence[Task], store: PrivateStore) -> list[Outcome]:
-    """Do a group of tasks in this process; new private states go to the store, and only there."""
-    outcomes = work.perform_together(tasks, [store.get(task.client_id) for task in tasks])
+def perform_and_keep(work: Work, tasks: Sequence[Task], states: ClientStates) -> list[Outcome]:
+    """Do a group of tasks in this process; new private states are kept, and only here."""
+    tasks = [task.written() for task in tasks]
+    outcomes = work.perform_together(tasks, [states.get(task.client_id) for task in tasks])
     for outcome in outcomes:
         if outcome.private is not None:
-            store.put(outcome.client_id, outcome.private)
-    return [replace(outcome, private=None) for outcome in outcomes]
+            states.put(outcome.client_id, outcome.private)
+    return [counted(outcome, byte_count(task.write())) for task, outcome in zip(tasks, outcomes, strict=True)]

@@ -15,20 +15,22 @@ from itertools import chain
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch.multiprocessing  # noqa: F401  teaches processes to hand tensors over in shared memory
 
-from motet.engines.engine import Engine, Groups, Outcome, Task, Work, each_alone
+from motet.engines.dealing import Dealing
+from motet.engines.engine import Groups, Outcome, Task, Work, counted, each_alone
 from motet.engines.inline import perform_and_keep
 from motet.engines.shared_box import InBox, OutBox
-from motet.engines.store import PrivateStore
+from motet.engines.states import WithStates
 from motet.engines.worker import STOP, work
 from motet.errors import MotetError
-from motet.message import State, decode, pieces
+from motet.message import byte_count, decode, pieces
 
-TRIES = 3  # how often the work of one client may cost a worker its life, and how often workers may die at the start
+TRIES = 3  # how often workers may die while they start
 PATIENCE = 3.0  # seconds of work after which workers are worth their start, which takes about as long
 
 
@@ -42,6 +44,7 @@ class Worker:
     inbox: InBox = field(default_factory=InBox)
     ready: bool = False
     group: int | None = None  # which of the groups of tasks it works on
+    sent: list[int] = field(default_factory=list)  # bytes of their messages
 
     def leave(self) -> None:
         """Stop, politely if it listens."""
@@ -60,7 +63,7 @@ class Worker:
         self.inbox.close()
 
 
-class Pool(Engine):
+class Pool(WithStates):
     """Persistent workers. A worker that dies is replaced and its client's work repeated."""
 
     def __init__(
@@ -71,17 +74,18 @@ class Pool(Engine):
         meanwhile: Work | None = None,
         patience: float = PATIENCE,
         groups: Groups = each_alone,
+        folder: Path | None = None,
     ):
         """`build` makes a workplace in a new process; `samples` tells which clients take long, `groups` which tasks
         are done as one.
 
         With `meanwhile` this process does the work itself until workers are ready, and hires them only after
-        `patience` seconds of it. Without, workers are hired at once and do everything.
+        `patience` seconds of it. Without, workers are hired at once and do everything. States are kept in `folder`.
         """
+        super().__init__(folder)
         self.build, self.size, self.samples = build, workers, samples
         self.meanwhile, self.patience = meanwhile, patience if meanwhile else 0.0
         self.groups = groups
-        self.store = PrivateStore()
         self.workers: list[Worker] = []
         self.began = math.inf
         self.false_starts = 0
@@ -94,52 +98,33 @@ class Pool(Engine):
             for worker in [w for w in self.workers if w.group is not None]:  # only after an error, or Ctrl-C
                 self._dismiss(worker)
 
-    def private(self, client_id: int) -> State:
-        return self.store.get(client_id)
-
-    def restore(self, client_id: int, state: State) -> None:
-        self.store.put(client_id, state)
-
     def close(self) -> None:
         """Idle workers leave by themselves, busy ones are ended."""
         for worker in self.workers:
             worker.leave()
         self.workers.clear()
-        self.store.close()
+        super().close()
 
     def _work_off(self, tasks: Sequence[Task]) -> list[Outcome]:
-        places = self.groups(tasks)
-        groups = [[tasks[i] for i in group] for group in places]
-        waiting = sorted(range(len(groups)), key=lambda g: sum(self.samples.get(t.client_id, 0) for t in groups[g]))
-        outcomes: dict[int, list[Outcome]] = {}
-        tries = [0] * len(groups)
-        while len(outcomes) < len(groups):
-            self._staff(len(groups))
+        dealing = Dealing(tasks, self.groups(tasks), self.samples)
+        while not dealing.finished:
+            self._staff(len(dealing))
             for worker in self.workers:
-                if worker.ready and worker.group is None and waiting:
-                    worker.group = waiting.pop()  # the longest
-                    tries[worker.group] += 1
-                    self._hand_out(worker, groups[worker.group])
+                if worker.ready and worker.group is None and dealing.anything_waits:
+                    worker.group = dealing.hand_out()
+                    self._hand_out(worker, dealing.tasks(worker.group))
             for worker in self._heard_of():
-                done, worker.group = worker.group, None
-                if done is None:
+                group, worker.group = worker.group, None
+                if group is None:
                     self._welcome(worker)
-                    continue
-                found = self._take_in(worker, groups[done])
-                if found is not None:
-                    outcomes[done] = found
-                elif tries[done] < TRIES:
-                    waiting.append(done)
+                elif (found := self._take_in(worker)) is not None:
+                    dealing.done(group, found)
                 else:
-                    raise MotetError(
-                        f"the work of client {', '.join(str(t.client_id) for t in groups[done])} ended its process "
-                        f"{TRIES} times; accepted: work that fits in memory (try engine.name=inline to see why)"
-                    )
-            if self.meanwhile and waiting and not self._anyone_ready:
-                here = waiting.pop()
-                outcomes[here] = perform_and_keep(self.meanwhile, groups[here], self.store)
-        in_place = {i: o for g, group in enumerate(places) for i, o in zip(group, outcomes[g], strict=True)}
-        return [in_place[i] for i in range(len(tasks))]
+                    dealing.lost(group)
+            if self.meanwhile and dealing.anything_waits and not self._anyone_ready:
+                here = dealing.hand_out()
+                dealing.done(here, perform_and_keep(self.meanwhile, dealing.tasks(here), self.states))
+        return dealing.outcomes()
 
     # ------------------------------------------------------------ workers
 
@@ -195,8 +180,9 @@ class Pool(Engine):
         self.workers.remove(worker)
 
     def _hand_out(self, worker: Worker, tasks: Sequence[Task]) -> None:
-        states = [state for task in tasks for state in (task.message, self.store.get(task.client_id))]
-        parts = [pieces(state) for state in states]
+        pairs = [(task.write(), self.states.get(task.client_id)) for task in tasks]
+        worker.sent = [byte_count(message) for message, _ in pairs]
+        parts = [pieces(state) for pair in pairs for state in pair]
         order = {
             "tasks": [[task.kind, task.client_id, task.round] for task in tasks],
             "new_box": worker.outbox.write(*chain(*parts)),
@@ -224,7 +210,7 @@ class Pool(Engine):
             return None
         return answer
 
-    def _take_in(self, worker: Worker, tasks: Sequence[Task]) -> list[Outcome] | None:
+    def _take_in(self, worker: Worker) -> list[Outcome] | None:
         """The outcomes of a group, private states kept; None if the worker died."""
         answer = self._hear(worker)
         if answer is None:
@@ -236,11 +222,13 @@ class Pool(Engine):
         sizes = [size for size in answer["sizes"] if size is not None]
         letters = iter(worker.inbox.read(*sizes) if sizes else [])
         states = [None if size is None else decode(next(letters)) for size in answer["sizes"]]
-        for task, private in zip(tasks, states[1::2], strict=True):
+        outcomes = []
+        for words, reply, private, sent in zip(answer["outcomes"], states[::2], states[1::2], worker.sent, strict=True):
+            kind, client_id, round, failure = words
             if private is not None:
-                self.store.put(task.client_id, private)
-        found = zip(tasks, states[::2], answer["failures"], strict=True)
-        return [Outcome(task.client_id, reply, None, failure) for task, reply, failure in found]
+                self.states.put(client_id, private)
+            outcomes.append(counted(Outcome(kind, client_id, round, reply, failure=failure), sent))
+        return outcomes
 
 
 @contextmanager

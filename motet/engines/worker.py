@@ -19,7 +19,7 @@ from motet.memory import keep_freed_memory
 from motet.message import decode, pieces
 
 STOP = b"stop"
-NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "failures": [], "mistake": None, "bug": None}
+NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "outcomes": [], "mistake": None, "bug": None}
 
 
 def work(connection: Connection, parent: int, build: Callable[[], Work]) -> None:
@@ -66,7 +66,8 @@ def _answer(connection: Connection, order: dict[str, Any], inbox: InBox, outbox:
     except Exception as error:
         return NOTHING | _what_is_wrong(error)
     sizes = [None if of_one is None else sum(map(len, of_one)) for of_one in parts]
-    return NOTHING | {"new_box": new_box, "sizes": sizes, "failures": [outcome.failure for outcome in outcomes]}
+    found = [[outcome.kind, outcome.client_id, outcome.round, outcome.failure] for outcome in outcomes]
+    return NOTHING | {"new_box": new_box, "sizes": sizes, "outcomes": found}
 
 
 def _what_is_wrong(error: Exception) -> dict[str, str]:

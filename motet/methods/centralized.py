@@ -3,6 +3,7 @@
 from torch import nn
 
 from motet.client import Client
+from motet.contract import Entry
 from motet.message import Message
 from motet.methods.averaging import Averaging
 
@@ -15,3 +16,6 @@ class Centralized(Averaging):
     def personal(self, client: Client, message: Message) -> nn.Module | None:
         """The one model: no client trains, so none has a last training of its own."""
         return super().personal(client.from_the_global_model(), message)
+
+
+ENTRY = Entry("centralized", "one model on everybody's pooled data: a yardstick", "baseline", whole=Centralized)

@@ -1,7 +1,6 @@
 """`+ft` and `+lp`: personalize the model that a method serves by fine-tuning it on the client's data."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -9,17 +8,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from motet.client import Client
-from motet.errors import Diverged
-from motet.message import Message, State
-from motet.methods.method import Facts, Method
+from motet.contract import Entry, Wrapped
+from motet.message import Message
 from motet.settings import Section
-from motet.weights import Layout
+from motet.weights import Layout, frozen
 
 
-class FineTuned(Method):
+class FineTuned(Wrapped):
     """Any method, with its personal model fine-tuned from what the server last sent."""
 
-    personal_from_global = True
+    head_only: ClassVar[bool] = False
 
     class Options(Section):
         """Options of `ft(...)` and `lp(...)`."""
@@ -27,11 +25,7 @@ class FineTuned(Method):
         epochs: int = Field(5, ge=1, description="passes over the client's training data")
         lr: float = Field(0.0, ge=0, description="learning rate; 0: the experiment's adapt.lr")
 
-    def __init__(self, inner: Method, options: Options, tuned: Literal["all", "head"]):
-        self.inner, self.options, self.tuned = inner, options, tuned
-        super().__init__(inner.net, options)
-        self.pooled, self.prepares, self.needs_shared_data = inner.pooled, inner.prepares, inner.needs_shared_data
-        self.from_counts = inner.from_counts
+    options: Options
 
     def personal(self, client: Client, message: Message) -> nn.Module | None:
         model = self.inner.personal(client.from_the_global_model(), message)
@@ -52,60 +46,25 @@ class FineTuned(Method):
         w = layout.flatten(model)
         g = torch.zeros_like(w)
         layout.bind(model, w, g)
-        head_only = self.tuned == "head"
-        moving = slice(layout.private.start, layout.trainable.stop) if head_only else layout.trainable
+        moving = layout.private_trainable if self.head_only else layout.trainable
 
         def gradient(x: Tensor, y: Tensor) -> None:
-            cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
+            with self.net.collecting():
+                cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
 
-        model.train(not head_only)  # a frozen body keeps its statistics
-        with frozen(model, set(layout.places) - set(head) if head_only else set()):
+        model.train(not self.head_only)  # a frozen body keeps its statistics
+        with frozen(model, layout.outside(moving)):
             client.descent("fine-tune", epochs, lr).run(client.data.train, w[moving], g[moving], gradient)
         return model.eval()
 
-    # everything else is the method's own
 
-    def start(self, facts: Facts) -> State:
-        return self.inner.start(facts)
+class HeadTuned(FineTuned):
+    """The same of the head alone."""
 
-    def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
-        return self.inner.broadcast(server, client_id, scoring)
-
-    def train(self, client: Client, message: Message) -> Message:
-        return self.inner.train(client, message)
-
-    def together(self) -> int:
-        return self.inner.together()
-
-    def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
-        return self.inner.train_together(clients, messages)
-
-    def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
-        return self.inner.aggregate(server, replies)
-
-    def generic(self, server: State) -> Tensor | None:
-        return self.inner.generic(server)
-
-    def prepare(self, client: Client, message: Message) -> Message:
-        return self.inner.prepare(client, message)
-
-    def prepared(self, server: State, replies: Mapping[int, Message]) -> State:
-        return self.inner.prepared(server, replies)
-
-    def diagnostics(self, server: State) -> dict[str, float]:
-        return self.inner.diagnostics(server)
+    head_only: ClassVar[bool] = True
 
 
-class frozen:
-    """No gradients for these parameters inside the block."""
-
-    def __init__(self, model: nn.Module, names: set[str]):
-        self.parameters = [p for name, p in model.named_parameters() if name in names]
-
-    def __enter__(self) -> None:
-        for p in self.parameters:
-            p.requires_grad_(False)
-
-    def __exit__(self, *_: object) -> None:
-        for p in self.parameters:
-            p.requires_grad_(True)
+ENTRIES = (
+    Entry("ft", "personalize any method by fine-tuning all weights", "FedAvg+FT of the five papers", wraps=FineTuned),
+    Entry("lp", "personalize any method by fine-tuning its head", "FedAvg+LP of FedBasis", wraps=HeadTuned),
+)

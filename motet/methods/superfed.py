@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from motet.client import Client
+from motet.contract import Entry, Facts, Family, Part
 from motet.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.method import Facts, Family
-from motet.methods.part import Part
 from motet.nets import Net
 from motet.rng import seeded
 from motet.weights import Place
@@ -50,9 +49,11 @@ class SuPerFedMM(Averaging):
         )
         lam: float = Field(0.5, ge=0, le=1, description="λ of the rule `fixed` and of the model handed out")
 
-    def __init__(self, net: Net, options: Options, parts: Sequence[Part]):
-        super().__init__(net, options, parts)
-        self.options, self.mixed = options, self.layout.trainable
+    options: Options
+
+    def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
+        super().__init__(net, options, parts, facts)
+        self.mixed = self.layout.trainable
         places = {name: p for name, p in self.layout.places.items() if not p.is_buffer}
         self.tensors = [p.where.stop - p.where.start for p in places.values()]
         start = self.mixed.start
@@ -64,9 +65,18 @@ class SuPerFedMM(Averaging):
         """The parts of the weights that have a λ of their own: here the whole."""
         return [_span([*places.values()])]
 
-    def start(self, facts: Facts) -> State:
+    def refuse(self, facts: Facts) -> str | None:
+        """Each client's own choice of λ needs data to choose by."""
+        if self.options.lambda_eval == "validation" and not facts.validating:
+            return (
+                "lambda_eval is 'validation' but no client has validation data; "
+                "accepted: a data.val_share above 0, or common_best | oracle | fixed"
+            )
+        return super().refuse(facts)
+
+    def start(self) -> State:
         """w^g, and L = ⌊start·R⌋, the number of rounds that every client lets pass before it mixes."""
-        return super().start(facts) | {"superfed.L": math.floor(self.options.start * facts.rounds + 1e-9)}
+        return super().start() | {"superfed.L": math.floor(self.options.start * self.facts.rounds + 1e-9)}
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
         """w^g, and L for those who train."""
@@ -91,7 +101,8 @@ class SuPerFedMM(Averaging):
             for lam, s in zip(lams, self.stretches, strict=True):
                 torch.lerp(w_f[s], w_l[s], lam, out=W[s])
             g.zero_()
-            cross_entropy(self.net(x), y).backward()  # type: ignore[no-untyped-call]
+            with self.net.collecting():
+                cross_entropy(self.net(x), y).backward()  # type: ignore[no-untyped-call]
             cos2 = cos2_shares(w_f, w_l, self.options.nu if mixing else 0.0)
             for lam, s in zip(lams, self.stretches, strict=True):
                 g_ends[:, s].addmm_(self.shares(lam, cos2).to(g)[: len(ends)], four[:, s])
@@ -180,3 +191,9 @@ def cos2_shares(w_f: Tensor, w_l: Tensor, nu: float) -> Tensor:
 
 def _span(places: Sequence[Place]) -> slice:
     return slice(places[0].where.start, places[-1].where.stop)
+
+
+ENTRIES = (
+    Entry("superfed-mm", "a line of good models from global to local", "Hahn et al. 2022", whole=SuPerFedMM),
+    Entry("superfed-lm", "SuPerFed that mixes layer by layer", "Hahn et al. 2022", whole=SuPerFedLM),
+)

@@ -2,6 +2,9 @@
 
 On a small net most of a training step is not arithmetic but nodes of a graph, temporary gradients and their sums. Here
 a whole row is one node, and each weight's gradient is added by the product itself to where it belongs.
+
+That is for who collects gradients (`Net.collecting`). Everywhere else a net is torch's own, with gradients that can be
+asked for, and second derivatives.
 """
 
 from collections.abc import Iterable
@@ -9,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 LARGE = 2**17  # weights
 
@@ -43,7 +47,7 @@ def worth_it(row: list[Layer]) -> bool:
 
 
 def run_row(x: Tensor, row: list[Layer]) -> Tensor:
-    """The row's output, differentiable once."""
+    """The row's output, differentiable once: a second derivative is refused by torch."""
     weights = [p for layer, _ in row for p in (layer.weight, layer.bias)]
     result: Tensor = _Row.apply(x.flatten(1), [relu for _, relu in row], *weights)  # type: ignore[no-untyped-call]
     return result
@@ -62,6 +66,7 @@ class _Row(torch.autograd.Function):
         return x
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, d: Tensor) -> Any:
         values, (first, _, *wanted) = ctx.saved_tensors, ctx.needs_input_grad
         gradients: list[Tensor | None] = [None] * len(wanted)

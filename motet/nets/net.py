@@ -1,7 +1,8 @@
 """A net is named stages in a row; any stage boundary splits it in body (features z) and head (logits)."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +23,21 @@ class Net(nn.Sequential):
             raise unknown("head stage (net.head)", self.split, self.stage_names[1:])
 
     bf16 = False  # compute in bfloat16 while learning; weights, and all that is not learning, stay in float32
-    rows = True  # linear layers in a row are trained as one; False: by torch, for who needs second derivatives
+    rows = True  # False: never as one, for who needs second derivatives of what it collects
+    _collecting = False
     another: Callable[[], "Net"]  # builds a net of the same recipe with fresh weights; set by `build_net`
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Inside the block a loss and its `backward()` add to the gradients that are bound, and serve nothing else.
+
+        Linear layers in a row are then computed as one (nets/dense.py). `torch.autograd.grad` is for outside.
+        """
+        self._collecting, before = self.rows, self._collecting
+        try:
+            yield
+        finally:
+            self._collecting = before
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits; modules that a method adds beside the stages take no part."""
@@ -49,7 +63,7 @@ class Net(nn.Sequential):
                     x = stage(x)
             return x.float()
         while stages:
-            row = leading_row(stages) if learning and self.rows else []
+            row = leading_row(stages) if learning and self._collecting else []
             if worth_it(row):
                 x, stages = run_row(x, row), stages[len(row) :]
             else:

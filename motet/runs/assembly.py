@@ -3,13 +3,14 @@
 import os
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+from motet.contract import Entry, Facts, Method
 from motet.data import Federation, FederationFacts, Holdings, build, default_net
 from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, unknown
 from motet.evaluation import Evaluator
-from motet.methods import METHODS, Facts, Method, build_method, canonical
-from motet.methods.registry import Entry
+from motet.methods import METHODS, build_method, canonical
 from motet.nets import Net, build_net
 from motet.rng import seeded
 from motet.runs.experiment import Experiment
@@ -30,10 +31,9 @@ class ServerSide:
     engine: Engine
 
     def refuse_what_cannot_be_followed(self) -> None:
-        """A cohort or a rule of scoring that this federation has no clients or data for, before anything runs."""
-        if not self.method.pooled:
-            self.experiment.rounds.cohort_size(len(self.client_ids))
-        self.evaluator.refuse_a_rule_without_data()
+        """What the method lacks in this experiment, in one sentence before anything runs."""
+        if why := self.method.refuse(self.method.facts):
+            raise MotetError(f"method {self.experiment.method!r} cannot run here: {why}")
 
     @property
     def evaluator(self) -> Evaluator:
@@ -44,13 +44,6 @@ class ServerSide:
     def client_ids(self) -> list[int]:
         """Whom the rounds draw from."""
         return [POOLED] if self.method.pooled else self.federation_facts.training_ids
-
-    @property
-    def facts(self) -> Facts:
-        """What the method's server may know."""
-        ids, rounds = tuple(self.client_ids), self.experiment.rounds
-        cohort = 1 if self.method.pooled else rounds.cohort_size(len(ids))
-        return Facts(ids, cohort, rounds.count, self.federation_facts.classes)
 
 
 @dataclass
@@ -71,26 +64,30 @@ def settle(experiment: Experiment) -> Experiment:
     return experiment.model_copy(update={"method": canonical(experiment.method), "data": data, "net": net})
 
 
-def assemble(experiment: Experiment) -> Assembly:
-    """Read the data, build net, method and engine; refuse what cannot be run."""
+def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
+    """Read the data, build net, method and engine; refuse what cannot be run.
+
+    Private states are kept in `folder`, a run's checkpoint folder; without one in memory.
+    """
     _refuse_contradictions(experiment)
     federation = build(experiment.data, experiment.seed)
     facts = FederationFacts.of(federation)
     workplace = workplace_of(experiment, federation, facts)
-    engine = _engine(experiment, federation, facts, workplace)
+    engine = _engine(experiment, federation, workplace, folder)
     assembly = Assembly(experiment, facts, workplace.method, workplace.generic_net, engine, federation, workplace)
     assembly.refuse_what_cannot_be_followed()
     return assembly
 
 
-def _engine(experiment: Experiment, federation: Federation, facts: FederationFacts, workplace: Workplace) -> Engine:
+def _engine(experiment: Experiment, federation: Federation, workplace: Workplace, folder: Path | None) -> Engine:
     """The engine asked for; `auto` is a pool that starts no process for a run of seconds."""
     asked, workers = experiment.engine.name, experiment.engine.workers or cores()
     if asked == "inline" or (asked == "auto" and (workers == 1 or experiment.device != "cpu")):
-        return Inline(workplace)
-    samples = {client.id: client.train for client in facts.clients}
+        return Inline(workplace, folder)
+    samples = {client.id: client.train for client in workplace.facts.clients}
     build = partial(_perform_elsewhere, experiment, SharedFederation.of(federation), dict(METHODS))
-    return Pool(build, workers, samples, workplace if asked == "auto" else None, groups=workplace.groups)
+    meanwhile = workplace if asked == "auto" else None
+    return Pool(build, workers, samples, meanwhile, groups=workplace.groups, folder=folder)
 
 
 def _perform_elsewhere(experiment: Experiment, shared: SharedFederation, methods: dict[str, Entry]) -> Workplace:
@@ -124,7 +121,14 @@ def workplace_of(experiment: Experiment, holdings: Holdings, facts: FederationFa
 def method_of(experiment: Experiment, facts: FederationFacts) -> Method:
     """The method on a net of its own."""
     with seeded(experiment.seed, "method"):  # parts may add weights to the net
-        return build_method(experiment.method, net_of(experiment, facts))
+        return build_method(experiment.method, net_of(experiment, facts), told_to_methods(experiment, facts))
+
+
+def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
+    """What a method's server may know; a cohort that this federation has no clients for is refused."""
+    ids, rounds = tuple(facts.training_ids), experiment.rounds
+    validating = sum(facts.by_id[i].val > 0 for i in ids)
+    return Facts(ids, rounds.cohort_size(len(ids)), rounds.count, facts.classes, experiment.seed, validating)
 
 
 def net_of(experiment: Experiment, facts: FederationFacts) -> Net:

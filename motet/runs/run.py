@@ -1,14 +1,13 @@
 """Run an experiment into a folder, or continue one: nothing is lost, and every byte comes out the same."""
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
-from motet.engines import Engine
 from motet.errors import MotetError
 from motet.evaluation import Row
 from motet.memory import keep_freed_memory
@@ -20,7 +19,7 @@ from motet.runs.environment import cpu_has_bf16, environment
 from motet.runs.experiment import Experiment, differences, fingerprint, not_known_to, resolve
 from motet.runs.record import Record, default_folder
 from motet.runs.summary import summarize
-from motet.weights import Layout, Weights
+from motet.weights import Layout
 
 
 class Watcher(Protocol):
@@ -48,11 +47,11 @@ def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | N
     experiment = settle(experiment)
     keep_freed_memory()
     with one_thread():
-        assembly = assemble(experiment)
-        folder = folder or default_folder(experiment)
-        with Record(folder).create(experiment, environment()) as record:
+        record = Record(folder or default_folder(experiment))
+        assembly = assemble(experiment, record.checkpoint_folder)
+        with record.create(experiment, environment()):
             _finish(assembly, record, Checkpoints(record.checkpoint_folder), None, watcher or Silent())
-    return folder
+    return record.folder
 
 
 def resume(folder: Path, watcher: Watcher | None = None) -> Path:
@@ -63,7 +62,7 @@ def resume(folder: Path, watcher: Watcher | None = None) -> Path:
     keep_freed_memory()
     with record.reopen(), one_thread():
         experiment = record.experiment
-        assembly = assemble(experiment)
+        assembly = assemble(experiment, record.checkpoint_folder)
         checkpoints = Checkpoints(record.checkpoint_folder)
         loaded = restore(assembly, checkpoints)
         record.truncate(loaded.lengths if loaded else None)
@@ -72,17 +71,14 @@ def resume(folder: Path, watcher: Watcher | None = None) -> Path:
 
 
 def restore(assembly: ServerSide, checkpoints: Checkpoints) -> Loaded | None:
-    """The newest whole checkpoint, its private states given back to the clients."""
+    """The newest whole checkpoint; its clients have the private states of then."""
     experiment = assembly.experiment
     try:
-        loaded = checkpoints.load(fingerprint(experiment), assembly.federation_facts.content_hash)
+        data_hash = assembly.federation_facts.content_hash
+        return checkpoints.load(fingerprint(experiment), data_hash, assembly.engine.go_back)
     except OtherExperiment as error:
         there = checkpoints.recorded_extra().get("experiment")
         raise MotetError(f"{error} ({'; '.join(_reasons(there, experiment))})" if there else str(error)) from None
-    if loaded:
-        for client_id in loaded.client_ids:
-            assembly.engine.restore(client_id, loaded.private(client_id))
-    return loaded
 
 
 def _reasons(there: dict[str, Any], here: Experiment) -> list[str]:
@@ -97,7 +93,7 @@ def _finish(
 ) -> None:
     """The rounds that are left, the new clients, the weights, the summary."""
     experiment, method = assembly.experiment, assembly.method
-    progress = Progress(loaded.round, loaded.server) if loaded else Progress(0, method.start(assembly.facts))
+    progress = Progress(loaded.round, loaded.server) if loaded else Progress(0, method.start())
     warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment)) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
     keeper = _Keeper(assembly, record, checkpoints, watcher)
@@ -136,7 +132,7 @@ def write_generic(assembly: ServerSide, server: State, record: Record) -> None:
     """The generic model as named tensors, if the method has one."""
     generic = assembly.method.generic(server)
     if generic is not None:
-        named = Weights(Layout(assembly.generic_net), generic).named()
+        named = Layout(assembly.generic_net).named(generic)
         record.write_weights(encode({name: t if t.dim() else t.view(1) for name, t in named.items()}))
 
 
@@ -145,43 +141,30 @@ class _Keeper:
 
     def __init__(self, assembly: ServerSide, record: Record, checkpoints: Checkpoints, watcher: Watcher):
         self.assembly, self.record, self.checkpoints, self.watcher = assembly, record, checkpoints, watcher
-        self.changed: set[int] = set()
         self.fingerprint = fingerprint(assembly.experiment)
 
-    def round_done(self, row: Row, clients: list[Row], progress: Progress, changed: Sequence[int]) -> None:
+    def round_done(self, row: Row, clients: list[Row], progress: Progress) -> None:
         """Record first, then checkpoint: a kill in between costs one round, never a line."""
         self.record.append_round(row)
         self.record.append_clients(clients)
-        self.changed.update(changed)
         rounds = self.assembly.experiment.rounds.count
         if progress.round % self.assembly.experiment.checkpoint.every == 0 or progress.round == rounds:
-            self.checkpoints.save(
-                progress.round,
-                progress.server,
-                _PrivateStates(self.assembly.engine, self.changed),
-                self.record.lengths(),
-                {"experiment": self.assembly.experiment.model_dump()},
-                self.fingerprint,
-                self.assembly.federation_facts.content_hash,
-            )
-            self.changed.clear()
+            self._save(progress)
         self.watcher.round(row)
 
-
-class _PrivateStates(Mapping[int, State]):
-    """The private states of some clients, each fetched when it is asked for: together they may not fit in memory."""
-
-    def __init__(self, engine: Engine, client_ids: Collection[int]):
-        self.engine, self.client_ids = engine, client_ids
-
-    def __getitem__(self, client_id: int) -> State:
-        return self.engine.private(client_id)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.client_ids)
-
-    def __len__(self) -> int:
-        return len(self.client_ids)
+    def _save(self, progress: Progress) -> None:
+        """Clients' states first, then the manifest that names them, then the older ones may go."""
+        engine = self.assembly.engine
+        self.checkpoints.save(
+            progress.round,
+            progress.server,
+            engine.keep(progress.round),
+            self.record.lengths(),
+            {"experiment": self.assembly.experiment.model_dump()},
+            self.fingerprint,
+            self.assembly.federation_facts.content_hash,
+        )
+        engine.kept(progress.round)
 
 
 @contextmanager

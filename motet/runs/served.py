@@ -21,7 +21,7 @@ from motet.runs.experiment import EngineSettings
 from motet.runs.record import Record
 from motet.runs.run import one_thread, restore
 from motet.scoring import family
-from motet.weights import Layout, Weights
+from motet.weights import Layout
 
 
 class RawModel(nn.Module):
@@ -65,7 +65,9 @@ class Served:
         self.record, recorded = record, record.experiment
         here = {"engine": EngineSettings.model_validate({"name": "inline"}), "device": "cpu"}
         with one_thread():
-            self.assembly = replace(assemble(recorded.model_copy(update=here)), experiment=recorded)
+            self.assembly = replace(
+                assemble(recorded.model_copy(update=here), record.checkpoint_folder), experiment=recorded
+            )
             loaded = restore(self.assembly, Checkpoints(record.checkpoint_folder))
         if loaded is None:
             raise MotetError(f"run {record.folder} has no checkpoint, so it serves no models")
@@ -79,7 +81,7 @@ class Served:
             raise MotetError(f"method {self.name!r} has no generic model; accepted: personal_model(client_id)")
         net = self.assembly.workplace.generic_net
         model = deepcopy(net)
-        Weights(Layout(net), flat).put_into(model)
+        Layout(net).put(flat, model)
         return RawModel(model, self.federation.prepare)
 
     def personal_model(self, client_id: int) -> nn.Module:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from motet.methods import Method
+from motet.contract import Method
 from motet.runs.experiment import Experiment
 from motet.runs.record import Row
 from motet.scoring import Figure, ScoringSettings

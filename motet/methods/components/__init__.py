@@ -1,0 +1,1 @@
+"""What only serves the methods."""

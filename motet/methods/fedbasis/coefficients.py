@@ -1,8 +1,11 @@
 """Coefficients on frozen bases: step 2 of the local round, and all that a new client learns (Algorithm 2)."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
+from motet.adapting import best_on_validation
 from motet.client import Client
 from motet.data import Samples
 from motet.local import Descent
@@ -45,27 +48,14 @@ class Coefficients:
 
 def adapted(coefficients: Coefficients, client: Client, tau: float) -> Tensor:
     """Algorithm 2: the client's θ after `adapt.epochs`, the last or the best on a tenth of its training data."""
-    train = client.data.train
     if client.adapt.select == "last":
-        coefficients.learn(client.descent("adapt", client.adapt.epochs, client.adapt.lr), train)
+        coefficients.learn(client.descent("adapt", client.adapt.epochs, client.adapt.lr), client.data.train)
         return coefficients.theta(tau)
-    order = torch.randperm(client.samples, generator=client.rng("adapt-validation"))
-    held = max(1, client.samples // 10)
-    validation, rest = train.take(order[:held]), train.take(order[held:]) if held < client.samples else train
+    net, layout = coefficients.net, coefficients.mixing.layout
     descent = client.descent("adapt", 1, client.adapt.lr)
-    best = coefficients.theta(tau)
-    most = _right(coefficients, best, validation)
-    for _ in range(client.adapt.epochs):
-        coefficients.learn(descent, rest)
-        theta = coefficients.theta(tau)
-        right = _right(coefficients, theta, validation)
-        if right >= most:
-            best, most = theta, right
-    return best
 
+    def bound(theta: Tensor) -> Net:
+        layout.bind(net, theta)
+        return net.eval()
 
-def _right(coefficients: Coefficients, theta: Tensor, samples: Samples) -> int:
-    net = coefficients.net.eval()
-    coefficients.mixing.layout.bind(net, theta)
-    with torch.no_grad():
-        return sum(int((net(x.to(theta.device)).argmax(1).cpu() == y).sum()) for x, y in samples.all_batches(1000))
+    return best_on_validation(client, partial(coefficients.learn, descent), partial(coefficients.theta, tau), bound)

@@ -24,7 +24,8 @@ class Combined:
     def gradient(self, x: Tensor, y: Tensor) -> None:
         """Fill G; with `decay`, L includes (decay/2)‖θ‖²."""
         self.G.zero_()
-        cross_entropy(self.net(x), y).backward()  # type: ignore[no-untyped-call]
+        with self.net.collecting():
+            cross_entropy(self.net(x), y).backward()  # type: ignore[no-untyped-call]
         if self.decay:
             self.G.add_(self.theta, alpha=self.decay)
 

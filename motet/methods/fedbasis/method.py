@@ -8,18 +8,18 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from motet.client import Client
+from motet.contract import Entry, Facts, Method, Part, average
+from motet.contract.method import Rule
 from motet.errors import MotetError
 from motet.message import Message, State, number, tensor
-from motet.methods.averaging import Averaging, average
+from motet.methods.averaging import Averaging
 from motet.methods.fedbasis.coefficients import Coefficients, adapted
 from motet.methods.fedbasis.collapse import signs_of_collapse
 from motet.methods.fedbasis.combined import BasesPhase
 from motet.methods.fedbasis.explicit import train_each
 from motet.methods.fedbasis.mixing import Mixing, entropy, softened
-from motet.methods.fedbasis.recurrence import rebuild, train_as_one
+from motet.methods.fedbasis.recurrence import ONE_VECTOR, rebuild, train_as_one
 from motet.methods.fedbasis.warm_start import WarmStart, independent
-from motet.methods.method import Facts, Method
-from motet.methods.part import Part
 from motet.nets import Net
 from motet.settings import Section
 from motet.weights import Layout
@@ -37,6 +37,7 @@ class FedBasis(Method):
 
     personal_from_global = True
     keeps_nothing = True
+    tells = frozenset({"mixing coefficients"})
 
     class Options(Section):
         """Options of `fedbasis(...)`."""
@@ -55,25 +56,32 @@ class FedBasis(Method):
         classifier_free_for_new: bool = Field(True, description="adaptation learns the whole classifier beside ψ")
         sharpen_new: bool = Field(False, description="sharpen α after adaptation too")
 
-    def __init__(self, net: Net, options: Options, parts: Sequence[Part] = ()):
-        super().__init__(net, options, parts)
+    def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
+        super().__init__(net, options, parts, facts)
         if options.generic == "major" and not options.major:
             raise MotetError("method fedbasis: generic is 'major' but major is false; accepted: generic=uniform")
         self.options, self.layout = options, Layout(net)
-        self.fedavg = Averaging(net, Averaging.Options.model_validate({}), ())
+        self.fedavg = Averaging(net, Averaging.Options.model_validate({}), (), facts)
         self.warm = WarmStart(self.fedavg, options.warm_start, options.k, options.major)
+        bases: dict[str, Rule] = {BASES: "mean"} if self.sends_bases else dict.fromkeys(ONE_VECTOR, "each")
+        self.uploads = {**self.fedavg.uploads, **bases, **dict.fromkeys(ENTROPIES, "each")}
         self.mixing = Mixing(self.layout, options.blocks, options.k, options.major)
         self.only_one = Mixing(self.layout, options.blocks, k=1, major=False)  # FedAvg's model as a basis
         places = self.layout.places.items()
         head = min(place.where.start for name, place in places if self.in_head(name) and not place.is_buffer)
         self.classifier = slice(head, self.layout.trainable.stop)
 
+    @property
+    def sends_bases(self) -> bool:
+        """Whether a client sends every basis, instead of the one vector along which they moved."""
+        return self.options.joint or self.options.plain
+
     # ------------------------------------------------------------ server
 
-    def start(self, facts: Facts) -> State:
+    def start(self) -> State:
         """FedAvg's state for the warm start, or K (+1) independent models."""
         if self.options.warm_start:
-            return self.warm.start(facts)
+            return self.warm.start()
         return {BASES: independent(self.net, self.layout, self.fedavg.fresh, self.options.k + self.mixing.first)}
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
@@ -85,8 +93,7 @@ class FedBasis(Method):
         if BASES not in server:
             return self.warm.aggregate(server, replies)
         V, every = tensor(server, BASES), replies.values()
-        whole = self.options.joint or self.options.plain
-        V = average(replies, BASES, "uniform") if whole else rebuild(V, every, self.mixing)
+        V = average(replies, BASES, "uniform") if self.sends_bases else rebuild(V, every, self.mixing)
         return {BASES: V, **{name: fmean(number(r, name) for r in every) for name in ENTROPIES}}
 
     def generic(self, server: State) -> Tensor | None:
@@ -118,7 +125,7 @@ class FedBasis(Method):
         theta = self.mixing.theta(alpha, V)
         phase = BasesPhase.of(client, self.net, self.layout, theta, options.lr_compensation, options.decay)
         reply: Message
-        if options.joint or options.plain:  # step 4: V* = argmin L(α†, V)
+        if self.sends_bases:  # step 4: V* = argmin L(α†, V)
             bases, alpha = train_each(phase, self.mixing, V, psi, options.tau, options.psi_lr * options.joint)
             reply = {BASES: bases}
         else:
@@ -148,3 +155,6 @@ class FedBasis(Method):
     def _predictor(self, theta: Tensor) -> nn.Module:
         self.layout.bind(self.net, theta)
         return self.net.eval()
+
+
+ENTRY = Entry("fedbasis", "personal mixtures of a few shared basis models", "FedBasis and PFLBED 2022", whole=FedBasis)

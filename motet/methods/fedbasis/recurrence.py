@@ -31,6 +31,8 @@ from motet.message import Message, number, tensor
 from motet.methods.fedbasis.combined import BasesPhase
 from motet.methods.fedbasis.mixing import Mixing
 
+ONE_VECTOR = ("fedbasis.U", "fedbasis.alpha", "fedbasis.c")  # what a client sends
+
 
 @dataclass
 class Decay:

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from motet.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.method import Facts
 from motet.nets import Net
 from motet.rng import derive, seeded
 from motet.weights import Layout
@@ -22,9 +21,10 @@ class WarmStart:
     def __init__(self, fedavg: Averaging, share: float, k: int, major: bool):
         self.fedavg, self.share, self.k, self.major = fedavg, share, k, major
 
-    def start(self, facts: Facts) -> State:
+    def start(self) -> State:
         """FedAvg's state, and how long it lasts."""
-        return {**self.fedavg.start(facts), "fedbasis.warm_rounds_left": max(1, round(self.share * facts.rounds))}
+        lasts = max(1, round(self.share * self.fedavg.facts.rounds))
+        return {**self.fedavg.start(), "fedbasis.warm_rounds_left": lasts}
 
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
         """A FedAvg round; the last one ends in v′ = the global model and v_k = centroids of the local ones."""

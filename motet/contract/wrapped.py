@@ -1,0 +1,60 @@
+"""What follows any method and changes only what a client is served: the forwarding, written once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from motet.client import Client
+from motet.contract.method import Facts, Method
+from motet.errors import Diverged
+from motet.message import Message, State
+
+
+class Wrapped(Method):
+    """A method whose training is the inner one's; `personal` and `adapt` are its own."""
+
+    personal_from_global = True
+
+    def __init__(self, inner: Method, options: Any):
+        super().__init__(inner.net, options, (), inner.facts)
+        self.inner, self.options = inner, options
+        self.tells, self.uploads, self.pooled = inner.tells, inner.uploads, inner.pooled
+        self.prepares, self.needs_shared_data = inner.prepares, inner.needs_shared_data
+        self.keeps_nothing, self.from_counts = inner.keeps_nothing, inner.from_counts
+
+    def refuse(self, facts: Facts) -> str | None:
+        return self.inner.refuse(facts)
+
+    def start(self) -> State:
+        return self.inner.start()
+
+    def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
+        return self.inner.broadcast(server, client_id, scoring)
+
+    def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
+        return self.inner.aggregate(server, replies)
+
+    def generic(self, server: State) -> Tensor | None:
+        return self.inner.generic(server)
+
+    def diagnostics(self, server: State) -> dict[str, float]:
+        return self.inner.diagnostics(server)
+
+    def prepare(self, client: Client, message: Message) -> Message:
+        return self.inner.prepare(client, message)
+
+    def prepared(self, server: State, replies: Mapping[int, Message]) -> State:
+        return self.inner.prepared(server, replies)
+
+    def train(self, client: Client, message: Message) -> Message:
+        return self.inner.train(client, message)
+
+    def together(self) -> int:
+        return self.inner.together()
+
+    def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
+        return self.inner.train_together(clients, messages)
+
+    def in_head(self, parameter: str) -> bool:
+        return self.inner.in_head(parameter)

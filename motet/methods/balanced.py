@@ -1,0 +1,69 @@
+"""Balanced risks L_BR (FED-ROD, Eqs. 5 and 6, Table 5): a client's loss as if its classes were equally frequent.
+
+`fedavg+bsm` is the paper's FedAvg (BRM). N_c are counts over the client's whole training set.
+"""
+
+from typing import ClassVar
+
+from pydantic import Field
+from torch import Tensor
+
+from motet.contract import Entry, Forward, Part, Training
+from motet.contract.part import Acts
+from motet.losses import bsm, cdt, ir, ldam
+
+
+class BalancedRisk(Part):
+    """What these losses have in common: they take the place of cross-entropy, each alone."""
+
+    acts: ClassVar[Acts] = "loss"
+    needs_sharing: ClassVar[bool] = False
+    role: ClassVar[str | None] = "loss"
+
+
+class BSM(BalancedRisk):
+    """Balanced softmax: g_c + γ log N_c (Eq. 6)"""
+
+    gamma: float = Field(1.0, ge=0, description="γ, power of the class counts (the paper: 1; 0 is cross-entropy)")
+
+    def criterion(self, t: Training, out: Forward, y: Tensor) -> Tensor:
+        """L_BR = mean CE(g + γ log N, y)"""
+        return bsm(out.logits, y, t.counts, self.gamma)
+
+
+class IR(BalancedRisk):
+    """Importance re-weighting: q_y ∝ 1/N_y (Eq. 5)"""
+
+    def criterion(self, t: Training, out: Forward, y: Tensor) -> Tensor:
+        """L_BR = mean q_y CE(g, y)"""
+        return ir(out.logits, y, t.counts)
+
+
+class LDAM(BalancedRisk):
+    """Label-distribution-aware margin: g_y − γ N_y^(−1/4)"""
+
+    gamma: float | None = Field(
+        None, ge=0, description="γ, scale of the margins (grid: 0.1 to 3); left out: the client's largest margin is 0.5"
+    )
+
+    def criterion(self, t: Training, out: Forward, y: Tensor) -> Tensor:
+        """L_BR = mean CE(g − γ N_y^(−1/4) e_y, y)"""
+        return ldam(out.logits, y, t.counts, self.gamma)
+
+
+class CDT(BalancedRisk):
+    """Class-dependent temperatures: (N_c/N_max)^γ g_c"""
+
+    gamma: float = Field(0.2, ge=0, description="γ, power of the relative class counts (grid: 0.1, 0.2, 0.3)")
+
+    def criterion(self, t: Training, out: Forward, y: Tensor) -> Tensor:
+        """L_BR = mean CE((N/N_max)^γ g, y)"""
+        return cdt(out.logits, y, t.counts, self.gamma)
+
+
+ENTRIES = (
+    Entry("bsm", "balanced softmax loss: FedAvg (BRM) of FED-ROD", "Ren et al. 2020", part=BSM),
+    Entry("ir", "loss re-weighted by inverse class counts", "Hsu et al. 2020", part=IR),
+    Entry("ldam", "loss with larger margins for rarer classes", "Cao et al. 2019", part=LDAM),
+    Entry("cdt", "loss with class-dependent temperatures", "Ye et al. 2020", part=CDT),
+)

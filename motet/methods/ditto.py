@@ -1,0 +1,67 @@
+"""Ditto (Li et al. 2021): beside the global model, a personal one that stays near it."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from motet.client import Client
+from motet.contract import Entry, Facts, Family, Part
+from motet.message import Message, tensor
+from motet.methods.averaging import Averaging
+from motet.methods.fedprox import FedProx
+from motet.nets import Net
+
+
+class Ditto(Averaging):
+    """w by FedAvg; beside it each client's own v: min f_i(v) + (λ/2)‖v − w‖², with w as received (Algorithm 1).
+
+    Parts that serve the client act in v's training too.
+    """
+
+    carries: ClassVar[tuple[str, ...]] = ("*",)
+    family = Family(("v", "w_i"), fixed="v")  # the personal model, and the client's own FedAvg model
+
+    class Options(Averaging.Options):
+        """Options of `ditto(...)`."""
+
+        lam: float = Field(1.0, ge=0, description="λ, how strongly v stays near w (the paper's grid: 0.1, 1, 2)")
+        first: Literal["initial", "received"] = Field(
+            "initial", description="v before the client's first training: the first weights, or the w it receives"
+        )
+
+    options: Options
+
+    def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
+        super().__init__(net, options, parts, facts)
+        self.near = FedProx(mu=options.lam)
+
+    def train(self, client: Client, message: Message) -> Message:
+        """FedAvg's own training of w; and v ← v − η(∇f_i(v) + λ(v − w))"""
+        start = self.v(client, message)
+        reply = super().train(client, message)
+        t = self.personal_training(client, message, start, "ditto", self.near)
+        self.learn(t, client.data.train)
+        client.private["ditto.v"] = t.w
+        return reply
+
+    def v(self, client: Client, message: Message) -> Tensor:
+        """The client's own v."""
+        first = self.fresh if self.options.first == "initial" else self.received(client, message)
+        return tensor({"ditto.v": first, **client.private}, "ditto.v")
+
+    def personal_weights(self, client: Client, message: Message) -> Tensor | None:
+        """v; one who never trained has the model that FedAvg would serve"""
+        if "ditto.v" in client.private:
+            return tensor(client.private, "ditto.v")
+        return super().personal_weights(client, message)
+
+    def member(self, client: Client, message: Message, name: str) -> nn.Module:
+        """v, or w_i, the client's w after its last training."""
+        w = self.personal_weights(client, message) if name == "v" else super().personal_weights(client, message)
+        assert w is not None
+        return self.predictor(client, w)
+
+
+ENTRY = Entry("ditto", "a personal model near the global one", "Li et al. 2021", whole=Ditto)

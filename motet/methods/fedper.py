@@ -1,0 +1,21 @@
+"""FedPer (Arivazhagan et al. 2019): the body is everybody's, the head is the client's own."""
+
+from typing import ClassVar
+
+from motet.contract import Entry, Part
+from motet.contract.part import Acts
+from motet.nets import Net
+
+
+class FedPer(Part):
+    """The body is averaged, the head stays with its client; both learn together."""
+
+    acts: ClassVar[Acts] = "sharing"
+    role: ClassVar[str | None] = "way to divide the net"
+
+    def private(self, net: Net) -> tuple[str, ...]:
+        """Every stage from the split on."""
+        return net.head_names()
+
+
+ENTRY = Entry("fedper", "a shared body under each client's own head", "Arivazhagan et al. 2019", part=FedPer)

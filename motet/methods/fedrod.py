@@ -1,0 +1,142 @@
+"""FED-ROD (Chen and Chao 2022): two losses and two predictors, one for everybody and one for me.
+
+The features θ and the generic head ψ learn a balanced risk; the personal head on top of them learns the client's own.
+"""
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field, ValidationInfo, field_validator
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear
+
+from motet.client import Client
+from motet.contract import Entry, Forward, Part, Training
+from motet.contract.part import Acts
+from motet.message import Message
+from motet.methods.balanced import BSM, CDT, IR, LDAM, BalancedRisk
+from motet.methods.meta_bsm import MetaBSM
+from motet.nets import Net
+from motet.weights import matches
+
+LOSSES: dict[str, type[BalancedRisk]] = {"bsm": BSM, "ir": IR, "ldam": LDAM, "cdt": CDT, "meta-bsm": MetaBSM}
+
+
+class FedROD(Part):
+    """min_{θ,ψ} L_BR({θ, ψ}) and min_{φ_m} L_m({θ, ψ, φ_m}) (Eq. 7), in one forward and one backward pass.
+
+    linear: φ_m is the client's own. hyper: φ_m = H(a_m; ν) (Eq. 11) from its class distribution a_m, ν is everybody's.
+    Only ν travels. A drift correction in the sum acts on θ and ψ; ν is plainly averaged, by samples.
+    """
+
+    acts: ClassVar[Acts] = "loss"
+    role: ClassVar[str | None] = "loss"
+    module: ClassVar[str] = "p_head"  # its name in the net
+
+    head: Literal["linear", "hyper"] = Field("hyper", description="the personal head: the client's own, or generated")
+    loss: Literal["bsm", "ir", "ldam", "cdt", "ce", "meta-bsm"] = Field("bsm", description="L_BR of the generic model")
+    gamma: float | None = Field(None, ge=0, description="γ of that loss; left out: the loss's own")
+    p_init: Literal["normal", "zero"] = Field("normal", description="first weights of the personal head")
+    hidden: int = Field(16, ge=1, description="hidden units of the hypernetwork (the paper: 16, CIFAR-10 32)")
+    virtual: Literal["full", "head"] = Field("full", description="of loss=meta-bsm: its virtual step")
+    meta_loss: Literal["ce", "literal"] = Field("ce", description="of loss=meta-bsm: its loss on the shared set")
+    learn_gamma: bool = Field(True, description="of loss=meta-bsm: learn γ beside the weights, or leave it as it is")
+    eta: float | None = Field(
+        None, gt=0, description="of loss=meta-bsm: its step size; left out: the round's learning rate"
+    )
+
+    @property
+    def from_counts(self) -> bool:
+        """The hypernetwork makes the head of a client that tells no more."""
+        return self.head == "hyper"
+
+    @field_validator("gamma")
+    @classmethod
+    def _not_every_loss_has_gamma(cls, gamma: float | None, info: ValidationInfo) -> float | None:
+        if gamma is not None and info.data.get("loss") in ("ce", "ir"):
+            raise ValueError(f"accepted: left out, for loss={info.data['loss']} has no γ")
+        return gamma
+
+    def brings(self) -> tuple[Part, ...]:
+        """L_BR, a part of its own; with loss=ce the generic model keeps cross-entropy."""
+        if self.loss == "ce":
+            return ()
+        kind = LOSSES[self.loss]
+        return (kind.model_validate(self.model_dump(include=set(kind.model_fields), exclude_none=True)),)
+
+    def extend(self, net: Net) -> None:
+        """h^P beside h^G, on the same features, with first weights of the same spread s/√(fan-in) as h^G's"""
+        z = torch.zeros(1, *net.feature_shape(), device=next(net.parameters()).device)
+        with torch.no_grad():
+            classes = net.eval().head(z).shape[1]
+        own = [p.detach() for name, p in net.named_parameters() if p.dim() > 1 and matches(name, net.head_names())][-1]
+        s = 0.0 if self.p_init == "zero" else float(own.std()) * math.sqrt(own[0].numel())
+        head = PersonalHead(classes, z.numel(), self.hidden if self.head == "hyper" else None, s)
+        net.add_module(self.module, head.to(z.device))
+
+    def makes_from_counts(self) -> bool:
+        """Zero-shot: H(a; ν̄) needs a_m and nothing else of a client."""
+        return self.head == "hyper"
+
+    def private(self, net: Net) -> tuple[str, ...]:
+        """φ_m stays."""
+        return (f"{self.module}.phi",)
+
+    def before(self, t: Training, message: Message) -> None:
+        """a_m; and the first φ_m of a linear head. One who comes after training starts at φ = 0, the generic model."""
+        t["fedrod.a"] = self.note(t.client, t.net)
+        if self.head == "linear" and "private" not in t.client.private and not t.client.data.new:
+            phi, s = t.layout.places[f"{self.module}.phi"].view(t.w), personal_head(t.net, self.module).s
+            draw = torch.randn(phi.shape, generator=t.client.rng("fedrod.phi"))
+            phi.copy_(draw * (s / math.sqrt(phi.shape[1])))
+
+    def objective(self, t: Training, out: Forward, y: Tensor, loss: Tensor) -> Tensor:
+        """L_BR + L_m, where L_m = CE(sg(u) + W_P sg(z), y) moves the personal head alone (Eqs. 8 and 9)"""
+        W_P = personal_head(t.net, self.module).weight(t["fedrod.a"], adapting=t.client.data.new)
+        return loss + cross_entropy(out.logits.detach() + linear(out.z.detach().flatten(1), W_P), y)
+
+    def note(self, client: Client, net: Net) -> Tensor:
+        """a_m[c] = N_m,c / Σ N_m,c: all that zero-shot needs to know of a client"""
+        return client.counts / client.counts.sum()
+
+    def personal_logits(self, net: Net, out: Forward, note: Tensor | None) -> Tensor:
+        """ŷ_P = h^G(z; ψ) + h^P(z; φ_m); without a note of the client, h^G alone"""
+        if note is None:
+            return out.logits
+        return out.logits + linear(out.z.flatten(1), personal_head(net, self.module).weight(note))
+
+
+class PersonalHead(nn.Module):
+    """W_P = φ, plus H(a; ν) where there is a hypernetwork: C → hidden → C·d, no bias anywhere.
+
+    The first W_P is N(0, s²/d), with s = 0 for a head that starts at zero: φ as its client draws it, 0 until then; and
+    H(a; ν) where a is one class (smaller where it is many), with a first layer as is usual before a ReLU.
+    """
+
+    def __init__(self, classes: int, features: int, hidden: int | None, s: float):
+        super().__init__()
+        self.s, self.phi = s, nn.Parameter(torch.zeros(classes, features))
+        self.H: nn.Sequential | None = None
+        if hidden is not None:
+            first, last = nn.Linear(classes, hidden, bias=False), nn.Linear(hidden, classes * features, bias=False)
+            nn.init.normal_(first.weight, std=math.sqrt(2 / classes))
+            nn.init.normal_(last.weight, std=s * math.sqrt(classes / (hidden * features)))
+            self.H = nn.Sequential(first, nn.ReLU(), last)
+
+    def weight(self, a: Tensor, adapting: bool = False) -> Tensor:
+        """linear: φ. hyper: in the rounds ν learns and φ stays 0; a newcomer's own head learns from H(a; ν̄) on."""
+        if self.H is None:
+            return self.phi
+        generated: Tensor = self.H(a.to(self.phi)).view_as(self.phi)
+        return generated.detach() + self.phi if adapting else generated + self.phi.detach()
+
+
+def personal_head(net: Net, module: str = FedROD.module) -> PersonalHead:
+    """The personal head that `extend` gave the net."""
+    head = net.get_submodule(module)
+    assert isinstance(head, PersonalHead)
+    return head
+
+
+ENTRY = Entry("fedrod", "balanced generic head, personal head on top of it", "Chen and Chao 2022", part=FedROD)

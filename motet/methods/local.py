@@ -1,0 +1,21 @@
+"""Local training: no communication, each client on its own."""
+
+from typing import ClassVar
+
+from motet.contract import Entry, Part
+from motet.contract.part import Acts
+from motet.nets import Net
+
+
+class Local(Part):
+    """Every weight is private, so nothing travels and there is no generic model."""
+
+    acts: ClassVar[Acts] = "sharing"
+    needs_sharing: ClassVar[bool] = False
+
+    def private(self, net: Net) -> tuple[str, ...]:
+        """All of them."""
+        return ("*",)
+
+
+ENTRY = Entry("local", "no communication, each client alone", "baseline", part=Local)

@@ -1,0 +1,47 @@
+"""MOON (Li, He and Song 2021): features near the global model's, far from the client's last."""
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, cross_entropy
+
+from motet.contract import Entry, Forward, Part, Training
+from motet.contract.part import Acts
+from motet.message import Message, tensor
+
+
+class MOON(Part):
+    """L += μ·−log( e^{cos(z, z_g)/τ} / (e^{cos(z, z_g)/τ} + e^{cos(z, z_p)/τ}) ) (Eq. 3)
+
+    z are the body's features, z_g those of the model received, z_p those of the client's model of its last round. There
+    is no contrast in a client's first round, for there is no last one.
+    """
+
+    acts: ClassVar[Acts] = "features"
+    serves_adaptation: ClassVar[bool] = False
+
+    mu: float = Field(1.0, ge=0, description="μ, weight of the contrast (the paper's grid: 0.1, 1, 5, 10)")
+    tau: float = Field(0.5, gt=0, description="τ, temperature of the contrast")
+
+    def objective(self, t: Training, out: Forward, y: Tensor, loss: Tensor) -> Tensor:
+        """+ μ·CE([cos(z, z_g), cos(z, z_p)]/τ, first)"""
+        if "moon.previous" not in t.client.private:
+            return loss
+        z = out.raw.flatten(1)
+        others = [self.features_of(t, w, out.x) for w in (t.start, tensor(t.client.private, "moon.previous"))]
+        alike = torch.stack([cosine_similarity(z, other) for other in others], 1)
+        return loss + self.mu * cross_entropy(alike / self.tau, torch.zeros_like(y))
+
+    def features_of(self, t: Training, w: Tensor, x: Tensor) -> Tensor:
+        """z of another model, at rest."""
+        with torch.no_grad(), t.at(w):
+            return t.net.body(x).flatten(1)
+
+    def after(self, t: Training, reply: Message) -> None:
+        """The client's model, for its next round."""
+        t.client.private["moon.previous"] = t.w.clone()
+
+
+ENTRY = Entry("moon", "features near the global model's, far from the last ones", "Li, He and Song 2021", part=MOON)

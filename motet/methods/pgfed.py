@@ -1,0 +1,159 @@
+"""PGFed and PGFedMo (Luo et al. 2023): each client's own global objective, with the others' risks to first order."""
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from motet.client import Client
+from motet.contract import Entry, Part, Serving, Training
+from motet.contract.method import Rule
+from motet.message import Message, State, number, tensor
+
+PASS_BATCH = 100  # a mean over samples does not depend on it; about the fastest on a CPU
+
+
+class PGFed(Part):
+    """F_i(θ_i, α_i) = f_i(θ_i) + μ Σ_j α_ij f_j(θ_i) (Eq. 5), with f_j expanded at client j's model θ_j (Eq. 7).
+
+    j runs over the last cohort S_{t−1} (Algorithm 1), which may include i. f_i is the whole local objective, so
+    in a sum such as fedrod+pgfed the other clients' risks are FED-ROD's too.
+    """
+
+    serves_adaptation: ClassVar[bool] = False
+    serves_prediction: ClassVar[bool] = False
+    role: ClassVar[str | None] = "personalized global objective"
+    tells: ClassVar[frozenset[str]] = frozenset({"risk and its gradient"})
+    uploads: ClassVar[Mapping[str, Rule]] = {"pgfed.G": "each", "pgfed.c": "each", "pgfed.alpha": "each"}
+
+    mu: float = Field(0.1, ge=0, description="μ, weight of the others' risks (the paper's grid: 0.1 down to 0.001)")
+    eta2: float = Field(1e-3, ge=0, description="η₂, step size of α (grid: 1e-2, 1e-3, 1e-4)")
+    clip: bool = Field(True, description="keep α from falling below zero, as the authors' code does")
+    grad_pass: Literal["full", "drop_last"] = Field(
+        "full", description="∇f_i over all training data, or without the last, smaller batch of a shuffled pass"
+    )
+
+    def start(self, s: Serving) -> None:
+        """α_ij = 1/M; rows and columns of A in the order of client ids."""
+        s.state["pgfed.ids"] = torch.tensor(sorted(s.facts.ids))
+        s.state["pgfed.A"] = torch.full((s.facts.clients, s.facts.clients), 1 / s.facts.cohort)
+
+    def broadcast(self, s: Serving, client_id: int, message: Message) -> None:
+        """g̃ = μ Σ_j α_ij ∇f_j(θ_j) (Eq. 10), ḡ (Eq. 12), {c_j}, α_i; nothing in round one or to a new client."""
+        server = s.state
+        if "pgfed.G" not in server or not (tensor(server, "pgfed.ids") == client_id).any():
+            return
+        alpha = tensor(server, "pgfed.A")[_places(server, [client_id]), _last_cohort(server)]
+        message["pgfed.g"] = self.mu * (alpha @ tensor(server, "pgfed.G"))
+        message["pgfed.g_bar"] = server["pgfed.g_bar"]
+        message["pgfed.c"], message["pgfed.alpha"] = server["pgfed.c"], alpha
+
+    def before(self, t: Training, message: Message) -> None:
+        """g̃_i ← g̃; round one is FedAvg's."""
+        if "pgfed.g" in message:
+            t["pgfed.g"] = self.auxiliary_gradient(t.client, tensor(message, "pgfed.g"))
+            for name in ("pgfed.g_bar", "pgfed.c", "pgfed.alpha"):
+                t[name] = tensor(message, name)
+
+    def auxiliary_gradient(self, client: Client, g: Tensor) -> Tensor:
+        """g̃_i of this round from the g̃ that the server sent."""
+        return g
+
+    def correct(self, t: Training) -> None:
+        """∇ += g̃_i (Eq. 10);  α_ij ← α_ij − η₂(c_j + ⟨ḡ, θ_i⟩) (Eqs. 11 and 12)"""
+        if "pgfed.g" in t.values:
+            alpha = t["pgfed.alpha"] - self.eta2 * (t["pgfed.c"] + t["pgfed.g_bar"] @ t.shared)
+            t["pgfed.alpha"] = alpha.clamp_min(0) if self.clip else alpha
+            t.g_shared.add_(t["pgfed.g"])
+
+    def after(self, t: Training, reply: Message) -> None:
+        """∇f_i(θ_i) and c_i = μ(f_i(θ_i) − ⟨∇f_i(θ_i), θ_i⟩) at the final θ_i, for the next round; α_i"""
+        f, G = self.risk(t)
+        reply["pgfed.G"], reply["pgfed.c"] = G, float(self.mu * (f - G @ t.shared))
+        if "pgfed.alpha" in t.values:
+            reply["pgfed.alpha"] = t["pgfed.alpha"]
+
+    def risk(self, t: Training) -> tuple[Tensor, Tensor]:
+        """f_i and ∇f_i on the client's data, without corrections; in eval mode, which leaves statistics alone."""
+        samples, batch = t.client.data.train, t.client.local.batch
+        for part in t.parts:
+            samples = part.samples(t, samples)
+        if self.grad_pass == "drop_last" and len(samples) > batch:
+            order = torch.randperm(len(samples), generator=t.client.rng("pgfed-gradient"))
+            samples = samples.take(order[: len(order) - len(order) % batch])
+        f, g = torch.zeros((), device=t.w.device), torch.zeros_like(t.w)  # t.g still holds the momentum
+        with t.at(t.w, g), t.net.collecting():
+            t.net.eval()
+            for x, y in samples.all_batches(PASS_BATCH):
+                share = t.loss(x.to(t.w.device), y.to(t.w.device)) * (len(y) / len(samples))
+                share.backward()  # type: ignore[no-untyped-call]
+                f = f + share.detach()
+        return f, g[t.layout.shared_trainable].clone()
+
+    def aggregate(self, s: Serving, replies: Mapping[int, Message]) -> None:
+        """A[i] ← α_i on the columns of S_{t−1};  {∇f_j, c_j} and ḡ = (μ/M) Σ_j ∇f_j (Eq. 12) of this round replace
+        the last one's."""
+        server = s.state
+        if "pgfed.G" in server:
+            A, learned = tensor(server, "pgfed.A").clone(), _stack(replies, "pgfed.alpha")
+            A[_places(server, replies)[:, None], _last_cohort(server)] = learned
+            server["pgfed.A"], server["pgfed.learned"] = A, learned
+        G = _stack(replies, "pgfed.G")
+        server["pgfed.G"], server["pgfed.g_bar"] = G, self.mu * G.mean(0)
+        server["pgfed.c"] = torch.tensor([number(r, "pgfed.c") for r in replies.values()])
+        server["pgfed.cohort"] = torch.tensor([*replies])
+
+    def diagnostics(self, s: Serving) -> dict[str, float]:
+        """α of this round's clients for the last cohort's; the share of it at zero says how much of PGFed is left."""
+        alpha = tensor(s.state, "pgfed.learned" if "pgfed.learned" in s.state else "pgfed.A")
+        return {
+            "pgfed_alpha_mean": float(alpha.mean()),
+            "pgfed_alpha_min": float(alpha.min()),
+            "pgfed_alpha_max": float(alpha.max()),
+            "pgfed_alpha_clipped": float((alpha <= 0).float().mean()),
+        }
+
+
+class PGFedMo(PGFed):
+    """PGFed with momentum in the auxiliary gradient: g̃_i ← (1−β)g̃ + βg̃_i."""
+
+    beta: float = Field(
+        0.5, ge=0, lt=1, description="β, momentum of the auxiliary gradient (the paper's grid: 0.2, 0.5, 0.8)"
+    )
+    mo_first: Literal["full", "scaled"] = Field(
+        "full", description="a client's first auxiliary gradient: g̃ as sent (the authors' code), or (1−β)g̃"
+    )
+
+    def auxiliary_gradient(self, client: Client, g: Tensor) -> Tensor:
+        """g̃_i ← (1−β)g̃ + βg̃_i, with the client's own last g̃_i, however long ago (Algorithm 1, line 20)."""
+        if "pgfed.g" in client.private:
+            return (1 - self.beta) * g + self.beta * tensor(client.private, "pgfed.g")
+        return g if self.mo_first == "full" else (1 - self.beta) * g
+
+    def after(self, t: Training, reply: Message) -> None:
+        """Keep g̃_i."""
+        super().after(t, reply)
+        if "pgfed.g" in t.values:
+            t.client.private["pgfed.g"] = t["pgfed.g"]
+
+
+def _places(server: State, ids: Iterable[int]) -> Tensor:
+    """Where these clients are in A."""
+    return torch.searchsorted(tensor(server, "pgfed.ids"), torch.tensor([*ids]))
+
+
+def _last_cohort(server: State) -> Tensor:
+    """Where S_{t−1} is in A."""
+    return torch.searchsorted(tensor(server, "pgfed.ids"), tensor(server, "pgfed.cohort"))
+
+
+def _stack(replies: Mapping[int, Message], name: str) -> Tensor:
+    return torch.stack([tensor(r, name) for r in replies.values()])
+
+
+ENTRIES = (
+    Entry("pgfed", "every client its own global objective", "Luo et al. 2023", part=PGFed),
+    Entry("pgfedmo", "PGFed with momentum in the auxiliary gradient", "Luo et al. 2023", part=PGFedMo),
+)

@@ -1,0 +1,37 @@
+"""FedAvg+Meta (Zhao et al. 2018): a small balanced set of samples that every client adds to its own."""
+
+from typing import ClassVar
+
+from motet.contract import Entry, Part, Training
+from motet.contract.part import Acts
+from motet.data import Samples
+from motet.message import Message, number
+
+
+class SharedData(Part):
+    """D_m ∪ D_meta in the place of D_m; otherwise FedAvg, or what the other parts make of it."""
+
+    acts: ClassVar[Acts] = "samples"
+    needs_sharing: ClassVar[bool] = False
+    needs_shared_data: ClassVar[bool] = True
+
+    def before(self, t: Training, message: Message) -> None:
+        """A balanced loss counts the shared samples too: a class may be here by them alone."""
+        t["counts"] = t.counts + self.shared(t).counts(t.client.classes).to(t.w)
+
+    def samples(self, t: Training, samples: Samples) -> Samples:
+        """D_m ∪ D_meta"""
+        return Samples.union([samples, self.shared(t)])
+
+    def after(self, t: Training, reply: Message) -> None:
+        """n_m counts what the client trained on."""
+        if "n" in reply:
+            reply["n"] = int(number(reply, "n")) + len(self.shared(t))
+
+    def shared(self, t: Training) -> Samples:
+        """D_meta, the federation's own"""
+        assert t.client.shared_data is not None
+        return t.client.shared_data
+
+
+ENTRY = Entry("shared-data", "a small balanced set joins every client's data", "Zhao et al. 2018", part=SharedData)

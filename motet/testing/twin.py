@@ -1,0 +1,178 @@
+"""The inline engine's strict twin: as strict with a method as a network of real machines.
+
+Every message, reply and private state becomes bytes and comes back. Each task gets a workplace of its own, built
+anew from the experiment, that holds the data of one client and nothing of the others. Clients work in reverse
+order. A method that keeps something in itself, reads another client's data, changes a tensor that it was handed
+or depends on the order of work gives other numbers here than inline.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from motet.data import Federation, Site
+from motet.engines import Engine, Inline, OneByOne, Outcome, Task
+from motet.engines.engine import counted
+from motet.entries import Entries, entry_of, intact
+from motet.evaluation import Row, Scores
+from motet.message import State, byte_count, decode, encode
+from motet.methods import METHODS
+from motet.rounds import Loop, Progress
+from motet.runs.assembly import Assembly, ServerSide, assemble, settle, workplace_of
+from motet.runs.experiment import Experiment, resolve
+from motet.work import POOLED
+
+# Small enough for every test of every method: five clients, one of them new, two of four in a round.
+TINY: dict[str, Any] = {
+    "data": {
+        "name": "digits",
+        "partition": "dirichlet:0.5",
+        "clients": 5,
+        "new_clients": 0.2,
+        "val_share": 0.2,
+        "subset": 0.3,
+    },
+    "rounds": {"count": 3, "cohort": 0.5},
+    "local": {"epochs": 1, "batch": 32, "lr": 0.05, "together": False},  # for what must be equal to the bit
+    "adapt": {"epochs": 1},
+    "scoring": {"every": 2},
+    "engine": {"name": "inline"},
+    "checkpoint": {"every": 1},
+}
+
+
+# Every registered name as a method that can be run: what personalizes others follows FedAvg.
+ALONE = [name if entry.kind != "personalization" else f"fedavg+{name}" for name, entry in METHODS.items()]
+
+
+def tiny(method: str, **changes: Any) -> Experiment:
+    """The tiny experiment of a method; `local={"epochs": 2}` changes a field of a section."""
+    sections = {name: TINY.get(name, {}) | value for name, value in changes.items() if isinstance(value, dict)}
+    return settle(resolve(TINY | {"method": method} | changes | sections))
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One task as an eavesdropper sees it, and beside it what the client kept, before and after."""
+
+    task: Task
+    sent: bytes
+    answered: bytes | None
+    before: State
+    after: State
+
+
+@dataclass
+class Strict(Engine):
+    """One fresh workplace per task; nothing but bytes goes in or out."""
+
+    server: ServerSide
+    federation: Federation
+    states: dict[int, bytes] = field(default_factory=dict)
+    versions: dict[int, dict[int, bytes]] = field(default_factory=dict)
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    def run(self, tasks: Sequence[Task]) -> list[Outcome]:
+        posted = [(task.written(), encode(task.write())) for task in tasks]
+        outcomes = {task.client_id: self._perform(task, sent) for task, sent in reversed(posted)}
+        return [outcomes[task.client_id] for task in tasks]
+
+    def _perform(self, task: Task, sent: bytes) -> Outcome:
+        federation, asked = self.federation, task.client_id
+        own = federation.pooled() if asked == POOLED else federation.clients[asked]
+        site = Site.of(federation, own, self.server.method.needs_shared_data)
+        workplace = workplace_of(self.server.experiment, site, self.server.federation_facts)
+        before = self.private(task.client_id)
+        received = Task(task.kind, task.client_id, task.round, decode(sent))
+        outcome = workplace.perform(received, self.private(task.client_id))
+        if outcome.private is not None:
+            self.states[task.client_id] = encode(outcome.private)
+        answered = None if outcome.reply is None else encode(outcome.reply)
+        self.exchanges.append(Exchange(task, sent, answered, before, self.private(task.client_id)))
+        reply = None if answered is None else decode(answered)
+        return counted(replace(outcome, reply=reply), byte_count(received.write()))
+
+    def private(self, client_id: int) -> State:
+        return decode(self.states[client_id]) if client_id in self.states else {}
+
+    def keep(self, round: int) -> Entries:
+        """As a site does: the states stay, and hashes of them leave."""
+        self.versions[round] = dict(self.states)
+        return {i: entry_of(f"state of client {i} at round {round}", data) for i, data in self.states.items()}
+
+    def go_back(self, round: int, entries: Entries) -> None:
+        self.states = {i: intact(entry, self.versions[round][i]) for i, entry in entries.items()}
+
+    def wire_bytes(self, round: int) -> tuple[int, int]:
+        """The bytes that went down and up in a round's training; an empty message is not sent."""
+        rows = [e for e in self.exchanges if e.task.round == round and e.task.kind in ("train", "prepare")]
+        down = sum(len(e.sent) for e in rows if e.task.write())
+        up = sum(len(e.answered) for e in rows if e.answered is not None and decode(e.answered))
+        return down, up
+
+
+@dataclass
+class Played:
+    """A whole run without a disk: its rows, its clients' rows, where it ended, and its engine."""
+
+    assembly: Assembly
+    rows: list[Row]
+    clients: list[Row]
+    progress: Progress
+    new: Scores
+
+    @property
+    def engine(self) -> Any:
+        """The engine, with the private states it holds."""
+        return self.assembly.engine
+
+    @property
+    def server(self) -> State:
+        """The last server state."""
+        return self.progress.server
+
+    def timeless(self) -> list[Row]:
+        """The rows without their times."""
+        return [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in self.rows]
+
+    def private(self) -> dict[int, bytes]:
+        """Every client's private state as bytes."""
+        states = {i: self.engine.private(i) for i in (*self.assembly.client_ids, *self.assembly.federation.new_ids)}
+        return {i: encode(state) for i, state in states.items()}
+
+
+class Notes:
+    """Keeps what the loop tells."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.clients: list[Row] = []
+
+    def round_done(self, row: Row, clients: list[Row], progress: Progress) -> None:
+        self.rows.append(row)
+        self.clients += clients
+
+
+def play(experiment: Experiment, strict: bool = False, assembly: Assembly | None = None) -> Played:
+    """Run an experiment in memory, inline or in the strict engine."""
+    assembly = assembly or assemble(experiment)
+    assembly.engine = Strict(assembly, assembly.federation) if strict else Inline(OneByOne(assembly.workplace.perform))
+    notes = Notes()
+    progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start()))
+    new = assembly.evaluator.new_clients(progress.server, progress.round)
+    return Played(assembly, notes.rows, notes.clients, progress, new)
+
+
+def loop_of(assembly: ServerSide, notes: Notes) -> Loop:
+    """The round loop of an experiment, without a disk."""
+    experiment = assembly.experiment
+    return Loop(
+        assembly.method,
+        assembly.engine,
+        assembly.evaluator,
+        experiment.rounds,
+        experiment.local,
+        experiment.seed,
+        assembly.client_ids,
+        notes,
+    )

@@ -49,6 +49,7 @@ class Client:
     pm_source: PersonalSource = "last_participation"
     never_sampled: Literal["global", "initial"] = "global"
     shared_data: Samples | None = None  # the federation's small balanced set, for methods that declare it
+    joins_lone: bool = False  # a last batch of one sample joins the one before, for nets that normalize over batches
 
     @property
     def id(self) -> int:
@@ -76,7 +77,9 @@ class Client:
 
     def descent(self, purpose: str = "train", epochs: int | None = None, lr: float | None = None) -> Descent:
         """Local training by the experiment's rule, this round's learning rate and this client's randomness."""
-        return Descent(self.local, self.lr if lr is None else lr, self.rng(purpose), epochs)
+        augment = self.rng(f"{purpose}-augment") if self.data.train.augments else None
+        rate = self.lr if lr is None else lr
+        return Descent(self.local, rate, self.rng(purpose), epochs, augment=augment, joins_lone=self.joins_lone)
 
     def selecting(self, selection: Selection) -> "Client":
         """The same client, as a method's `adapt` sees it: with one way to choose the adapted model."""

@@ -54,6 +54,7 @@ class Descent:
     rng: torch.Generator
     epochs: int | None = None  # None: as the settings say, which may count steps instead
     velocity: Tensor | None = None
+    augment: torch.Generator | None = None  # randomness of samples that vary in training
     joins_lone: bool = False  # a last batch of one sample joins the one before: normalization over one is none
     clipped_apart: tuple[slice, ...] = ()  # stretches of the weights whose gradients have a norm of their own
     steps: int = field(default=0, init=False)
@@ -84,7 +85,7 @@ class Descent:
             for first in range(0, len(sizes), at_once):  # one gather for several batches
                 some = sizes[first : first + at_once]
                 start, end = end, end + sum(some)
-                x, y = samples.batch(order[start:end])
+                x, y = samples.batch(order[start:end], self.augment)
                 for batch in zip(torch.split(x, some), torch.split(y, some), strict=True):
                     self.steps += 1
                     yield batch

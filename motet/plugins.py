@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import torch
+
 from motet.errors import MotetError
 
 _IDENTIFIER = r"[^\W\d]\w*"
@@ -34,7 +36,8 @@ def load_object(text: str, what: str) -> object:
         raise MotetError(f"{what} is {text!r}; accepted: module:Name, or path/to/file.py:Name")
     where, name = found["where"], found["name"]
     label = f"{what} {text!r}"
-    module = _import_file(where, label) if where.endswith(".py") else _import_module(where, label)
+    with torch.random.fork_rng(devices=[]):  # what an import draws must not depend on who imports it first
+        module = _import_file(where, label) if where.endswith(".py") else _import_module(where, label)
     try:
         return getattr(module, name)
     except AttributeError:

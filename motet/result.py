@@ -17,7 +17,7 @@ from motet.report.progress import onlooker
 from motet.report.words import percent
 from motet.runs import run as runs
 from motet.runs.beside_local import beside_local
-from motet.runs.choices import choose, nested
+from motet.runs.choices import among, choose, nested
 from motet.runs.record import Record, Row
 from motet.runs.served import Served
 
@@ -154,7 +154,7 @@ def run(
     seed: int | None = None,
     protocol: str | None = None,
     out: AnyPath | None = None,
-    set: Mapping[str, Any] | None = None,
+    set: Mapping[str, Any] | None = None,  # as on the command line; Python's own is not needed here
     progress: bool = False,
     **dotted: Any,
 ) -> Result:
@@ -163,25 +163,9 @@ def run(
     `experiment` is a file; every other field goes by its dotted name, in `set={"local.momentum": 0.5}` or as
     `**{"local.momentum": 0.5}`. Without `out` the record lives as long as the result.
     """
-    short = {
-        "method": method,
-        "data": data,
-        "partition": partition,
-        "partition_seed": partition_seed,
-        "clients": clients,
-        "new_clients": new_clients,
-        "subset": subset,
-        "rounds": rounds,
-        "cohort": cohort,
-        "epochs": epochs,
-        "batch": batch,
-        "lr": lr,
-        "net": net,
-        "precision": precision,
-        "seed": seed,
-        "protocol": protocol,
-    }
-    settings = [nested(name, value) for name, value in {**(set or {}), **dotted}.items()]
+    short = among(locals())
+    by_name = {**_dotted(set), **dotted}
+    settings = [nested(name, value) for name, value in by_name.items()]
     chosen = choose(short, Path(experiment) if experiment else None, *settings)
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="motet-"))
     with onlooker(Console(stderr=True, quiet=not progress)) as watcher:
@@ -192,6 +176,17 @@ def run(
                 shutil.rmtree(folder, ignore_errors=True)
             raise
     return Result(folder, temporary=out is None)
+
+
+def _dotted(values: object) -> Mapping[str, Any]:
+    """What `set` holds, after a look at it: it is easily taken for a set."""
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        raise MotetError(
+            f'set is {values!r}; accepted: a dictionary by dotted names, such as {{"local.momentum": 0.5}}'
+        )
+    return values
 
 
 def resume(folder: AnyPath, *, progress: bool = False) -> Result:

@@ -101,6 +101,7 @@ class Workplace:
             self.scoring.kept_reading,
             self.scoring.never_sampled,
             self.holdings.shared_data() if self.method.needs_shared_data else None,
+            self.method.net.normalizes_batches,
         )
 
     # ------------------------------------------------------------ kinds of tasks

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from inputs import input_of
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from motet.client import AdaptSettings, Client
 from motet.contract import Facts, Method
-from motet.data import ClientData, Prepare, Samples
+from motet.data import ClientData, Samples, VectorPrepare
 from motet.fields import checked
 from motet.local import LocalSettings
 from motet.message import Message, State
@@ -32,14 +33,14 @@ def small_net() -> Net:
     stages: OrderedDict[str, nn.Module] = OrderedDict(
         fc1=nn.Sequential(OrderedDict(linear=nn.Linear(6, 4), act=nn.Tanh())), fc2=nn.Linear(4, 3)
     )
-    return Net(stages, (6,))
+    return Net(stages, input_of(6))
 
 
 def client(id: int, round: int = 1, private: State | None = None, new: bool = False, **local: Any) -> Client:
     """A client with its own few samples of mostly its own class."""
     rng = torch.Generator().manual_seed(100 + id)
     n = SIZES[id]
-    prepare = Prepare("vector", (6,), None, None)
+    prepare = VectorPrepare((6,))
     x, y = torch.randn(n, 6, generator=rng), torch.randint(3, (n,), generator=rng)
     y[: n // 2] = id % 3
     train, nothing = Samples(x, y, prepare), Samples(x[:0], y[:0], prepare)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from by_hand import FACTS
+from inputs import input_of
 
 from motet.engines import Kind, Task
 from motet.errors import MotetError
@@ -61,5 +62,5 @@ def after_cohorts(asked: Experiment, cohorts: Sequence[Sequence[int]]) -> tuple[
 def refusal(method: str) -> str:
     """The sentence with which a method's name is refused."""
     with pytest.raises(MotetError) as caught:
-        build_method(method, build_net("mlp", (1, 8, 8), 10), FACTS)
+        build_method(method, build_net("mlp", input_of(1, 8, 8), 10), FACTS)
     return str(caught.value)

@@ -18,7 +18,7 @@ from rich.console import Console
 
 import motet
 from motet.cli import commands, demo, main, running
-from motet.data.fashion import find_fashion
+from motet.data.sources.fashion import find_fashion
 from motet.report.packed import Packed
 from motet.report.progress import Bars, Lines
 from motet.runs.choices import FIELDS

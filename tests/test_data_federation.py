@@ -10,9 +10,22 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.datasets import load_digits
 
-from motet.data import ClientData, DataSettings, Federation, Prepare, Samples, build, counts_table
+from motet.data import (
+    ClientData,
+    DataSettings,
+    Federation,
+    ImagePrepare,
+    Prepare,
+    RawData,
+    Samples,
+    build,
+    counts_table,
+    fit_prepare,
+)
+from motet.data.input import Kind
+from motet.data.prepare import Normalize
 from motet.errors import MotetError
-from motet.rng import numpy_generator
+from motet.rng import generator, numpy_generator
 
 DIGITS_PER_CLASS = np.bincount(load_digits().target)
 
@@ -130,6 +143,17 @@ def test_new_clients_keep_their_ids_and_leave_training() -> None:
     assert federation.pooled() is pooled
 
 
+def test_shared_data_is_drawn_without_a_copy_of_everything() -> None:
+    federation = digits(new_clients=0.2)
+    shared = federation.shared_data()
+    assert "_pooled" not in vars(federation)
+    assert shared.counts(10).tolist() == [federation.shared_per_class] * 10
+    everything = federation.pooled().train
+    order = torch.randperm(len(everything), generator=generator(int(federation.content_hash[:8], 16), "shared-data"))
+    rows = torch.cat([order[everything.y[order] == c][:10] for c in range(10)])
+    assert torch.equal(shared.x, everything.x[rows]) and torch.equal(shared.y, everything.y[rows])
+
+
 def test_pool_all_deals_everything_and_tests_on_the_union() -> None:
     federation = digits(pool="all", test_share=0.25)
     assert np.sum([row["counts"] for row in counts_table(federation)], axis=0).tolist() == DIGITS_PER_CLASS.tolist()
@@ -155,7 +179,8 @@ def test_counts_table() -> None:
     for client, row in zip(federation.clients, counts_table(federation), strict=True):
         sizes = {"train": len(client.train), "val": len(client.val), "test": len(client.test)}
         counts = torch.cat([client.train.y, client.val.y, client.test.y]).bincount(minlength=10).tolist()
-        assert row == {"id": client.id, "new": client.new, "counts": counts, **sizes}
+        named = {"name": str(client.id), "domain": None}
+        assert row == {"id": client.id, "new": client.new, "counts": counts, **sizes, **named}
 
 
 def test_domains_restrict_the_common_test(tmp_path) -> None:
@@ -210,8 +235,13 @@ def test_an_empty_client_is_named_when_min_size_is_switched_off() -> None:
         digits(partition="dirichlet-balanced:0.01", clients=50, min_size=0)
 
 
-def normalized(values: np.ndarray, normalize: str, top: float) -> np.ndarray:
-    prepare = Prepare.fit(normalize, "image", values, np.arange(len(values)), top)  # type: ignore[arg-type]
+def fitted(kind: Kind, x: np.ndarray, normalize: Normalize, top: float) -> Prepare:
+    y = np.zeros(len(x), np.int64)
+    return fit_prepare(RawData(x, y, kind, classes=1, top=top, net=""), normalize, np.arange(len(x)))
+
+
+def normalized(values: np.ndarray, normalize: Normalize, top: float) -> np.ndarray:
+    prepare = fitted("image", values, normalize, top)
     return prepare(torch.from_numpy(values)).numpy()
 
 
@@ -236,11 +266,11 @@ def test_standard_takes_its_constants_from_the_pool_alone() -> None:
 
 def test_standard_is_per_channel_of_signals_and_per_feature_of_vectors() -> None:
     signals = np.random.default_rng(0).normal([[3], [-2]], [[1], [9]], (400, 2, 8)).astype(np.float32)
-    out = Prepare.fit("standard", "signal", signals, np.arange(400), 1)(torch.from_numpy(signals))
+    out = fitted("signal", signals, "standard", 1)(torch.from_numpy(signals))
     assert torch.allclose(out.mean((0, 2)), torch.zeros(2), atol=1e-5)
     assert torch.allclose(out.std((0, 2), correction=0), torch.ones(2), atol=1e-5)
     vectors = np.stack([np.arange(10.0), np.full(10, 5.0)], axis=1).astype(np.float32)
-    out = Prepare.fit("standard", "vector", vectors, np.arange(10), 1)(torch.from_numpy(vectors))
+    out = fitted("vector", vectors, "standard", 1)(torch.from_numpy(vectors))
     assert torch.allclose(out[:, 0].std(correction=0), torch.tensor(1.0))
     assert out[:, 1].eq(0).all(), "a constant feature becomes 0, not NaN"
 
@@ -249,7 +279,7 @@ def test_standard_is_per_channel_of_signals_and_per_feature_of_vectors() -> None
 def test_preparing_never_writes_into_the_stored_samples(dtype: torch.dtype) -> None:
     x = torch.arange(24).reshape(2, 2, 2, 3).to(dtype)
     before = x.clone()
-    out = Prepare("image", (2, 2, 3), torch.full((2, 2, 3), 2.0), torch.full((2, 2, 3), 1.0))(x)
+    out = ImagePrepare((2, 2, 3), torch.full((2, 2, 3), 2.0), torch.full((2, 2, 3), 1.0))(x)
     assert torch.equal(x, before)
     assert out.dtype == torch.float32
     assert torch.equal(out, (before.float() * 2 + 1).permute(0, 3, 1, 2))
@@ -257,7 +287,7 @@ def test_preparing_never_writes_into_the_stored_samples(dtype: torch.dtype) -> N
 
 def test_image_batches_are_nchw_in_channels_last_memory() -> None:
     x = torch.randint(0, 256, (20, 6, 7, 3), dtype=torch.uint8)
-    prepare = Prepare.fit("unit", "image", x.numpy(), np.arange(20), 255)
+    prepare = fitted("image", x.numpy(), "unit", 255)
     rows = torch.tensor([5, 0, 19])
     batch, labels = Samples(x, torch.arange(20), prepare).batch(rows)
     assert batch.shape == (3, 3, 6, 7)
@@ -303,8 +333,8 @@ def test_raw_input_is_prepared_as_the_training_data_was() -> None:
 
 def test_raw_colour_input_in_either_order() -> None:
     x = np.random.default_rng(0).integers(0, 256, (4, 6, 5, 3), dtype=np.uint8)
-    prepare = Prepare.fit("half", "image", x, np.arange(4), 255)
-    assert prepare.input_shape == (3, 6, 5)
+    prepare = fitted("image", x, "half", 255)
+    assert prepare.input.shape == (3, 6, 5)
     for order in (x, x.transpose(0, 3, 1, 2), torch.from_numpy(x).permute(0, 3, 1, 2).contiguous()):
         out = prepare.raw(order)
         assert torch.equal(out, prepare(torch.from_numpy(x)))

@@ -11,10 +11,10 @@ import pytest
 import torch
 from test_partitions import DBE_FMNIST_COUNTS
 
-from motet.data import SOURCES, DataSettings, build, counts_table, default_net, describe_sources, fashion
+from motet.data import SOURCES, DataSettings, build, counts_table, default_net, describe_sources
 from motet.data.idx import read_idx
 from motet.data.raw import RawData
-from motet.data.sources import load
+from motet.data.sources import fashion, load
 from motet.errors import MotetError
 
 SHARED_DATA = Path(os.environ.get("MOTET_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -158,7 +158,7 @@ def test_download_of_other_content_is_refused(nowhere: Path, monkeypatch: pytest
     monkeypatch.setattr(fashion, "ADDRESS", write_fashion(nowhere / "remote").as_uri() + "/")
     with pytest.raises(MotetError, match=r"has SHA-256 [0-9a-f]{64}; accepted: 3aede38d"):
         load("fmnist", download=True)
-    assert not (nowhere / "cache").exists()
+    assert not [path for path in nowhere.rglob("cache/**/*") if path.is_file()]
 
 
 def test_download_without_a_network(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ BROKEN = [
     (_fields(y=LABELS[:5]), "field 'y' has shape (5,); accepted: (6,)"),
     (_fields(y=LABELS[:, None]), "field 'y' has shape (6, 1); accepted: (6,)"),
     (_fields(y=LABELS / 2), "field 'y' has dtype float64; accepted: integers"),
-    (_fields(y=LABELS.astype(str)), "accepted: integers"),
+    (_fields(y=LABELS.astype("S")), "field 'y' has dtype |S21; accepted: integers, or names as NumPy's str type"),
     (_fields(y=LABELS - 1), "field 'y' holds -1; accepted: integers from 0 to 65535"),
     (_fields(y=LABELS * 70_000), "field 'y' holds 70000; accepted: integers from 0 to 65535"),
     (_fields(y=LABELS * 0), "field 'y' holds only label 0; accepted: at least two classes"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from by_hand import FACTS
+from inputs import input_of
 from running import after_cohorts, exchange, refusal, run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -69,8 +70,8 @@ def flat(net: nn.Module) -> Tensor:
 @pytest.mark.parametrize(("head", "size"), [("conv2", 28_800), ("fc1", 10_816), ("fc2", 512)])
 def test_prbm_has_the_full_shape_of_the_features(head: str, size: int) -> None:
     """Table 1: one number per channel and position, at any stage boundary of the 4-layer CNN on 64x64x3."""
-    net = build_net("cnn4", (3, 64, 64), 10, head)
-    plain = build_net("cnn4", (3, 64, 64), 10, head)
+    net = build_net("cnn4", input_of(3, 64, 64), 10, head)
+    plain = build_net("cnn4", input_of(3, 64, 64), 10, head)
     method = build_method("fedavg+prbm", net, FACTS)
     assert isinstance(method, Averaging)
     assert net.get_parameter("prbm").shape == net.feature_shape()

@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 import pytest
 import torch
+from inputs import input_of
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -27,7 +28,7 @@ def after_backward(net: Net, rows: bool, x: Tensor, y: Tensor, bound: bool = Tru
 @pytest.mark.parametrize("bound", [True, False])
 def test_gradients_are_torchs_and_are_added_to_what_is_there(name: str, bound: bool) -> None:
     torch.manual_seed(0)
-    net = build_net(name, (1, 28, 28), 10)
+    net = build_net(name, input_of(1, 28, 28), 10)
     x, y = torch.randn(7, 1, 28, 28), torch.arange(7)
     ours, theirs = (after_backward(net, rows, x, y, bound) for rows in (True, False))
     for parameter, found in ours.items():
@@ -38,7 +39,7 @@ def test_gradients_are_torchs_and_are_added_to_what_is_there(name: str, bound: b
 
 
 def test_the_row_is_really_taken() -> None:
-    net = build_net("twonn", (1, 28, 28), 10)
+    net = build_net("twonn", input_of(1, 28, 28), 10)
     x = torch.zeros(2, 1, 28, 28)
     assert "_Row" not in str(net(x).grad_fn)
     with net.collecting():
@@ -49,13 +50,13 @@ def test_the_row_is_really_taken() -> None:
 
 
 def test_a_single_layer_is_taken_where_it_is_large() -> None:
-    net, x = build_net("cnn4", (1, 28, 28), 10), torch.zeros(2, 1, 28, 28)
+    net, x = build_net("cnn4", input_of(1, 28, 28), 10), torch.zeros(2, 1, 28, 28)
     with net.collecting():
         assert "_Row" in str(net.body(x).grad_fn) and "_Row" not in str(net.head(net.body(x)).grad_fn)
 
 
 def test_frozen_weights_get_no_gradient() -> None:
-    net = build_net("mlp", (64,), 10)
+    net = build_net("mlp", input_of(64), 10)
     layout = Layout(net)
     g = torch.zeros(layout.size)
     layout.bind(net, layout.flatten(net), g)
@@ -69,7 +70,7 @@ def test_frozen_weights_get_no_gradient() -> None:
 def test_outside_of_collecting_a_net_is_torchs_own() -> None:
     """Gradients can be asked for and leave what is bound alone; second derivatives are right."""
     torch.manual_seed(0)
-    net = build_net("mlp", (64,), 10)
+    net = build_net("mlp", input_of(64), 10)
     layout = Layout(net)
     w, g = layout.flatten(net).double(), torch.full((layout.size,), 0.5, dtype=torch.float64)
     layout.bind(net, w, g)
@@ -90,7 +91,7 @@ def test_outside_of_collecting_a_net_is_torchs_own() -> None:
 
 
 def test_a_second_derivative_of_what_is_collected_is_refused() -> None:
-    net, x = build_net("mlp", (64,), 10), torch.randn(3, 64, requires_grad=True)
+    net, x = build_net("mlp", input_of(64), 10), torch.randn(3, 64, requires_grad=True)
     with net.collecting():
         (slope,) = torch.autograd.grad(net(x).square().sum(), [x], create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):

@@ -112,7 +112,7 @@ def test_bad_values(words: list[str], said: str, capsys: pytest.CaptureFixture[s
         (["--set", "scoring.report=best_on_validation"], "data.val_share is 0; accepted: a val_share above 0"),
         (["--set", "scoring.test=split", "--set", "data.test_share=0"], "accepted: a test_share above 0"),
         (["--set", "data.pool=all", "--set", "data.test_share=0"], "leaves no test data; accepted: a test_share above"),
-        (["--net", "cnn4"], "net 'cnn4' cannot take samples of shape (1, 8, 8); accepted: "),
+        (["--net", "cnn4"], "net 'cnn4' cannot take image (1, 8, 8); accepted: image"),
         (["--partition", "natural"], "partition 'natural' needs data with a field 'client'; accepted for this data: "),
         (["--clients", "2000"], "cannot give 2000 clients at least 10 of 1438 samples each; accepted: fewer clients"),
     ],

@@ -6,6 +6,7 @@ import pytest
 from by_hand import FACTS
 from hypothesis import given
 from hypothesis import strategies as st
+from inputs import input_of
 
 from motet.contract import Method
 from motet.contract.expression import Term, literal, parse
@@ -20,7 +21,7 @@ from motet.runs.experiment import fingerprint, resolve
 
 
 def build(text: str) -> Method:
-    return build_method(text, build_net("mlp", (8,), 3), FACTS)
+    return build_method(text, build_net("mlp", input_of(8), 3), FACTS)
 
 
 # ---------------------------------------------------------------- reading

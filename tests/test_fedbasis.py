@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from inputs import input_of
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cosine_similarity, cross_entropy
 
 from motet.client import AdaptSettings, Client
 from motet.contract import Facts
-from motet.data import ClientData, Samples
+from motet.data import ClientData, Samples, VectorPrepare
 from motet.errors import MotetError
 from motet.local import LocalSettings
 from motet.message import Message, byte_count, number, tensor
@@ -43,7 +44,7 @@ def small_net(norm: bool = False) -> Net:
         def stage(inputs: int, norm: bool = False) -> nn.Module:
             return nn.Sequential(nn.Linear(inputs, 5), *([nn.BatchNorm1d(5)] if norm else []), nn.Tanh())
 
-        net = Net(OrderedDict(low=stage(FEATURES, norm), high=stage(5), top=nn.Linear(5, CLASSES)), (FEATURES,))
+        net = Net(OrderedDict(low=stage(FEATURES, norm), high=stage(5), top=nn.Linear(5, CLASSES)), input_of(FEATURES))
         net.another = build
         return net
 
@@ -61,7 +62,7 @@ def samples(n: int, seed: int = 0) -> Samples:
     """A problem that can be learned: the class is the largest of four random directions."""
     rng = torch.Generator().manual_seed(seed)
     x, directions = torch.randn(n, FEATURES, generator=rng), torch.randn(FEATURES, CLASSES, generator=rng)
-    return Samples(x, (x @ directions).argmax(1), lambda rows: rows)  # type: ignore[arg-type]
+    return Samples(x, (x @ directions).argmax(1), VectorPrepare((FEATURES,)))
 
 
 def client(n: int = 40, id: int = 0, new: bool = False, adapt: dict[str, Any] | None = None, **local: Any) -> Client:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from by_hand import FACTS
+from inputs import input_of
 from running import run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
@@ -41,7 +42,7 @@ def digits() -> Federation:
 def method_of(text: str, net: str = "mlp", split: str | None = None) -> Averaging:
     with seeded(3, "net"):
         method = build_method(
-            text, build_net(net, digits().input.shape, 10, split), Facts(tuple(digits().training_ids), 2, 3, 10)
+            text, build_net(net, digits().input, 10, split), Facts(tuple(digits().training_ids), 2, 3, 10)
         )
     assert isinstance(method, Averaging)
     return method
@@ -247,7 +248,7 @@ def test_sizes_of_the_hypernetwork(classes: int, features: int, hidden: int, siz
 
 
 def test_the_papers_net_sends_8160_numbers_more() -> None:
-    net = build_net("fedrod-conv", (1, 28, 28), 10)
+    net = build_net("fedrod-conv", input_of(1, 28, 28), 10)
     method = build_method("fedrod", net, FACTS)
     assert isinstance(method, Averaging)
     assert method.layout.added.stop - method.layout.added.start == 8_160
@@ -269,7 +270,7 @@ def test_personal_prediction_adds_both_heads(head: str) -> None:
 
 
 def test_a_head_at_a_feature_map_takes_it_flat() -> None:
-    net = build_net("fedrod-conv", (1, 28, 28), 10, split="fc1")
+    net = build_net("fedrod-conv", input_of(1, 28, 28), 10, split="fc1")
     method = build_method("fedrod(head=linear)", net, FACTS)
     assert personal_head(net).phi.shape == (10, 64 * 4 * 4)
     assert isinstance(method, Averaging)
@@ -287,7 +288,10 @@ def test_zero_is_a_first_personal_head_that_says_nothing_and_learns(head: str) -
 
 def test_a_generated_head_starts_with_the_spread_of_the_nets_own() -> None:
     """std·√fan-in: 1/√3 for torch's own layers (mlp), √2 for the paper's normal ones (fedrod-conv)."""
-    for net, spread in ((build_net("mlp", (64,), 10), 3**-0.5), (build_net("fedrod-conv", (1, 28, 28), 10), 2**0.5)):
+    for net, spread in (
+        (build_net("mlp", input_of(64), 10), 3**-0.5),
+        (build_net("fedrod-conv", input_of(1, 28, 28), 10), 2**0.5),
+    ):
         build_method("fedrod(hidden=400)", net, FACTS)
         W_P = torch.stack([personal_head(net).weight(a) for a in torch.eye(10)]).detach()
         assert float(W_P.std()) * W_P.shape[2] ** 0.5 == pytest.approx(spread, rel=0.1)
@@ -332,7 +336,7 @@ def test_a_generated_head_needs_no_phi_in_the_rounds() -> None:
 def test_one_who_never_trained_with_a_linear_head_has_the_generic_model() -> None:
     method = method_of("fedrod(head=linear)")
     server = method.aggregate(start(method), {0: method.train(client_of(), method.broadcast(start(method), 0))})
-    generic = build_net("mlp", digits().input.shape, 10)
+    generic = build_net("mlp", digits().input, 10)
     flat = method.generic(server)
     assert flat is not None
     Layout(generic).bind(generic, flat)
@@ -471,7 +475,7 @@ def test_what_parts_add_lies_before_the_nets_own_weights() -> None:
 )
 def test_what_makes_no_sense(text: str, sentence: str) -> None:
     with pytest.raises(MotetError, match=sentence):
-        build_method(text, build_net("mlp", (64,), 10), FACTS)
+        build_method(text, build_net("mlp", input_of(64), 10), FACTS)
 
 
 def test_the_same_experiment_draws_the_same_hypernetwork() -> None:

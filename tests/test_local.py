@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from motet.data import Prepare, Samples
+from motet.data import Samples, VectorPrepare
 from motet.errors import Diverged
 from motet.fields import checked
 from motet.local import Descent, LocalSettings
@@ -24,7 +24,7 @@ LR = 0.1
 def samples(n: int) -> Samples:
     """n points of the plane in three classes; the first number of each names it."""
     x = torch.stack([torch.arange(n, dtype=torch.float32), torch.linspace(-1, 1, n)], dim=1)
-    return Samples(x, torch.arange(n) % 3, Prepare("vector", (2,), None, None))
+    return Samples(x, torch.arange(n) % 3, VectorPrepare((2,)))
 
 
 def rule(**changes: Any) -> LocalSettings:

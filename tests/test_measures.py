@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import motet
-from motet.data import Prepare, Samples
+from motet.data import Samples
+from motet.data.prepare import VectorPrepare
 from motet.engines import Task
 from motet.message import Message
 from motet.scoring.calibration import ece, mce
@@ -67,7 +68,7 @@ def problem(n: int = 450, classes: int = 7) -> tuple[Table, Samples]:
     rng = torch.Generator().manual_seed(3)
     x = torch.stack([torch.arange(n).float(), torch.zeros(n)], 1)
     y = torch.randint(0, classes, (n,), generator=rng)
-    return Table(torch.randn(n, classes, generator=rng)), Samples(x, y, Prepare("vector", (2,), None, None))
+    return Table(torch.randn(n, classes, generator=rng)), Samples(x, y, VectorPrepare((2,)))
 
 
 def test_every_measure_from_one_pass() -> None:

@@ -40,7 +40,7 @@ def digits() -> Federation:
 
 def net_of(split: str | None = None) -> Net:
     with seeded(3, "net"):
-        return build_net("mlp", digits().input.shape, 10, split)
+        return build_net("mlp", digits().input, 10, split)
 
 
 def method_of(text: str, net: Net | None = None) -> Averaging:
@@ -206,7 +206,7 @@ def test_the_options_reach_the_loss_inside_fedrod() -> None:
 
 def test_statistics_of_the_shared_set_stay_out_of_the_net() -> None:
     stages = OrderedDict(flat=nn.Flatten(), norm=nn.BatchNorm1d(64), fc=nn.Linear(64, 10))
-    method, client = method_of("meta-bsm", Net(stages, digits().input.shape)), client_of()
+    method, client = method_of("meta-bsm", Net(stages, digits().input)), client_of()
     t = begin(method, client)
     x, y = batch(client)
     t.loss(x, y)

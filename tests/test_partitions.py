@@ -31,7 +31,7 @@ DBE_FMNIST_COUNTS = [
     [403, 0, 0, 7, 477, 2, 38, 4163, 0, 0],
     [1, 491, 1876, 267, 1, 2060, 1, 0, 0, 1],
 ]
-"""DBE's released partition of Fashion-MNIST, beta 0.1, seed 1 (FIDELITY 2.2)."""
+"""DBE's released partition of Fashion-MNIST, beta 0.1, seed 1."""
 
 PGFED_SIZES_25 = [
     *(1743, 1959, 1220, 2535, 2639, 3981, 2929, 2181, 2649, 3114, 2555, 2671, 1623),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from by_hand import FACTS
+from inputs import input_of
 from running import after_cohorts, exchange, refusal, run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -182,7 +183,7 @@ def test_the_server_weighs_the_last_cohorts_gradients_by_each_clients_own_alpha(
     """On ids with gaps, as new clients leave them."""
     part, server, generator = PGFed(mu=0.5), {}, torch.Generator().manual_seed(0)
     ids, d = (2, 5, 7, 11, 12), 6
-    net = build_net("mlp", (6,), 3)
+    net = build_net("mlp", input_of(6), 3)
     s = Serving(server, Facts(ids, cohort=2, rounds=9, classes=3), net, Layout(net))
     part.start(s)
 
@@ -223,7 +224,7 @@ def test_the_extra_pass_leaves_weights_and_statistics_alone() -> None:
     def trained(part: PGFed | None) -> tuple[Message, State]:
         with seeded(0, "net"):
             body = nn.Sequential(nn.Flatten(), nn.Linear(64, 20), nn.BatchNorm1d(20), nn.ReLU())
-            net = Net(OrderedDict(fc1=body, fc2=nn.Linear(20, 10)), (1, 8, 8))
+            net = Net(OrderedDict(fc1=body, fc2=nn.Linear(20, 10)), input_of(1, 8, 8))
         method = Averaging(net, Averaging.Options(), [part] if part else [], FACTS)
         client = assembly.workplace.client(Task("train", 0, 1, {}), {})
         return method.train(client, method.broadcast(method.start(), 0)), client.private

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from inputs import input_of
 from torch.nn.functional import cross_entropy
 
 import motet
@@ -13,7 +14,7 @@ from motet.weights import Layout
 
 def gradient_of(bf16: bool, name: str) -> torch.Tensor:
     torch.manual_seed(0)
-    net = build_net(name, (1, 28, 28), 10)
+    net = build_net(name, input_of(1, 28, 28), 10)
     net.bf16 = bf16
     layout = Layout(net)
     g = torch.zeros(layout.size)
@@ -33,7 +34,7 @@ def test_gradients_are_float32s_but_for_rounding(name: str) -> None:
 
 
 def test_weights_that_changed_are_seen_at_the_next_step() -> None:
-    net = build_net("twonn", (1, 28, 28), 10)
+    net = build_net("twonn", input_of(1, 28, 28), 10)
     net.bf16 = True
     x = torch.randn(2, 1, 28, 28)
     before = net(x).detach()
@@ -43,7 +44,7 @@ def test_weights_that_changed_are_seen_at_the_next_step() -> None:
 
 
 def test_scores_are_computed_in_float32() -> None:
-    net = build_net("cnn4", (1, 28, 28), 10)
+    net = build_net("cnn4", input_of(1, 28, 28), 10)
     x = torch.randn(4, 1, 28, 28)
     with torch.no_grad():
         exact = net(x)

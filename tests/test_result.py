@@ -3,6 +3,7 @@
 import gc
 import io
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import motet
 from motet.data import DataSettings, build
 from motet.message import State
 from motet.methods.averaging import Averaging
+from motet.runs.choices import FIELDS
+from motet.runs.experiment import Experiment
 from motet.runs.record import Record
 
 SMALL: dict[str, Any] = {"clients": 8, "new_clients": 0.25, "rounds": 3, "epochs": 2, "cohort": 0.5, "lr": 0.05}
@@ -276,3 +279,49 @@ def test_progress_goes_to_stderr_when_asked_for(capsys: pytest.CaptureFixture[st
     motet.run(**{**SMALL, "rounds": 1}, progress=True)
     out, err = capsys.readouterr()
     assert out == "" and "fedavg: round 1 of 1" in err
+
+
+# ------------------------------------------------------------ keywords
+
+
+def test_every_short_name_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Experiment] = []
+
+    class Enough(Exception):
+        """No need to run."""
+
+    def watch(experiment: Experiment, *_: object) -> None:
+        seen.append(experiment)
+        raise Enough
+
+    monkeypatch.setattr("motet.runs.run.run", watch)
+    values = {
+        "method": "fedprox",
+        "data": "fmnist",
+        "partition": "iid",
+        "partition_seed": 3,
+        "clients": 7,
+        "new_clients": 0.25,
+        "subset": 0.5,
+        "rounds": 9,
+        "cohort": 3.0,
+        "epochs": 4,
+        "batch": 13,
+        "lr": 0.5,
+        "net": "cnn4",
+        "precision": "bf16",
+        "seed": 8,
+        "protocol": "pgfed",
+    }
+    assert values.keys() == FIELDS.keys()
+    with pytest.raises(Enough):
+        motet.run(**values, set={"local.momentum": 0.25}, **{"local.clip": 2.0})  # type: ignore[arg-type]
+    for name, dotted in {**FIELDS, "momentum": "local.momentum", "clip": "local.clip"}.items():
+        expected = {"momentum": 0.25, "clip": 2.0, **values}[name]
+        assert reduce(getattr, dotted.split("."), seen[0]) == expected, name
+
+
+@pytest.mark.parametrize("wrong", [{"local.lr"}, ["local.lr"], "local.lr=1", {1: 2}])
+def test_set_is_a_dictionary(wrong: Any) -> None:
+    with pytest.raises(motet.MotetError, match=r"^set is .*; accepted: a dictionary by dotted names, such as"):
+        motet.run(set=wrong)

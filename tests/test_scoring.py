@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from motet.contract import Entry, Part
-from motet.data import Prepare, Samples
+from motet.data import Samples, VectorPrepare
 from motet.engines import Inline, OneByOne, Task
 from motet.methods import METHODS
 from motet.nets import Net
@@ -110,7 +110,7 @@ def test_right_answers_per_class(y: list[int], said: int) -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.bias.expand(len(x), CLASSES)
 
-    samples = Samples(torch.zeros(len(y), 2), torch.tensor(y), Prepare("vector", (2,), None, None))
+    samples = Samples(torch.zeros(len(y), 2), torch.tensor(y), VectorPrepare((2,)))
     answers = one_pass(Stubborn(), samples, [ACCURACY], CLASSES)
     assert answers.right["accuracy"].tolist() == [y.count(c) if c == said else 0 for c in range(CLASSES)]
     assert answers.counts.tolist() == [y.count(c) for c in range(CLASSES)]

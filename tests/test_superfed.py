@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from by_hand import FACTS
+from inputs import input_of
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
@@ -359,7 +360,7 @@ def with_statistics() -> Net:
         stages: OrderedDict[str, nn.Module] = OrderedDict(
             fc1=nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.ReLU()), fc2=nn.Linear(8, 10)
         )
-        net = Net(stages, (1, 8, 8))
+        net = Net(stages, input_of(1, 8, 8))
         net.another = build
         return net
 
@@ -398,7 +399,7 @@ def test_fine_tuning_starts_from_the_fixed_lambda() -> None:
 )
 def test_refusals(method: str, words: list[str]) -> None:
     with pytest.raises(MotetError) as caught:
-        build_method(method, build_net("mlp", (1, 8, 8), 10), FACTS)
+        build_method(method, build_net("mlp", input_of(1, 8, 8), 10), FACTS)
     assert all(word in str(caught.value) for word in words), caught.value
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import torch
+from inputs import input_of
 from safetensors.torch import load_file
 
-from motet.data.fashion import find_fashion
+from motet.data.sources.fashion import find_fashion
 from motet.errors import MotetError
 from motet.nets import build_net
 from motet.runs.experiment import merge, resolve
@@ -64,7 +65,7 @@ def test_script_and_motet_do_the_same_round(workload: str, tmp_path: Path) -> No
     work, first, scripts = after_one_round(workload)
     run(resolve(merge(sliver(workload), {"rounds": {"count": 1}})), tmp_path / "run")
     named = load_file(tmp_path / "run" / "weights.safetensors")
-    names = [name for name, _ in build_net(work.experiment.net.name, (1, 28, 28), 10).named_parameters()]
+    names = [name for name, _ in build_net(work.experiment.net.name, input_of(1, 28, 28), 10).named_parameters()]
     for name, mine, start in zip(names, scripts, first.values(), strict=True):
         moved = float((named[name] - start).abs().max())
         assert moved > 1e-4

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from inputs import input_of
 from torch import Tensor, nn
 
 from motet.client import AdaptSettings, Client
 from motet.contract import Facts, Training
-from motet.data import ClientData, Prepare, Samples
+from motet.data import ClientData, Samples, VectorPrepare
 from motet.errors import Diverged
 from motet.fields import checked
 from motet.local import LocalSettings
@@ -97,13 +98,13 @@ def tiny_net(w: Tensor, bias: bool = True) -> Net:
         linear = nn.Linear(inputs, outputs, bias=bias)
         return nn.Sequential(OrderedDict(flatten=nn.Flatten(), linear=linear, relu=nn.ReLU()))
 
-    return at(w, Net(OrderedDict(fc1=hidden(6, 5), fc2=hidden(5, 4), fc3=nn.Linear(4, 3, bias=bias)), (6,)))
+    return at(w, Net(OrderedDict(fc1=hidden(6, 5), fc2=hidden(5, 4), fc3=nn.Linear(4, 3, bias=bias)), input_of(6)))
 
 
 def linear_net(inputs: int, classes: int, w: Tensor, bias: bool = True) -> Net:
     """One linear layer, behind a stage that does nothing: a net has two stages at least."""
-    stages: OrderedDict[str, nn.Module] = OrderedDict(input=nn.Flatten(), fc=nn.Linear(inputs, classes, bias=bias))
-    return at(w, Net(stages, (inputs,)))
+    stages: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten(), fc=nn.Linear(inputs, classes, bias=bias))
+    return at(w, Net(stages, input_of(inputs)))
 
 
 def at(w: Tensor, net: Net) -> Net:
@@ -112,7 +113,7 @@ def at(w: Tensor, net: Net) -> Net:
     return net
 
 
-class AsStored(Prepare):
+class AsStored(VectorPrepare):
     """Samples go into the net as they are, in float64."""
 
     def __call__(self, stored: Tensor) -> Tensor:
@@ -120,7 +121,7 @@ class AsStored(Prepare):
 
 
 def samples(x: Tensor, y: Tensor) -> Samples:
-    return Samples(x, y, AsStored("vector", tuple(x.shape[1:]), None, None))
+    return Samples(x, y, AsStored(tuple(x.shape[1:])))
 
 
 def tiny_data(sizes: Sequence[int] = (24, 18, 30, 12)) -> list[Samples]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from motet.data import Samples, build
+from motet.data import Input, Samples, build
 from motet.nets import build_net
 from motet.rng import generator, numpy_generator, seeded
 from motet.runs.experiment import Experiment, resolve
@@ -62,9 +62,9 @@ class Work:
 
     def net(self) -> nn.Module:
         """The plain net with the first weights of Motet's."""
-        shape = tuple(self.train[0][0].shape[1:])
+        input = Input("image", tuple(self.train[0][0].shape[1:]))
         with seeded(self.experiment.seed, "net"):
-            first = build_net(self.experiment.net.name, shape, classes=10)
+            first = build_net(self.experiment.net.name, input, classes=10)
         net = plain_net(self.experiment.net.name)
         with torch.no_grad():
             for mine, theirs in zip(net.parameters(), first.parameters(), strict=True):

@@ -31,7 +31,16 @@ def show_catalogue(what: str, json: bool) -> None:
     if json:
         write_json(rows)
     else:
-        output().print(catalogue(rows))
+        output().print(catalogue([_with_details(row) for row in rows]))
+
+
+def _with_details(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What only nets have, as a second line of what they are."""
+    if "stages" not in row:
+        return row
+    takes, stages = ", ".join(row["accepts"]), ", ".join(row["stages"])
+    details = f"takes {takes}; stages {stages}; {row['parameters']:,} parameters at {row['example']}"
+    return {**row, "summary": f"{row['summary']}\n{details}"}
 
 
 def show_partition(experiment: Experiment, json: bool) -> None:
@@ -41,4 +50,9 @@ def show_partition(experiment: Experiment, json: bool) -> None:
     if json:
         write_json({"clients": rows})
     else:
-        output().print(partition(rows, len(federation.test)))
+        output().print(partition([{**row, "id": _label(row)} for row in rows], len(federation.test)))
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    """A client's number, by which all commands know it, and its name where it has one."""
+    return str(row["id"]) if row["name"] == str(row["id"]) else f"{row['id']} {row['name']}"

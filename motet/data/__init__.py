@@ -4,11 +4,13 @@ from motet.data.build import build
 from motet.data.facts import ClientFacts, FederationFacts
 from motet.data.federation import ClientData, Federation, Samples, counts_table
 from motet.data.input import Input
+from motet.data.own import from_arrays
 from motet.data.partitions import PARTITIONS, deal, describe_partitions
-from motet.data.prepare import Prepare
+from motet.data.prepare import ImagePrepare, Prepare, SignalPrepare, TokensPrepare, VectorPrepare, fit_prepare
+from motet.data.raw import RawData
 from motet.data.settings import DataSettings
 from motet.data.site import Holdings, Site
-from motet.data.sources import SOURCES, default_net, describe_sources
+from motet.data.sources import SOURCES, Source, default_net, describe_sources
 
 __all__ = [
     "PARTITIONS",
@@ -19,14 +21,22 @@ __all__ = [
     "Federation",
     "FederationFacts",
     "Holdings",
+    "ImagePrepare",
     "Input",
     "Prepare",
+    "RawData",
     "Samples",
+    "SignalPrepare",
     "Site",
+    "Source",
+    "TokensPrepare",
+    "VectorPrepare",
     "build",
     "counts_table",
     "deal",
     "default_net",
     "describe_partitions",
     "describe_sources",
+    "fit_prepare",
+    "from_arrays",
 ]

@@ -6,9 +6,10 @@ import json
 import numpy as np
 import torch
 
+from motet.data.augment import AUGMENTS
 from motet.data.federation import ClientData, Federation, Samples
-from motet.data.partitions import deal
-from motet.data.prepare import Prepare
+from motet.data.partitions import deal, parse
+from motet.data.prepare import Prepare, fit_prepare
 from motet.data.raw import Integers, RawData
 from motet.data.settings import DataSettings
 from motet.data.sources import load
@@ -23,19 +24,19 @@ def build(settings: DataSettings, seed: int) -> Federation:
     """The federation these settings describe; the same for the same partition seed, on every machine."""
     if settings.partition_seed is not None:
         seed = settings.partition_seed
-    raw = load(settings.name, settings.download)
+    raw = load(settings.name, settings.download, settings.kind)
     pool, common = _pool_and_common(raw, settings, seed)
-    client_column = None if raw.client is None else raw.client[pool]
-    hands = deal(settings.partition, raw.y[pool], settings.clients, seed, client_column, settings.min_size)
+    client, domain = (None if column is None else column[pool] for column in (raw.client, raw.domain))
+    hands = deal(settings.partition, raw.y[pool], settings.clients, seed, client, settings.min_size, domain)
     splits = [_split(pool[hand], settings, seed, client) for client, hand in enumerate(hands)]
     new = _draw_new(len(hands), settings, seed)
 
-    prepare = Prepare.fit(settings.normalize, raw.kind, raw.x, pool, raw.top)
+    prepare = fit_prepare(raw, settings.normalize, pool, AUGMENTS[settings.augment])
     test_is_clients = common is None
     if common is None:
         common = np.concatenate([test for _, _, test in splits])
     stored = _gather(raw, np.concatenate([rows for split in splits for rows in split]), prepare)
-    clients = _cut(stored, splits, raw.domain, new)
+    clients = _cut(stored, splits, raw.domain, new, _names(raw, pool, hands, settings.partition))
     test = _gather(raw, common, prepare)
     return Federation(
         name=settings.name,
@@ -48,6 +49,8 @@ def build(settings: DataSettings, seed: int) -> Federation:
         content_hash=_hash(stored, test, clients),
         shared_per_class=settings.shared_per_class,
         test_is_clients=test_is_clients,
+        class_names=raw.class_names,
+        domain_names=raw.domain_names,
     )
 
 
@@ -110,7 +113,17 @@ def _gather(raw: RawData, rows: Integers, prepare: Prepare) -> Samples:
     return Samples(torch.from_numpy(raw.x[rows]).contiguous(), torch.from_numpy(raw.y[rows]), prepare)
 
 
-def _cut(stored: Samples, splits: list[Split], domain: Integers | None, new: set[int]) -> list[ClientData]:
+def _names(raw: RawData, pool: Integers, hands: list[Integers], partition: str) -> list[str]:
+    """Of natural clients, their names or numbers in the data; others have none but their ids."""
+    if parse(partition)[0].name != "natural" or raw.client is None:
+        return [""] * len(hands)
+    values = [int(raw.client[pool[hand[0]]]) for hand in hands]
+    return [raw.client_names[value] if raw.client_names else str(value) for value in values]
+
+
+def _cut(
+    stored: Samples, splits: list[Split], domain: Integers | None, new: set[int], names: list[str]
+) -> list[ClientData]:
     """The clients as slices of the stored samples, which lie client by client: train, val, test."""
     clients = []
     start = 0
@@ -121,7 +134,8 @@ def _cut(stored: Samples, splits: list[Split], domain: Integers | None, new: set
             start += len(rows)
         domains = set() if domain is None else set(domain[np.concatenate(split)].tolist())
         train, val, test = parts
-        clients.append(ClientData(id, train, val, test, domains.pop() if len(domains) == 1 else None, id in new))
+        only = domains.pop() if len(domains) == 1 else None
+        clients.append(ClientData(id, train, val, test, only, id in new, names[id]))
     return clients
 
 
@@ -129,7 +143,8 @@ def _hash(stored: Samples, test: Samples, clients: list[ClientData]) -> str:
     """Of stored bytes and cuts only: computed floats may differ in the last bit between machines."""
     cuts = [[len(c.train), len(c.val), len(c.test), c.domain, c.new] for c in clients]
     shapes = [list(stored.x.shape), str(stored.x.dtype)]
-    digest = hashlib.sha256(json.dumps([cuts, shapes]).encode())
+    text = [stored.prepare.input.vocabulary] if stored.prepare.kind == "tokens" else []  # or else a vector's bytes
+    digest = hashlib.sha256(json.dumps([cuts, shapes, *text]).encode())
     for tensor in (stored.x, stored.y, test.x, test.y):
         digest.update(tensor.numpy().data)
     return digest.hexdigest()

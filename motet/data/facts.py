@@ -19,6 +19,7 @@ class ClientFacts:
     test: int
     new: bool = False
     domain: int | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +36,14 @@ class FederationFacts:
     test_domains: Tensor | None = None
     test_is_clients: bool = False
     """Whether the common test set is all clients' test data, one client after the other."""
+    class_names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, federation: Federation) -> "FederationFacts":
         """Of data that is all in one place."""
         clients = tuple(
-            ClientFacts(c.id, len(c.train), len(c.val), len(c.test), c.new, c.domain) for c in federation.clients
+            ClientFacts(c.id, len(c.train), len(c.val), len(c.test), c.new, c.domain, c.name)
+            for c in federation.clients
         )
         return cls(
             federation.name,
@@ -51,6 +54,7 @@ class FederationFacts:
             federation.test,
             federation.test_domains,
             federation.test_is_clients,
+            federation.class_names,
         )
 
     @cached_property

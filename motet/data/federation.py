@@ -24,9 +24,17 @@ class Samples:
     def __len__(self) -> int:
         return len(self.y)
 
-    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Network input and labels of these rows."""
-        return self.prepare(self.x.index_select(0, rows)), self.y.index_select(0, rows)
+    @property
+    def augments(self) -> bool:
+        """Whether training batches vary, which takes randomness."""
+        return self.prepare.augment is not None
+
+    def batch(self, rows: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Network input and labels of these rows; with a generator, varied as training is told to."""
+        x = self.x.index_select(0, rows)
+        if rng is not None and self.prepare.augment is not None:
+            x = self.prepare.augment(x, rng)
+        return self.prepare(x), self.y.index_select(0, rows)
 
     def all_batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Everything once, in order, for evaluation."""
@@ -65,6 +73,12 @@ class ClientData:
     test: Samples
     domain: int | None = None
     new: bool = False
+    given_name: str = ""
+
+    @property
+    def name(self) -> str:
+        """As the data call it, or else its number."""
+        return self.given_name or str(self.id)
 
     def __post_init__(self) -> None:
         if not len(self.train):
@@ -93,8 +107,13 @@ class Federation:
     """How many samples of each class `shared_data` holds."""
     test_is_clients: bool = False
     """Whether the generic test set is all clients' test data, one client after the other."""
+    class_names: tuple[str, ...] = ()
+    """As the data call them, or else their numbers."""
+    domain_names: tuple[str, ...] = ()
+    """Of the domains 0, 1, …; empty where they are numbers and no more."""
 
     def __post_init__(self) -> None:
+        self.class_names = self.class_names or tuple(map(str, range(self.classes)))
         if not len(self.test):
             raise MotetError(f"data {self.name!r} leaves no test samples; accepted: fewer clients or more samples")
         for client in self.clients:
@@ -128,6 +147,12 @@ class Federation:
         """The generic test set, restricted to the client's domain where it has one."""
         return self.test if client.domain is None else self._domain_tests[client.domain]
 
+    def domain_name(self, client: ClientData) -> str | None:
+        """The client's domain as the data call it, or else its number."""
+        if client.domain is None:
+            return None
+        return self.domain_names[client.domain] if self.domain_names else str(client.domain)
+
     def pooled(self) -> ClientData:
         """All training clients as one, with id -1, for the centralized baseline."""
         return self._pooled
@@ -138,11 +163,18 @@ class Federation:
 
     @cached_property
     def _shared_data(self) -> Samples:
-        """`shared_per_class` samples of each class, drawn from all training clients' data."""
-        y = self.pooled().train.y
+        """`shared_per_class` samples of each class, drawn from all training clients' data.
+
+        Rows count as if that data lay in one block, which would cost every worker a copy of everything.
+        """
+        members = [self.clients[i].train for i in self.training_ids]
+        y = torch.cat([member.y for member in members])
         order = torch.randperm(len(y), generator=generator(int(self.content_hash[:8], 16), "shared-data"))
-        rows = [order[y[order] == c][: self.shared_per_class] for c in range(self.classes)]
-        return self.pooled().train.take(torch.cat(rows))
+        rows = torch.cat([order[y[order] == c][: self.shared_per_class] for c in range(self.classes)])
+        ends = torch.tensor([len(member) for member in members]).cumsum(0)
+        owners = torch.searchsorted(ends, rows, right=True)
+        x = [members[owner].x[row] for owner, row in zip(owners, rows - ends[owners], strict=True)]  # from behind
+        return Samples(torch.stack(x), y[rows], self.prepare)
 
     @cached_property
     def _pooled(self) -> ClientData:
@@ -162,11 +194,13 @@ class Federation:
         return {d: self.test.take((self.test_domains == d).nonzero().squeeze(1)) for d in domains}
 
 
-def counts_table(federation: Federation) -> list[dict[str, int | bool | list[int]]]:
+def counts_table(federation: Federation) -> list[dict[str, int | bool | str | list[int] | None]]:
     """The sizes and class counts (over all of a client's samples) of every client, for `motet data show`."""
     return [
         {
             "id": client.id,
+            "name": client.name,
+            "domain": federation.domain_name(client),
             "train": len(client.train),
             "val": len(client.val),
             "test": len(client.test),

@@ -1,131 +1,205 @@
-"""Bring your own: one .npz with x, y and optionally client, domain and split; or a folder, one file per client."""
+"""Bring your own: arrays x, y and optionally client, domain and split, in memory, in one .npz, or a file per client."""
 
-import zipfile
-import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from motet.data.input import Kind
-from motet.data.raw import Array, Integers, RawData, default_net_for, stored_layout
+from motet.data.npz import names_in, peek, read_array
+from motet.data.raw import (
+    MOST_TOKENS,
+    Array,
+    Integers,
+    KindOrAuto,
+    RawData,
+    default_net_for,
+    kind_of,
+    stored_layout,
+    token_type,
+)
 from motet.errors import MotetError
 
 MOST_CLASSES = 65_536
 """A label beyond this is a mistake (an id, a time stamp), and would cost memory everywhere."""
 
-_COLUMNS = ("split", "client", "domain")
+NAMED = ("y", "client", "domain")
+"""The columns that may hold names instead of numbers."""
+COLUMNS = ("split", "client", "domain")
+SCALARS = ("kind", "vocabulary")
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The checked content of one file."""
+    """The checked content of one file: columns are int64, or text."""
 
     x: Array
-    y: Integers
     kind: Kind
-    columns: dict[str, Integers]
+    vocabulary: int
+    columns: dict[str, Array]
 
 
-def load_own(path: Path) -> RawData:
+def load_own(path: Path, kind: KindOrAuto = "auto") -> RawData:
     """The data of one .npz file, or of a folder with one .npz file per client in the order of their names."""
-    return _raw(_read_folder(path) if path.is_dir() else _read_file(path), path)
+    if path.is_dir():
+        return _read_folder(path, kind)
+    return _raw(_table(_read_arrays(path), str(path), kind), str(path))
 
 
-def _raw(table: _Table, path: Path) -> RawData:
-    classes = int(table.y.max()) + 1
+def kind_of_own(path: Path, kind: KindOrAuto = "auto") -> Kind:
+    """Which kind of samples such a file or folder holds; no more is read than is needed to know."""
+    first = _files(path)[0] if path.is_dir() else path
+    names = names_in(first)
+    _need("x", names, str(first))
+    if kind == "auto" and "kind" in names:
+        kind = _word(read_array(first, "kind"), str(first))
+    return kind_of(*peek(first, "x"), kind, str(first))
+
+
+def from_arrays(arrays: Mapping[str, npt.ArrayLike], where: str = "data", kind: KindOrAuto = "auto") -> RawData:
+    """Data from the arrays that an .npz file would hold; `where` names their origin in errors."""
+    return _raw(_table({name: np.asarray(value) for name, value in arrays.items()}, where, kind), where)
+
+
+def _read_folder(folder: Path, kind: KindOrAuto) -> RawData:
+    paths = _files(folder)
+    tables = [_table(_read_arrays(path), str(path), kind) for path in paths]
+    for client, (path, table) in enumerate(zip(paths, tables, strict=True)):
+        table.columns["client"] = np.full(len(table.x), client)
+        _refuse_difference(path, table, tables[0], paths[0].name)
+    together = _Table(
+        x=np.concatenate([table.x for table in tables]),
+        kind=tables[0].kind,
+        vocabulary=max(table.vocabulary for table in tables),
+        columns={field: np.concatenate([t.columns[field] for t in tables]) for field in tables[0].columns},
+    )
+    return _raw(together, str(folder), client_names=tuple(path.stem for path in paths))
+
+
+def _files(folder: Path) -> list[Path]:
+    paths = sorted(folder.glob("*.npz"))
+    if not paths:
+        raise MotetError(f"{folder}: holds no .npz file; accepted: one .npz file per client")
+    return paths
+
+
+def _refuse_difference(path: Path, table: _Table, first: _Table, name: str) -> None:
+    """Files of one folder hold the same fields of the same types."""
+    if (table.kind, table.x.dtype, table.x.shape[1:]) != (first.kind, first.x.dtype, first.x.shape[1:]):
+        raise MotetError(
+            f"{path}: field 'x' has {table.x.dtype} samples of stored shape {table.x.shape[1:]}; "
+            f"accepted: {first.x.dtype} {first.x.shape[1:]} as in {name}"
+        )
+    for field in ("y", *COLUMNS):
+        if (field in table.columns) != (field in first.columns):
+            raise MotetError(f"{path}: field {field!r} is in some files of the folder; accepted: in all or in none")
+        if field in first.columns and table.columns[field].dtype.kind != first.columns[field].dtype.kind:
+            raise MotetError(f"{path}: field {field!r} holds numbers in one file and text in another; accepted: one")
+
+
+def _table(arrays: Mapping[str, Array], where: str, kind: KindOrAuto) -> _Table:
+    for field in ("x", "y"):
+        _need(field, arrays, where)
+    if kind == "auto" and "kind" in arrays:
+        kind = _word(arrays["kind"], where)
+    x, found = stored_layout(arrays["x"], where, kind)
+    if not len(x):
+        raise MotetError(f"{where}: field 'x' holds no samples; accepted: at least one")
+    columns = {field: _column(arrays[field], field, len(x), where) for field in ("y", *COLUMNS) if field in arrays}
+    if columns["y"].dtype.kind == "i":
+        _check_range(columns["y"], "y", 0, MOST_CLASSES - 1, where)
+    if "split" in columns:
+        _check_range(columns["split"], "split", 0, 1, where)
+    return _Table(x, found, _vocabulary(arrays, x, found, where), columns)
+
+
+def _raw(table: _Table, where: str, client_names: tuple[str, ...] = ()) -> RawData:
+    numbers, names = dict(table.columns), dict[str, tuple[str, ...]]()
+    for field in NAMED:
+        if field in numbers:
+            numbers[field], names[field] = _coded(numbers[field])
+    y = numbers.pop("y")
+    classes = int(y.max()) + 1
     if classes < 2:
-        raise MotetError(f"{path}: field 'y' holds only label 0; accepted: at least two classes, 0 and 1")
-    split = table.columns.get("split")
-    if split is not None and not (split == 0).any():
-        raise MotetError(f"{path}: field 'split' holds no 0; accepted: 0 for training rows, 1 for test rows")
+        only = repr(names["y"][0]) if names["y"] else "0"
+        raise MotetError(f"{where}: field 'y' holds only label {only}; accepted: at least two classes, such as 0 and 1")
+    if classes > MOST_CLASSES:
+        raise MotetError(f"{where}: field 'y' holds {classes} different names; accepted: at most {MOST_CLASSES}")
+    if "split" in numbers and not (numbers["split"] == 0).any():
+        raise MotetError(f"{where}: field 'split' holds no 0; accepted: 0 for training rows, 1 for test rows")
     return RawData(
-        x=table.x,
-        y=table.y,
+        x=table.x.astype(token_type(table.vocabulary)) if table.kind == "tokens" else table.x,
+        y=y,
         kind=table.kind,
         classes=classes,
         top=255 if table.x.dtype == np.uint8 else 1,
         net=default_net_for(table.kind),
-        **table.columns,
+        vocabulary=table.vocabulary,
+        class_names=names["y"],
+        client_names=client_names or names.get("client", ()),
+        domain_names=names.get("domain", ()),
+        **numbers,
     )
 
 
-def _read_folder(folder: Path) -> _Table:
-    paths = sorted(folder.glob("*.npz"))
-    if not paths:
-        raise MotetError(f"{folder}: holds no .npz file; accepted: one .npz file per client")
-    tables = [_read_file(path) for path in paths]
-    first = tables[0]
-    for client, (path, table) in enumerate(zip(paths, tables, strict=True)):
-        table.columns["client"] = np.full(len(table.y), client)
-        if (table.x.dtype, table.x.shape[1:]) != (first.x.dtype, first.x.shape[1:]):
-            raise MotetError(
-                f"{path}: field 'x' has {table.x.dtype} samples of stored shape {table.x.shape[1:]}; "
-                f"accepted: {first.x.dtype} {first.x.shape[1:]} as in {paths[0].name}"
-            )
-        for field in _COLUMNS:
-            if (field in table.columns) != (field in first.columns):
-                raise MotetError(f"{path}: field {field!r} is in some files of the folder; accepted: in all or in none")
-    return _Table(
-        x=np.concatenate([table.x for table in tables]),
-        y=np.concatenate([table.y for table in tables]),
-        kind=first.kind,
-        columns={field: np.concatenate([table.columns[field] for table in tables]) for field in first.columns},
-    )
-
-
-def _read_file(path: Path) -> _Table:
-    arrays = _read_arrays(path)
-    for field in ("x", "y"):
-        if field not in arrays:
-            raise MotetError(f"{path}: field {field!r} is missing; accepted: x, y and optionally {', '.join(_COLUMNS)}")
-    x, kind = stored_layout(arrays["x"], str(path))
-    if not len(x):
-        raise MotetError(f"{path}: field 'x' holds no samples; accepted: at least one")
-    columns = {field: _integers(arrays[field], field, len(x), path) for field in arrays if field != "x"}
-    y = columns.pop("y")
-    _check_range(y, "y", 0, MOST_CLASSES - 1, path)
-    if "split" in columns:
-        _check_range(columns["split"], "split", 0, 1, path)
-    return _Table(x, y, kind, columns)
+def _coded(values: Array) -> tuple[Integers, tuple[str, ...]]:
+    """Text as the numbers of its names in sorted order; numbers stay as they are and have no names."""
+    if values.dtype.kind != "U":
+        return values, ()
+    names, numbers = np.unique(values, return_inverse=True)
+    return numbers.astype(np.int64), tuple(map(str, names))
 
 
 def _read_arrays(path: Path) -> dict[str, Array]:
-    """The known fields of an .npz file; nothing is ever unpickled."""
-    try:
-        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-            names = archive.namelist()
-    except FileNotFoundError:
-        raise MotetError(f"{path}: no such file; accepted: an .npz file or a folder of .npz files") from None
-    except (OSError, zipfile.BadZipFile) as error:
-        raise MotetError(f"{path}: cannot be read as .npz ({error}); accepted: a complete .npz file") from error
-    arrays = {}
-    for field in ("x", "y", *_COLUMNS):
-        if f"{field}.npy" in names:
-            arrays[field] = _read_array(path, field)
-    return arrays
+    """The known fields of an .npz file."""
+    names = names_in(path)
+    return {field: read_array(path, field) for field in ("x", "y", *COLUMNS, *SCALARS) if field in names}
 
 
-def _read_array(path: Path, field: str) -> Array:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            array: Array = archive[field]
-            return array
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+def _need(field: str, names: Mapping[str, Any] | list[str], where: str) -> None:
+    if field not in names:
+        accepted = f"x, y and optionally {', '.join((*COLUMNS, *SCALARS))}"
+        raise MotetError(f"{where}: field {field!r} is missing; accepted: {accepted}")
+
+
+def _word(value: Array, where: str) -> KindOrAuto:
+    """The field `kind`, which `kind_of` then looks at."""
+    if value.shape or value.dtype.kind != "U":
+        raise MotetError(f"{where}: field 'kind' has dtype {value.dtype} and shape {value.shape}; accepted: one word")
+    word: KindOrAuto = str(value)  # type: ignore[assignment]
+    return word
+
+
+def _vocabulary(arrays: Mapping[str, Array], x: Array, kind: Kind, where: str) -> int:
+    given = arrays.get("vocabulary")
+    if kind != "tokens":
+        if given is not None:
+            raise MotetError(f"{where}: field 'vocabulary' is for tokens, not for {kind}; accepted: data.kind = tokens")
+        return 0
+    needed = int(x.max()) + 1
+    if given is None:
+        return needed
+    if given.shape or given.dtype.kind not in "iu" or not needed <= given <= MOST_TOKENS:
         raise MotetError(
-            f"{path}: field {field!r} holds Python objects or is damaged ({error}); accepted: an array of numbers"
-        ) from error
+            f"{where}: field 'vocabulary' is {given}; accepted: one whole number from {needed} to {MOST_TOKENS}"
+        )
+    return int(given)
 
 
-def _integers(values: Array, field: str, length: int, path: Path) -> Integers:
-    if values.dtype.kind not in "iu":
-        raise MotetError(f"{path}: field {field!r} has dtype {values.dtype}; accepted: integers")
+def _column(values: Array, field: str, length: int, where: str) -> Array:
+    named = field in NAMED
+    if values.dtype.kind not in ("iuU" if named else "iu"):
+        accepted = "integers, or names as NumPy's str type" if named else "integers"
+        raise MotetError(f"{where}: field {field!r} has dtype {values.dtype}; accepted: {accepted}")
     if values.shape != (length,):
-        raise MotetError(f"{path}: field {field!r} has shape {values.shape}; accepted: ({length},) as x has samples")
-    return values.astype(np.int64)
+        raise MotetError(f"{where}: field {field!r} has shape {values.shape}; accepted: ({length},) as x has samples")
+    return values if values.dtype.kind == "U" else values.astype(np.int64)
 
 
-def _check_range(values: Integers, field: str, low: int, high: int, path: Path) -> None:
+def _check_range(values: Integers, field: str, low: int, high: int, where: str) -> None:
     wrong = values[(values < low) | (values > high)]
     if len(wrong):
-        raise MotetError(f"{path}: field {field!r} holds {wrong[0]}; accepted: integers from {low} to {high}")
+        raise MotetError(f"{where}: field {field!r} holds {wrong[0]}; accepted: integers from {low} to {high}")

@@ -32,6 +32,8 @@ class Table:
     seed: int
     least: int
     client_column: Integers | None
+    domain: Integers | None = None
+    """The domain of each row, for ways of dealing within domains."""
 
     def rows_by_class(self) -> list[Integers]:
         """The rows of each class that occurs, in class order."""
@@ -66,6 +68,7 @@ def deal(
     seed: int,
     client_column: Integers | None = None,
     min_size: int | None = None,
+    domain: Integers | None = None,
 ) -> Hands:
     """Deal the rows of y to clients, as the partition `spec` says; no client gets fewer than min_size."""
     partition, argument = parse(spec)
@@ -75,7 +78,7 @@ def deal(
             f"partition {spec!r} cannot give {clients} clients at least {least} of {len(y)} samples each; "
             f"accepted: fewer clients or a smaller min_size"
         )
-    hands = partition.deal(Table(spec, argument, y, clients, seed, least, client_column))
+    hands = partition.deal(Table(spec, argument, y, clients, seed, least, client_column, domain))
     for client, rows in enumerate(hands):
         if len(rows) < least:
             raise MotetError(

@@ -1,85 +1,208 @@
-"""From stored samples to network input: conversion and normalisation, the same for training and for users."""
+"""From stored samples to network input, one class per kind of sample: the same for training and for users."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from motet.data.augment import Augment
 from motet.data.input import Input, Kind
-from motet.data.raw import Array, Integers
+from motet.data.raw import Array, Integers, RawData
 from motet.errors import MotetError
 
 Normalize = Literal["standard", "half", "unit", "none"]
 
-_ALL_BUT_CHANNELS: dict[Kind, tuple[int, ...]] = {"image": (0, 1, 2), "signal": (0, 2), "vector": (0,)}
 _CHUNK = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Prepare:
-    """x * scale + shift as float32; images leave as NCHW in channels-last memory. Can be pickled."""
+    """The way of one kind of sample. Can be pickled."""
 
-    kind: Kind
+    kind: ClassVar[Kind]
+
     sample_shape: tuple[int, ...]
-    """Of one stored sample: (H, W, C), (C, T) or (F,)."""
-    scale: Tensor | None
-    """Of the sample's full shape: one value per channel would be broadcast in slow inner loops of C steps."""
-    shift: Tensor | None
+    """Of one stored sample: (H, W, C), (C, T), (F,) or (T,) tokens."""
 
-    @classmethod
-    def fit(cls, normalize: Normalize, kind: Kind, x: Array, rows: Integers, top: float) -> "Prepare":
-        """The preparation for stored samples x; `standard` takes its constants from the given rows."""
-        shape = x.shape[1:]
-        if normalize == "none":
-            return cls(kind, shape, None, None)
-        if normalize == "standard":
-            mean, deviation = _moments(kind, x, rows)
-        else:
-            low, width = (0.5, 0.5) if normalize == "half" else (0.0, 1.0)
-            mean, deviation = np.array(low * top), np.array(width * top)
-        scale = np.broadcast_to(1 / deviation, shape).astype(np.float32)
-        shift = np.broadcast_to(-mean / deviation, shape).astype(np.float32)
-        return cls(kind, shape, torch.from_numpy(scale), torch.from_numpy(shift))
+    augment: Augment | None = field(default=None, kw_only=True)
+    """What varies stored samples in training batches."""
 
     @property
     def input(self) -> Input:
         """What a net is given."""
-        return Input(self.kind, self.input_shape)
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Of one network input: (C, H, W), (C, T) or (F,)."""
-        return (self.sample_shape[2], *self.sample_shape[:2]) if self.kind == "image" else self.sample_shape
+        return Input(self.kind, self.sample_shape)
 
     def __call__(self, stored: Tensor) -> Tensor:
         """Network input for a batch in stored layout, which is left as it was."""
+        raise NotImplementedError
+
+    def raw(self, x: npt.ArrayLike | Tensor) -> Tensor:
+        """Network input for samples as a user has them, in any shape the data file could have had."""
+        return self(self.stored(x))
+
+    def stored(self, x: npt.ArrayLike | Tensor) -> Tensor:
+        """A user's samples in stored layout; an error for what no net can take."""
+        given = x if isinstance(x, Tensor) else _tensor(x)
+        stored = self._arranged(given)
+        if tuple(stored.shape[1:]) != self.sample_shape or not stored.dim():
+            shape = ", ".join(["n", *(str(side) for side in given.shape[1:])]) if given.dim() else ""
+            accepted = ", ".join(str(side) for side in self.sample_shape)
+            raise MotetError(f"input x has shape ({shape}); accepted: [n, {accepted}]")
+        return self._checked(stored)
+
+    def _arranged(self, given: Tensor) -> Tensor:
+        """The other orders of axes that a user may have."""
+        return given
+
+    def _checked(self, stored: Tensor) -> Tensor:
+        """Refuse values that are none of this kind."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class NumbersPrepare(Prepare):
+    """x * scale + shift as float32."""
+
+    summed_axes: ClassVar[tuple[int, ...]]
+    """Over which `standard` takes mean and deviation: all but channels or features."""
+
+    scale: Tensor | None = None
+    """Of the sample's full shape: one value per channel would be broadcast in slow inner loops of C steps."""
+    shift: Tensor | None = None
+
+    def __call__(self, stored: Tensor) -> Tensor:
+        """Converted and normalized."""
         x = stored.to(torch.float32)
         if self.scale is not None and self.shift is not None:
             target = torch.empty_like(x) if x is stored else x
             x = torch.addcmul(self.shift, x, self.scale, out=target)
-        return x.permute(0, 3, 1, 2) if self.kind == "image" else x
+        return x
 
-    def raw(self, x: npt.ArrayLike | Tensor) -> Tensor:
-        """Network input for samples as a user has them, in any shape the data file could have had."""
-        given = x if isinstance(x, Tensor) else torch.from_numpy(np.array(x))
+    def _checked(self, stored: Tensor) -> Tensor:
+        if stored.dtype == torch.uint8:
+            return stored
+        if stored.is_complex():
+            raise MotetError(f"input x has dtype {stored.dtype}; accepted: real numbers")
+        numbers = stored.to(torch.float32)
+        if not torch.isfinite(numbers).all():
+            raise MotetError("input x holds NaN or infinite values; accepted: finite numbers")
+        return numbers
+
+
+@dataclass(frozen=True, eq=False)
+class ImagePrepare(NumbersPrepare):
+    """Stored [n, H, W, C]; they leave as NCHW in channels-last memory."""
+
+    kind: ClassVar[Kind] = "image"
+    summed_axes: ClassVar[tuple[int, ...]] = (0, 1, 2)
+
+    @property
+    def input(self) -> Input:
+        """(C, H, W)."""
+        return Input(self.kind, (self.sample_shape[2], *self.sample_shape[:2]))
+
+    def __call__(self, stored: Tensor) -> Tensor:
+        """As a view with channels first."""
+        return super().__call__(stored).permute(0, 3, 1, 2)
+
+    def _arranged(self, given: Tensor) -> Tensor:
         shape = tuple(given.shape[1:])
-        if self.kind == "image" and shape != self.sample_shape:
-            if self.sample_shape[2] == 1 and shape == self.sample_shape[:2]:
-                given = given.unsqueeze(-1)
-            elif shape == self.input_shape:
-                given = given.permute(0, 2, 3, 1).contiguous()
-        if tuple(given.shape[1:]) != self.sample_shape:
-            accepted = ", ".join(str(n) for n in self.sample_shape)
-            raise MotetError(f"input x has shape {('n', *shape)}; accepted: [n, {accepted}]".replace("'", ""))
-        return self(given)
+        if shape == self.sample_shape:
+            return given
+        if self.sample_shape[2] == 1 and shape == self.sample_shape[:2]:
+            return given.unsqueeze(-1)
+        return given.permute(0, 2, 3, 1).contiguous() if shape == self.input.shape else given
 
 
-def _moments(kind: Kind, x: Array, rows: Integers) -> tuple[Array, Array]:
+@dataclass(frozen=True, eq=False)
+class SignalPrepare(NumbersPrepare):
+    """Stored [n, C, T]."""
+
+    kind: ClassVar[Kind] = "signal"
+    summed_axes: ClassVar[tuple[int, ...]] = (0, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class VectorPrepare(NumbersPrepare):
+    """Stored [n, F]."""
+
+    kind: ClassVar[Kind] = "vector"
+    summed_axes: ClassVar[tuple[int, ...]] = (0,)
+
+
+@dataclass(frozen=True, eq=False)
+class TokensPrepare(Prepare):
+    """Stored [n, T] in few bytes; they leave as int64 and are never normalized."""
+
+    kind: ClassVar[Kind] = "tokens"
+
+    vocabulary: int
+
+    @property
+    def input(self) -> Input:
+        """With its vocabulary."""
+        return Input(self.kind, self.sample_shape, self.vocabulary)
+
+    def __call__(self, stored: Tensor) -> Tensor:
+        """The same tokens."""
+        return stored.to(torch.int64)
+
+    def _checked(self, stored: Tensor) -> Tensor:
+        if stored.is_floating_point() or stored.is_complex() or stored.dtype == torch.bool:
+            raise MotetError(f"input x has dtype {stored.dtype}; accepted: whole numbers, which tokens are")
+        tokens = stored.to(torch.int64)
+        wrong = tokens[(tokens < 0) | (tokens >= self.vocabulary)]
+        if len(wrong):
+            raise MotetError(f"input x holds token {int(wrong[0])}; accepted: 0 to {self.vocabulary - 1}")
+        return tokens
+
+
+_OF_NUMBERS: dict[Kind, type[NumbersPrepare]] = {
+    "image": ImagePrepare,
+    "signal": SignalPrepare,
+    "vector": VectorPrepare,
+}
+
+
+def fit_prepare(raw: RawData, normalize: Normalize, rows: Integers, augment: Augment | None = None) -> Prepare:
+    """The preparation for these data; `standard` takes its constants from the given rows."""
+    shape = raw.x.shape[1:]
+    if raw.kind != "image" and augment is not None:
+        raise MotetError(f"data.augment is for images, and these data are of kind {raw.kind!r}; accepted: none")
+    if raw.kind == "tokens":
+        return TokensPrepare(shape, raw.vocabulary)
+    of_kind = _OF_NUMBERS[raw.kind]
+    scale, shift = _scale_and_shift(of_kind, normalize, raw.x, rows, raw.top)
+    return of_kind(shape, scale, shift, augment=augment)
+
+
+def _tensor(x: npt.ArrayLike) -> Tensor:
+    try:
+        return torch.from_numpy(np.array(x))
+    except (TypeError, ValueError) as error:  # rows of several lengths, text, objects
+        raise MotetError(f"input x is no array of numbers ({str(error).splitlines()[0]})") from None
+
+
+def _scale_and_shift(
+    of_kind: type[NumbersPrepare], normalize: Normalize, x: Array, rows: Integers, top: float
+) -> tuple[Tensor | None, Tensor | None]:
+    if normalize == "none":
+        return None, None
+    if normalize == "standard":
+        mean, deviation = _moments(of_kind.summed_axes, x, rows)
+    else:
+        low, width = (0.5, 0.5) if normalize == "half" else (0.0, 1.0)
+        mean, deviation = np.array(low * top), np.array(width * top)
+    scale = np.broadcast_to(1 / deviation, x.shape[1:]).astype(np.float32)
+    shift = np.broadcast_to(-mean / deviation, x.shape[1:]).astype(np.float32)
+    return torch.from_numpy(scale), torch.from_numpy(shift)
+
+
+def _moments(axes: tuple[int, ...], x: Array, rows: Integers) -> tuple[Array, Array]:
     """Mean and standard deviation per channel (per feature of vectors), in chunks to spare memory."""
-    axes = _ALL_BUT_CHANNELS[kind]
     chunks = range(0, len(rows), _CHUNK)
     per_channel = len(rows) * np.prod([x.shape[axis] for axis in axes[1:]])
 

@@ -1,25 +1,36 @@
-"""A data set before it is dealt: stored arrays, and the rules for their shapes."""
+"""A data set before it is dealt: stored arrays, and the rules for their shapes and types."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.input import Kind
+from motet.data.input import KINDS, Kind
 from motet.errors import MotetError
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
+KindOrAuto = Literal["auto", Kind]
 
 CHANNELS_LAST = (1, 3, 4)
 CHANNELS_FIRST = (1, 3)
 SHAPES = "images [n, H, W] (uint8) or [n, H, W, C] with C 1, 3 or 4, signals [n, C, T] (float) or vectors [n, F]"
+MOST_TOKENS = 10_000_000
+"""A token beyond this is a mistake (a hash, a time stamp), and would cost memory in every net."""
+
+_OF_KIND: dict[Kind, str] = {
+    "image": "images [n, H, W] or [n, H, W, C] with C 1, 3 or 4",
+    "signal": "signals [n, C, T]",
+    "vector": "vectors [n, F]",
+    "tokens": "tokens [n, T]",
+}
+_NUMBERS = (np.uint8, np.float16, np.float32, np.float64)
 
 
 @dataclass(frozen=True)
 class RawData:
-    """Samples in their stored layout: images [n, H, W, C], signals [n, C, T], vectors [n, F]."""
+    """Samples in their stored layout: images [n, H, W, C], signals [n, C, T], vectors [n, F], tokens [n, T]."""
 
     x: Array
     y: Integers
@@ -28,35 +39,100 @@ class RawData:
     top: float
     """The value that the `unit` scale maps to 1."""
     net: str
-    """The network a newcomer should get."""
+    """The network a newcomer should get; empty where there is none."""
     split: Integers | None = None
     """0 for the official training set, 1 for the official test set."""
     client: Integers | None = None
     domain: Integers | None = None
+    vocabulary: int = 0
+    """How many different tokens there are; 0 for what is not text."""
+    class_names: tuple[str, ...] = ()
+    """Of the labels 0, 1, …; empty where they are numbers and no more."""
+    client_names: tuple[str, ...] = ()
+    """Of the values 0, 1, … of `client`; empty likewise."""
+    domain_names: tuple[str, ...] = ()
+    """Of the values 0, 1, … of `domain`; empty likewise."""
+
+    def __post_init__(self) -> None:
+        """Refuse what a source of the user's own may get wrong and what would fail far from here."""
+        columns = {"y": self.y, "split": self.split, "client": self.client, "domain": self.domain}
+        for name, column in columns.items():
+            if column is not None and (column.shape != (len(self.x),) or column.dtype != np.int64):
+                raise MotetError(
+                    f"data field {name!r} has {column.dtype} and shape {column.shape}; accepted: int64, one per sample"
+                )
+        if not len(self.y) or self.y.min() < 0 or self.y.max() >= self.classes:
+            raise MotetError(f"data field 'y' does not fit {self.classes} classes; accepted: labels from 0, below that")
+        if self.class_names and len(self.class_names) != self.classes:
+            raise MotetError(f"{len(self.class_names)} class names for {self.classes} classes; accepted: as many")
 
 
-def stored_layout(x: Array, where: str) -> tuple[Array, Kind]:
+def kind_of(dtype: np.dtype[Any], shape: tuple[int, ...], kind: KindOrAuto, where: str) -> Kind:
+    """The kind of samples of this type and shape; `kind` is what was said of them, `where` names their origin.
+
+    Tokens are never guessed: uint8 numbers in rows may as well be a vector.
+    """
+    if kind not in ("auto", *KINDS):
+        raise MotetError(f"{where}: field 'kind' is {kind!r}; accepted: {', '.join(KINDS)}")
+    if dtype.kind in "iu" and dtype != np.uint8 and kind == "auto":
+        raise MotetError(
+            f"{where}: field 'x' has dtype {dtype}; accepted: uint8, float16, float32, float64, or integers that are "
+            f"tokens, said by data.kind = tokens or a field 'kind' in the file"
+        )
+    if dtype not in _NUMBERS and not (dtype.kind in "iu" and kind == "tokens"):
+        raise MotetError(f"{where}: field 'x' has dtype {dtype}; accepted: uint8, float16, float32, float64")
+    if dtype.kind not in "iu" and kind == "tokens":
+        raise MotetError(f"{where}: field 'x' has dtype {dtype}; accepted for tokens: integers")
+    found = _kind_of_shape(dtype, shape) if kind == "auto" else kind
+    if found is None or not _fits(found, shape):
+        accepted = SHAPES if kind == "auto" else _OF_KIND[kind]
+        raise MotetError(f"{where}: field 'x' has shape {shape}; accepted: {accepted}")
+    return found
+
+
+def stored_layout(x: Array, where: str, kind: KindOrAuto = "auto") -> tuple[Array, Kind]:
     """Bring any accepted array into the stored layout; `where` names its origin in the error."""
-    if x.dtype not in (np.uint8, np.float16, np.float32, np.float64):
-        raise MotetError(f"{where}: field 'x' has dtype {x.dtype}; accepted: uint8, float16, float32, float64")
-    if x.ndim not in (2, 3, 4) or 0 in x.shape[1:]:
-        raise MotetError(f"{where}: field 'x' has shape {x.shape}; accepted: {SHAPES}")
+    found = kind_of(x.dtype, x.shape, kind, where)
+    if found == "tokens":
+        return _tokens(x, where), found  # in few bytes once the vocabulary is known
     if x.dtype == np.float64:
         with np.errstate(over="ignore"):  # what overflows is refused below as not finite
             x = x.astype(np.float32)
     if x.dtype != np.uint8 and not np.isfinite(x).all():
         raise MotetError(f"{where}: field 'x' holds NaN or infinite values; accepted: finite numbers")
-    if x.ndim == 2:
-        return x, "vector"
-    if x.ndim == 3:
-        return (x[..., None], "image") if x.dtype == np.uint8 else (x, "signal")
-    if x.shape[3] in CHANNELS_LAST:
-        return x, "image"
-    if x.shape[1] in CHANNELS_FIRST:
-        return x.transpose(0, 2, 3, 1), "image"
-    raise MotetError(f"{where}: field 'x' has shape {x.shape}; accepted: {SHAPES}")
+    if found == "image" and x.ndim == 3:
+        return x[..., None], found
+    if found == "image" and x.shape[3] not in CHANNELS_LAST:
+        return x.transpose(0, 2, 3, 1), found
+    return x, found
 
 
 def default_net_for(kind: Kind) -> str:
-    """The network for data nobody registered."""
-    return "cnn4" if kind == "image" else "mlp"
+    """The network for data nobody registered; none is registered for tokens."""
+    return {"image": "cnn4", "signal": "mlp", "vector": "mlp", "tokens": ""}[kind]
+
+
+def token_type(vocabulary: int) -> type[np.integer[Any]]:
+    """The smallest type that torch knows well for tokens of this vocabulary."""
+    return np.uint8 if vocabulary <= 2**8 else np.int16 if vocabulary <= 2**15 else np.int32
+
+
+def _kind_of_shape(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Kind | None:
+    if len(shape) == 3:
+        return "image" if dtype == np.uint8 else "signal"
+    return {2: "vector", 4: "image"}.get(len(shape))  # type: ignore[return-value]
+
+
+def _fits(kind: Kind, shape: tuple[int, ...]) -> bool:
+    if 0 in shape[1:]:
+        return False
+    if kind == "image" and len(shape) == 4:
+        return shape[3] in CHANNELS_LAST or shape[1] in CHANNELS_FIRST
+    return len(shape) == (3 if kind in ("image", "signal") else 2)
+
+
+def _tokens(x: Array, where: str) -> Array:
+    wrong = x[(x < 0) | (x >= MOST_TOKENS)]
+    if len(wrong):
+        raise MotetError(f"{where}: field 'x' holds token {wrong[0]}; accepted: 0 to {MOST_TOKENS - 1}")
+    return x.astype(np.int32)

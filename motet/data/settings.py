@@ -4,13 +4,20 @@ from typing import Literal
 
 from pydantic import Field
 
+from motet.data.augment import AugmentName
+from motet.data.raw import KindOrAuto
 from motet.settings import Section
 
 
 class DataSettings(Section):
     """Everything that makes a federation, besides the run's seed."""
 
-    name: str = Field("digits", description="a name of `motet list data`, an .npz file, or a folder of .npz files")
+    name: str = Field(
+        "digits", description="a name of `motet list data`, an .npz file, a folder of such, or your own file.py:source"
+    )
+    kind: KindOrAuto = Field(
+        "auto", description="what the samples of a file of yours are; auto = as the file says, never tokens by guess"
+    )
     partition: str = Field("dirichlet:0.3", description="how samples are dealt, of `motet list partitions`")
     partition_seed: int | None = Field(None, ge=0, description="seed of everything in [data]; default the run's seed")
     clients: int = Field(20, ge=1, description="number of clients; the natural partition brings its own")
@@ -22,6 +29,9 @@ class DataSettings(Section):
     val_share: float = Field(0.0, ge=0, lt=1, description="share of what remains that a client keeps for validation")
     normalize: Literal["standard", "half", "unit", "none"] = Field(
         "standard", description="mean 0 and deviation 1 over the data dealt; (x - 0.5) / 0.5; values in [0, 1]; none"
+    )
+    augment: AugmentName = Field(
+        "none", description="vary images in training batches: mirrored at random and moved by up to 4 pixels"
     )
     subset: float = Field(1.0, gt=0, le=1, description="stratified share of the data to deal, for quick studies")
     min_size: int | None = Field(

@@ -4,7 +4,8 @@ from collections import OrderedDict
 
 from torch import nn
 
-from motet.errors import MotetError
+from motet.data.input import Input
+from motet.nets.info import wrong_input
 
 
 def conv_stage(channels_in: int, channels_out: int) -> nn.Sequential:
@@ -25,14 +26,14 @@ def dense_stage(inputs: int, outputs: int) -> nn.Sequential:
     )
 
 
-def flat_size_after_two(net: str, input_shape: tuple[int, ...], channels_out: int) -> int:
-    """How many numbers two conv stages make of an image; an error for a shape they cannot take."""
-    if len(input_shape) != 3 or min(input_shape[1:]) < 16:
-        raise wrong_shape(net, input_shape, "(channels, height, width) with height and width of at least 16")
-    height, width = (((side - 4) // 2 - 4) // 2 for side in input_shape[1:])
+def flat_size_after_two(net: str, input: Input, channels_out: int) -> int:
+    """How many numbers two conv stages make of an image; an error for one that is too small."""
+    refuse_small(net, input, 16)
+    height, width = (((side - 4) // 2 - 4) // 2 for side in input.shape[1:])
     return channels_out * height * width
 
 
-def wrong_shape(net: str, input_shape: tuple[int, ...], accepted: str) -> MotetError:
-    """The error for samples that do not fit a net."""
-    return MotetError(f"net {net!r} cannot take samples of shape {input_shape}; accepted: {accepted}")
+def refuse_small(net: str, input: Input, smallest: int) -> None:
+    """An error for an image with a side below the smallest that a net can take."""
+    if min(input.shape[1:]) < smallest:
+        raise wrong_input(net, input, f"image (channels, height, width) with height and width of at least {smallest}")

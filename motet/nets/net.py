@@ -7,20 +7,34 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from motet.errors import unknown
+from motet.data.input import Input
+from motet.errors import MotetError, unknown
 from motet.nets.dense import leading_row, run_row, worth_it
 
 
 class Net(nn.Sequential):
     """Named stages. `split` names the first stage of the head; before it lies the body."""
 
-    def __init__(self, stages: "OrderedDict[str, nn.Module]", input_shape: tuple[int, ...], split: str | None = None):
-        super().__init__(stages)
+    def __init__(self, stages: "OrderedDict[str, nn.Module]", input: Input, split: str | None = None):
+        super().__init__()
         self.stage_names = list(stages)
-        self.input_shape = input_shape
+        self.input = input
+        if len(stages) < 2:
+            raise MotetError(f"net has stages {self.stage_names}; accepted: at least two, a body and a head")
         self.split = split or self.stage_names[-1]
         if self.split not in self.stage_names[1:]:
             raise unknown("head stage (net.head)", self.split, self.stage_names[1:])
+        for name, stage in stages.items():
+            if not self.is_free(name):
+                raise MotetError(
+                    f"net has a stage named {name!r}, a word that nets use themselves or that holds a dot; "
+                    f"accepted: any other name, such as {name.replace('.', '_')}_stage"
+                )
+            self.add_module(name, stage)
+
+    def is_free(self, name: str) -> bool:
+        """Whether a stage or another module may have this name: modules are attributes of their net."""
+        return bool(name) and "." not in name and not hasattr(self, name) and name not in Net.__annotations__
 
     bf16 = False  # compute in bfloat16 while learning; weights, and all that is not learning, stay in float32
     rows = True  # False: never as one, for who needs second derivatives of what it collects
@@ -79,6 +93,11 @@ class Net(nn.Sequential):
         training = self.training
         self.eval()
         with torch.no_grad():
-            shape = tuple(self.body(torch.zeros(1, *self.input_shape)).shape[1:])
+            shape = tuple(self.body(self.input.example().to(next(self.parameters()).device)).shape[1:])
         self.train(training)
         return shape
+
+    @property
+    def normalizes_batches(self) -> bool:
+        """Whether a sample's logits depend on its batch while learning, so that a batch of one cannot be learned."""
+        return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self.modules())

@@ -5,24 +5,23 @@ from collections import OrderedDict
 
 from torch import nn
 
-from motet.nets.blocks import wrong_shape
+from motet.data.input import Input
+from motet.nets.info import NetInfo
 from motet.nets.net import Net
 
 
-def build(input_shape: tuple[int, ...], classes: int, split: str | None = None) -> Net:
-    """784-200-200 | 200-200-10 (FIDELITY 6.f): two layers of features, two of head.
+def build(input: Input, classes: int, split: str | None = None) -> Net:
+    """784-200-200 | 200-200-10 in SuPerFed's code: two layers of features, two of head.
 
     238,800 parameters at 28x28x1 for 10 classes. McMahan et al.'s 2NN is 784-200-200-10, with biases.
     """
-    if not input_shape:
-        raise wrong_shape("twonn", input_shape, "samples with at least one dimension")
     stages: OrderedDict[str, nn.Module] = OrderedDict(
-        fc1=bias_free(math.prod(input_shape), 200),
+        fc1=bias_free(math.prod(input.shape), 200),
         fc2=bias_free(200, 200),
         fc3=bias_free(200, 200),
         fc4=nn.Linear(200, classes, bias=False),
     )
-    return xavier(Net(stages, input_shape, split or "fc3"))
+    return xavier(Net(stages, input, split or "fc3"))
 
 
 def bias_free(inputs: int, outputs: int) -> nn.Sequential:
@@ -36,3 +35,13 @@ def xavier(net: Net) -> Net:
     for weight in net.parameters():
         nn.init.xavier_normal_(weight)
     return net
+
+
+ENTRY = NetInfo(
+    name="twonn",
+    summary="four linear layers without biases, for vectors, signals and images",
+    paper="SuPerFed, Hahn et al., KDD 2022",
+    accepts=("image", "signal", "vector"),
+    example=Input("image", (1, 28, 28)),
+    build=build,
+)

@@ -34,6 +34,17 @@ class ServerSide:
         """What the method lacks in this experiment, in one sentence before anything runs."""
         if why := self.method.refuse(self.method.facts):
             raise MotetError(f"method {self.experiment.method!r} cannot run here: {why}")
+        if self.method.net.normalizes_batches:
+            self._refuse_lone_samples()
+
+    def _refuse_lone_samples(self) -> None:
+        """A net that normalizes over its batches cannot learn from one sample."""
+        net = f"net {self.experiment.net.name!r} normalizes over batches, so that"
+        if self.experiment.local.batch == 1:
+            raise MotetError(f"{net} local.batch = 1 cannot train it; accepted: 2 or more")
+        for client in self.federation_facts.clients:
+            if client.train == 1:
+                raise MotetError(f"{net} client {client.id} with 1 training sample cannot; accepted: 2 or more")
 
     @property
     def evaluator(self) -> Evaluator:
@@ -60,7 +71,7 @@ def settle(experiment: Experiment) -> Experiment:
     if data.partition_seed is None:
         data = data.model_copy(update={"partition_seed": experiment.seed})
     if net.name == "auto":
-        net = net.model_copy(update={"name": default_net(data.name)})
+        net = net.model_copy(update={"name": default_net(data.name, data.kind, data.download)})
     return experiment.model_copy(update={"method": canonical(experiment.method), "data": data, "net": net})
 
 
@@ -135,7 +146,7 @@ def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
     """A fresh plain net."""
     with seeded(experiment.seed, "net"):
         split = None if experiment.net.head == "auto" else experiment.net.head
-        net = build_net(experiment.net.name, facts.input.shape, facts.classes, split)
+        net = build_net(experiment.net.name, facts.input, facts.classes, split)
     net.bf16 = experiment.precision == "bf16"
     try:
         return net.to(experiment.device)

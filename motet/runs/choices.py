@@ -1,39 +1,61 @@
-"""The short names for the choices that people make most: the flags of `motet run`, the keywords of `motet.run`."""
+"""The short names for the choices that people make most: the flags of `motet run`, the keywords of `motet.run`.
+
+Nothing here imports torch before a choice is made: `motet --help` shows this table.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from motet.runs.experiment import Experiment, merge, read, resolve
-from motet.runs.toml_text import Values
+if TYPE_CHECKING:
+    from motet.runs.experiment import Experiment
 
-FIELDS = {
-    "method": "method",
-    "data": "data.name",
-    "partition": "data.partition",
-    "partition_seed": "data.partition_seed",
-    "clients": "data.clients",
-    "new_clients": "data.new_clients",
-    "subset": "data.subset",
-    "rounds": "rounds.count",
-    "cohort": "rounds.cohort",
-    "epochs": "local.epochs",
-    "batch": "local.batch",
-    "lr": "local.lr",
-    "net": "net.name",
-    "precision": "precision",
-    "seed": "seed",
-    "protocol": "protocol",
+
+@dataclass(frozen=True)
+class Choice:
+    """A field of the experiment that has a short name."""
+
+    field: str
+    kind: type[int] | type[float] | type[str]
+    help: str
+
+
+CHOICES = {
+    "method": Choice("method", str, "such as fedavg, scaffold or fedprox(mu=0.01)+ft"),
+    "data": Choice("data.name", str, "a name of `motet list data`, FILE.npz, FOLDER/ or FILE.py:source"),
+    "partition": Choice("data.partition", str, "how samples are dealt, such as dirichlet:0.3"),
+    "partition_seed": Choice("data.partition_seed", int, "seed of the dealing; default the run's seed"),
+    "clients": Choice("data.clients", int, "number of clients"),
+    "new_clients": Choice("data.new_clients", float, "share of clients held out as new"),
+    "subset": Choice("data.subset", float, "stratified share of the data to deal"),
+    "rounds": Choice("rounds.count", int, "rounds of training"),
+    "cohort": Choice("rounds.cohort", float, "clients per round: a share up to 1, or a number"),
+    "epochs": Choice("local.epochs", int, "passes over a client's data per round"),
+    "batch": Choice("local.batch", int, "samples per gradient step"),
+    "lr": Choice("local.lr", float, "learning rate of the first round"),
+    "net": Choice("net.name", str, "a name of `motet list nets`, or FILE.py:build"),
+    "precision": Choice("precision", str, "of the nets in training: fp32 or bf16"),
+    "seed": Choice("seed", int, "the one source of all randomness"),
+    "protocol": Choice("protocol", str, "a paper's way of training and measuring (motet list protocols)"),
 }
+FIELDS = {name: choice.field for name, choice in CHOICES.items()}
 
 
-def choose(short: Mapping[str, Any], file: Path | None = None, *settings: Mapping[str, Any]) -> Experiment:
+def choose(short: Mapping[str, Any], file: Path | None = None, *settings: Mapping[str, Any]) -> "Experiment":
     """The experiment of these choices; a later layer wins: defaults, protocol, file, short names, settings."""
+    from motet.runs.experiment import merge, read, resolve
+
     named = [nested(FIELDS[name], value) for name, value in short.items()]
     return resolve(merge(read(file) if file else {}, *named, *settings))
 
 
-def nested(dotted: str, value: Any) -> Values:
+def among(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a function's arguments that are short names: `among(locals())`."""
+    return {name: values[name] for name in FIELDS if name in values}
+
+
+def nested(dotted: str, value: Any) -> dict[str, Any]:
     """`local.lr` and 0.1 as {"local": {"lr": 0.1}}."""
     for name in reversed(dotted.split(".")):
         value = {name: value}

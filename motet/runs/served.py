@@ -161,10 +161,7 @@ class Served:
     def _samples(self, x: Any, y: Any) -> Samples:
         """A user's arrays as the federation stores samples."""
         prepare, classes = self.federation.prepare, self.federation.classes
-        inputs = replace(prepare, scale=None, shift=None).raw(x)
-        if not torch.isfinite(inputs).all():
-            raise MotetError("x holds NaN or infinite values; accepted: finite numbers")
-        stored = inputs.permute(0, 2, 3, 1) if prepare.kind == "image" else inputs
+        stored = prepare.stored(x)
         labels = y.numpy(force=True) if isinstance(y, Tensor) else np.array(y)
         if labels.shape != (len(stored),) or labels.dtype.kind not in "iu" or not len(labels):
             raise MotetError(

@@ -14,6 +14,7 @@ class SharedFederation:
 
     blocks: Federation  # without its clients
     cuts: Tensor  # per client: samples to train, validate and test; whether it is new, has a domain; which
+    names: tuple[str, ...]  # of the clients; empty where they have none but their numbers
 
     @classmethod
     def of(cls, federation: Federation) -> "SharedFederation":
@@ -22,7 +23,8 @@ class SharedFederation:
             [len(c.train), len(c.val), len(c.test), c.new, c.domain is not None, c.domain or 0]
             for c in federation.clients
         ]
-        return cls(replace(federation, clients=[]), torch.tensor(cuts, dtype=torch.int64))
+        names = tuple(c.given_name for c in federation.clients)
+        return cls(replace(federation, clients=[]), torch.tensor(cuts, dtype=torch.int64), names if any(names) else ())
 
     def cut(self) -> Federation:
         """The whole federation again."""
@@ -33,5 +35,6 @@ class SharedFederation:
                 parts.append(stored.part(start, start + size))
                 start += size
             train, val, test = parts
-            clients.append(ClientData(id, train, val, test, domain if has_domain else None, bool(new)))
+            name = self.names[id] if self.names else ""
+            clients.append(ClientData(id, train, val, test, domain if has_domain else None, bool(new), name))
         return replace(self.blocks, clients=clients)

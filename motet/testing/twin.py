@@ -41,8 +41,11 @@ TINY: dict[str, Any] = {
 }
 
 
-# Every registered name as a method that can be run: what personalizes others follows FedAvg.
-ALONE = [name if entry.kind != "personalization" else f"fedavg+{name}" for name, entry in METHODS.items()]
+# Every registered name as a method that can be run in TINY: what personalizes others follows FedAvg.
+SMALL = {"krum": "krum(f=0)"}  # for a cohort of two
+ALONE = [
+    SMALL.get(name, name) if entry.kind != "personalization" else f"fedavg+{name}" for name, entry in METHODS.items()
+]
 
 
 def tiny(method: str, **changes: Any) -> Experiment:

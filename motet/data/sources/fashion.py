@@ -1,17 +1,15 @@
-"""Fashion-MNIST: found on this machine, or fetched when asked."""
+"""fmnist: Fashion-MNIST, found on this machine, or fetched when asked."""
 
-import hashlib
-import http.client
-import os
 import sys
-import urllib.request
 from pathlib import Path
 
 import numpy as np
 
+from motet.data.download import fetch
 from motet.data.folders import cache_folder, data_folder
 from motet.data.idx import read_idx
 from motet.data.raw import RawData
+from motet.data.sources.source import Source
 from motet.errors import MotetError
 
 ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
@@ -23,9 +21,10 @@ SHA256 = {
     "t10k-images-idx3-ubyte.gz": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
     "t10k-labels-idx1-ubyte.gz": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
 }
+CLASSES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 
 
-def load_fashion(download: bool) -> RawData:
+def load(download: bool) -> RawData:
     """The 60,000 training and 10,000 test images, in the official order."""
     folder = find_fashion() or (fetch_fashion(cache_folder() / "fashion-mnist") if download else None)
     if folder is None:
@@ -49,8 +48,9 @@ def load_fashion(download: bool) -> RawData:
         kind="image",
         classes=10,
         top=255,
-        net="cnn4",
+        net=ENTRY.net,
         split=np.repeat([0, 1], [len(labels[0]), len(labels[1])]),
+        class_names=CLASSES,
     )
 
 
@@ -64,18 +64,17 @@ def find_fashion() -> Path | None:
 
 
 def fetch_fashion(folder: Path) -> Path:
-    """Download the four files into a folder; a file appears there only once its content is checked."""
-    for name, expected in SHA256.items():
-        try:
-            with urllib.request.urlopen(ADDRESS + name, timeout=60) as answer:
-                content = answer.read()
-            found = hashlib.sha256(content).hexdigest()
-            if found != expected:
-                raise MotetError(f"data 'fmnist': {ADDRESS + name} has SHA-256 {found}; accepted: {expected}")
-            folder.mkdir(parents=True, exist_ok=True)
-            incoming = folder / f"{name}.{os.getpid()}.incoming"
-            incoming.write_bytes(content)
-            os.replace(incoming, folder / name)
-        except (OSError, http.client.HTTPException) as error:
-            raise MotetError(f"data 'fmnist': {ADDRESS + name} could not be fetched to {folder} ({error})") from error
+    """Download the four files into a folder."""
+    for name, sha256 in SHA256.items():
+        fetch(ADDRESS + name, folder / name, sha256, "data 'fmnist'")
     return folder
+
+
+ENTRY = Source(
+    name="fmnist",
+    summary="Fashion-MNIST: 60,000 + 10,000 pictures of clothes, 28x28 grey pixels, 10 classes",
+    paper="Xiao, Rasul and Vollgraf, Fashion-MNIST, arXiv:1708.07747, 2017",
+    licence="MIT",
+    net="cnn4",
+    load=load,
+)

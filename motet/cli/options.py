@@ -1,0 +1,44 @@
+"""The options of a command that stand for fields of an experiment, made from the table of short names."""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from motet.runs.choices import CHOICES, Choice
+
+C = TypeVar("C", bound=Callable[..., None])
+
+
+def number(text: str) -> int | float | str:
+    """A number, or else the text itself, which the experiment refuses with the field's own sentence."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def with_choices(names: Iterable[str]) -> Callable[[C], C]:
+    """Give a command that takes **short an option for each of these names, before its own."""
+
+    def decorate(command: C) -> C:
+        signature = inspect.signature(command)
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        made = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(CHOICES[name]))
+            for name in names
+        ]
+        command.__signature__ = signature.replace(parameters=[*made, *own])  # type: ignore[attr-defined]
+        command.__annotations__ |= {parameter.name: parameter.annotation for parameter in made}
+        return command
+
+    return decorate
+
+
+def _option(choice: Choice) -> Any:
+    if choice.kind is str:
+        return Annotated[str | None, typer.Option(help=choice.help)]
+    return Annotated[choice.kind | None, typer.Option(parser=number, metavar="NUMBER", help=choice.help)]

@@ -1,0 +1,31 @@
+"""What varies images from epoch to epoch, in training batches alone; whole batches at a time, in stored layout."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+PAD = 4
+"""Pixels of black on every side that a crop may reach into (He et al., CVPR 2016, section 4.2)."""
+
+AugmentName = Literal["none", "flip-crop"]
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+"""From stored images [n, H, W, C] and randomness of its own to other images of the same shape and type."""
+
+
+def flip_crop(images: Tensor, rng: torch.Generator) -> Tensor:
+    """Each image mirrored or not, and moved by up to PAD pixels each way; one draw per image decides all three."""
+    n, height, width, channels = images.shape
+    padded = images.new_zeros(n, height + 2 * PAD, width + 2 * PAD, channels)
+    padded[:, PAD : PAD + height, PAD : PAD + width] = images
+    places = 2 * PAD + 1
+    draw = torch.randint(2 * places * places, (n, 1), generator=rng)
+    mirrored, down, right = draw % 2 == 1, draw // 2 % places, draw // 2 // places
+    rows = down + torch.arange(height)
+    columns = right + torch.arange(width)
+    columns = torch.where(mirrored, columns.flip(1), columns)
+    return padded[torch.arange(n)[:, None, None], rows[:, :, None], columns[:, None, :]]
+
+
+AUGMENTS: dict[AugmentName, Augment | None] = {"none": None, "flip-crop": flip_crop}

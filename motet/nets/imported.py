@@ -1,0 +1,90 @@
+"""A user's own net by import: an entry, or a function (input, classes, split) that returns a net or a torch module."""
+
+from collections import OrderedDict
+
+import torch
+from torch import Tensor, nn
+
+from motet.data.input import Input
+from motet.errors import MotetError, unknown
+from motet.nets.info import NetInfo
+from motet.nets.net import Net
+from motet.plugins import load_object
+
+TRUNK, LAST = "trunk", "last"  # the stages of a module that is no row of stages
+
+
+def build_imported(name: str, input: Input, classes: int, split: str | None) -> Net:
+    """The net that `module:build` or `file.py:build` builds, after a trial on samples that say nothing."""
+    found = load_object(name, "net")
+    if isinstance(found, NetInfo):
+        found = found.build_for
+    if isinstance(found, nn.Module) or not callable(found):  # a module is called too, but with samples
+        raise MotetError(
+            f"net {name!r} is of type {type(found).__name__}; "
+            f"accepted: a function (input, classes, split) that builds a net"
+        )
+    net = _as_net(name, found(input, classes, split), input, split)
+    made = tuple(_output(name, net, input.example(2)).shape)
+    if made != (2, classes):
+        raise MotetError(f"net {name!r} makes {made} of 2 samples; accepted: (2, {classes}), one logit per class")
+    return net
+
+
+def _as_net(name: str, built: object, input: Input, split: str | None) -> Net:
+    if isinstance(built, Net):
+        if split and built.split != split:
+            raise MotetError(f"net {name!r} has its head at {built.split!r}; accepted: this, or auto, as net.head")
+        return built
+    if isinstance(built, nn.Sequential) and type(built).forward is nn.Sequential.forward:
+        return Net(OrderedDict(built.named_children()), input, split)
+    if isinstance(built, nn.Module):
+        return _with_last_apart(name, built, input, split)
+    raise MotetError(f"net {name!r} built {type(built).__name__}; accepted: a Net, an nn.Sequential or an nn.Module")
+
+
+def _with_last_apart(name: str, module: nn.Module, input: Input, split: str | None) -> Net:
+    """Any module whose last act is one layer: that layer is the head, all before it the body."""
+    layers = [layer for layer, inside in module.named_modules() if layer and not list(inside.children())]
+    if split is None:
+        raise MotetError(
+            f"net {name!r} is a {type(module).__name__}, which does not say where its head begins; "
+            f"accepted: net.head = the name of its last layer, of {', '.join(layers)}"
+        )
+    if split not in layers:
+        raise unknown(f"last layer (net.head) of {name}", split, layers)
+    x = _something(input)
+    whole = _output(name, module, x)
+    parent, _, leaf = split.rpartition(".")
+    last = module.get_submodule(split)
+    setattr(module.get_submodule(parent), leaf, nn.Identity())
+    net = Net(OrderedDict([(TRUNK, module), (LAST, last)]), input)
+    if not torch.equal(_output(name, net, x), whole):
+        raise MotetError(
+            f"net {name!r} does more after its layer {split!r}; accepted: net.head = a layer whose output is the logits"
+        )
+    return net
+
+
+def _output(name: str, net: nn.Module, x: Tensor) -> Tensor:
+    """What the net makes of samples, without learning anything from them."""
+    training = net.training
+    net.eval()
+    try:
+        with torch.no_grad():
+            y = net(x)
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise MotetError(f"net {name!r} cannot take samples of shape {tuple(x.shape[1:])} ({reason})") from error
+    net.train(training)
+    if not isinstance(y, Tensor):
+        raise MotetError(f"net {name!r} returns {type(y).__name__}; accepted: a tensor of logits")
+    return y
+
+
+def _something(input: Input) -> Tensor:
+    """Two samples that differ, from a generator of their own: initial weights come from torch's."""
+    rng, x = torch.Generator().manual_seed(0), input.example(2)
+    if input.kind == "tokens":
+        return torch.randint(input.vocabulary, x.shape, generator=rng)
+    return torch.randn(x.shape, generator=rng)

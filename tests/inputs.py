@@ -1,0 +1,11 @@
+"""What nets are given in tests."""
+
+from motet.data import Input
+from motet.data.input import Kind
+
+_KINDS: dict[int, Kind] = {1: "vector", 2: "signal", 3: "image"}
+
+
+def input_of(*shape: int) -> Input:
+    """Images, signals or vectors of numbers: as many sides, so the kind."""
+    return Input(_KINDS[len(shape)], shape)

@@ -29,8 +29,10 @@ from motet.runs.environment import environment
 from motet.runs.experiment import resolve
 from motet.runs.record import Record
 from motet.runs.run import resume, run
+from motet.scoring.figures import GENERIC, PERSONAL, Figure, member
 
 HERE = Path(__file__).parent
+GENERIC_ACCURACY = Figure(GENERIC, "common", statistic="pooled")
 SETTING: dict[str, Any] = {
     "protocol": "fedrod",
     "data": {"name": "fmnist"},
@@ -92,14 +94,13 @@ def collect(out: Path) -> dict[str, Any]:
     """Our numbers beside the paper's, in percent: G-FL, P-FL by the generic model, P-FL by the personal models."""
     records = {row: Record(out / row) for row in ROWS}
     last = {row: record.rounds[-1] for row, record in records.items()}
-    personal = {"FedAvg": last["fedavg"]["personal_weighted"]}
-    names = {"brm": "FedAvg(BRM)", "linear": "linear", "hyper": "hyper"}
-    personal |= {names[member]: found["weighted"] for member, found in last["fedrod"]["lam_sweep"].items()}
+    models = {"FedAvg": PERSONAL, "FedAvg(BRM)": member("brm"), "linear": member("linear"), "hyper": member("hyper")}
     here = environment()
     ours = {}
-    for name, models in personal.items():
+    for name, model in models.items():
         row = last["fedavg" if name == "FedAvg" else "fedrod"]
-        ours[name] = [round(100 * v, 2) for v in (row["generic_accuracy"], row["generic_weighted"], models)]
+        figures = (GENERIC_ACCURACY, *(Figure(each, "weighted", statistic="mean") for each in (GENERIC, model)))
+        ours[name] = [round(100 * row[str(figure)], 2) for figure in figures]
     return {
         "study": "FED-ROD Table 7, FMNIST Dir(0.3), 100 clients, 20 per round, 100 rounds, 5 epochs, one seed",
         "command": "python benchmarks/fedrod_table7.py --row fedavg; --row fedrod; --collect",
@@ -122,7 +123,7 @@ class Lines:
 
     def round(self, row: dict[str, Any]) -> None:
         """The round's time and scores."""
-        print(row["round"], round(row["seconds"], 1), row.get("generic_accuracy", ""), flush=True)
+        print(row["round"], round(row["seconds"], 1), GENERIC_ACCURACY.of(row) or "", flush=True)
 
 
 def main() -> int:

@@ -137,7 +137,7 @@ SUPERFED = Study(
         "lm": {"method": "superfed-lm(nu=2.0, mu=0.01)"},
         "mm-without-regularizers": {"method": "superfed-mm(nu=0.0, mu=0.0)"},
     },
-    (SPLIT_PERSONAL, SPLIT_GENERIC, "last.lam_sweep", "last.lam_rules"),
+    (SPLIT_PERSONAL, SPLIT_GENERIC, "last.member:", "last.rule:"),
     paper={"Table 1, MNIST K=50": {"FedAvg": 96.50, "MM": 99.37, "LM": 99.33}},
 )
 

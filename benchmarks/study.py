@@ -23,6 +23,7 @@ from motet.runs.environment import environment
 from motet.runs.experiment import merge, resolve
 from motet.runs.record import Record
 from motet.runs.run import resume, run
+from motet.scoring import Figure
 
 HERE = Path(__file__).parent
 INLINE = {"engine": {"name": "inline"}}  # runs are computed side by side, a core each
@@ -43,11 +44,11 @@ def compute(study: Study, case: str, seed: int, out: Path) -> None:
 
 
 def figure(record: Record, name: str) -> Any:
-    """`generic.accuracy` of the summary, or `last.lam_sweep` of the last round's row."""
+    """`generic.accuracy` of the summary, or `last.member:`: the last round's figures of models whose names begin so."""
     source: Any = record.summary
     if name.startswith("last."):
-        source, name = record.rounds[-1], name.removeprefix("last.")
-        return source.get(name)
+        of = name.removeprefix("last.")
+        return {n: v for n, v in record.rounds[-1].items() if (f := Figure.read(n)) and f.model.startswith(of)}
     if name.startswith("curve."):
         return [row.get(name.removeprefix("curve.")) for row in record.rounds]
     for word in name.split("."):

@@ -2,19 +2,20 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
 import torch
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from torch import Tensor
 
 from motet.data import ClientData, Samples
 from motet.local import Descent, LocalSettings
 from motet.message import State
 from motet.rng import generator
-from motet.settings import Section
+from motet.settings import Section, one_or_several
 
 PersonalSource = Literal["last_participation", "final_sync", "global_plus_personal"]
+Selection = Literal["last", "best_on_validation"]
 
 
 class AdaptSettings(Section):
@@ -22,9 +23,16 @@ class AdaptSettings(Section):
 
     epochs: int = Field(5, ge=1, description="passes over the new client's training data")
     lr: float = Field(0.01, gt=0, description="learning rate of the adaptation")
-    select: Literal["last", "best_on_validation"] = Field(
-        "last", description="keep the last epoch's model, or the best on a tenth of the client's training data"
+    select: Annotated[Selection | tuple[Selection, ...], BeforeValidator(one_or_several(*get_args(Selection)))] = Field(
+        "last",
+        description="keep the last epoch's model, or the best on a tenth of the client's training data; of a list the "
+        "first is the headline, and each is scored",
     )
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        """Every model that is scored, the headline's first."""
+        return self.select if isinstance(self.select, tuple) else (self.select,)
 
 
 @dataclass
@@ -72,6 +80,14 @@ class Client:
         augment = self.rng(f"{purpose}-augment") if self.data.train.augments else None
         rate = self.lr if lr is None else lr
         return Descent(self.local, rate, self.rng(purpose), epochs, augment=augment, joins_lone=self.joins_lone)
+
+    def selecting(self, selection: Selection) -> "Client":
+        """The same client, as a method's `adapt` sees it: with one way to choose the adapted model."""
+        return replace(self, adapt=self.adapt.model_copy(update={"select": selection}))
+
+    def reading(self, source: PersonalSource) -> "Client":
+        """The same client, whose personal model is read in this way; what it keeps from now on is forgotten."""
+        return replace(self, pm_source=source, private=dict(self.private))
 
     def from_the_global_model(self) -> "Client":
         """The same client, served from what the server just sent rather than from its last training."""

@@ -1,7 +1,7 @@
-"""Both answers, always: the generic model and the personal models, for training clients and for new ones."""
+"""Both answers, always: the generic model and the personal models are scored through the engine."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import torch
@@ -9,10 +9,16 @@ from torch import Tensor
 
 from motet.contract import Family, Method
 from motet.data import FederationFacts
+from motet.derived import mean_of_personal_models
 from motet.engines import Engine, Kind, Outcome, Task
 from motet.message import Message, State
 from motet.nets import Net
-from motet.scoring import ScoringSettings, accuracy, family, right_per_class, spread
+from motet.scoring import Figure, ScoringSettings, family, measures_of
+from motet.scoring.at_client import COUNTS, right_of
+from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC
+from motet.scoring.measures import Measure, PerSample
+from motet.scoring.over_clients import figures_over, pooled_from_splits
+from motet.scoring.passes import Answers, one_pass
 from motet.weights import Layout
 
 Row = dict[str, object]
@@ -35,100 +41,97 @@ class Evaluator:
     facts: FederationFacts
     scoring: ScoringSettings
     engine: Engine
+    measures: tuple[Measure, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.measures = measures_of(self.scoring.measures)
 
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
         """Generic and personal figures over the clients that take part in training."""
-        generic, common = self.method.generic(server), last or self.scoring.common_test == "always"
+        generic, derived = self._generic(server, round)
+        common = self.facts.test is not None and (last or self.scoring.common_test == "always")
         by_clients = not common and self.facts.test_is_clients and not self.facts.new_ids
-        right = {} if generic is None or by_clients else self._generic_right(generic)
-        sync = last and self.scoring.pm_source == "final_sync"
+        answers = {} if generic is None or by_clients else self._on_common_test(generic)
+        sync = last and "final_sync" in self.scoring.readings and not self.method.keeps_nothing
 
         def letter(client_id: int) -> Message:
-            domain = self.facts.by_id[client_id].domain
             message = self.method.broadcast(server, client_id, scoring=not sync)
-            message["score.common"] = common
+            message |= {"score.common": common, "score.whole": common and last}
             if generic is not None:
                 message |= _generic_beside(message, generic)
-            if right:
-                message["score.generic.right"], message["score.common.counts"] = right[domain]
+            if answers:
+                message |= self._told(answers[self.facts.by_id[client_id].domain])
             return message
 
-        ids = self.facts.training_ids
         kind: Kind = "sync_score" if sync else "score"
-        outcomes = self.engine.run([Task(kind, i, round, partial(letter, i)) for i in ids])
-        figures: Row = {"generic_accuracy": None}
-        if right:
-            figures["generic_accuracy"] = accuracy(*right[None])
+        outcomes = self.engine.run([Task(kind, i, round, partial(letter, i)) for i in self.facts.training_ids])
+        replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
+        figures: Row = {str(Figure(GENERIC, "common", statistic="pooled")): None, DERIVED: derived}
+        if answers:
+            figures |= self._pooled(answers[None])
         elif generic is not None:
-            figures["generic_accuracy"] = _over_all([o.reply for o in outcomes if o.reply is not None])
+            figures |= pooled_from_splits(list(replies.values()), GENERIC, self.measures)
         if self.method.family:
-            outcomes, swept = self._choose_members(outcomes, self.method.family)
-            figures |= swept
-        figures |= self._figures(outcomes, ("generic", "personal"))
-        return Scores(figures, [self._client_row(o, round, new=False) for o in outcomes])
+            replies, chosen = self._choose_members(replies, self.method.family)
+            figures |= chosen
+        models = [GENERIC, *self.scoring.named_readings]
+        figures |= figures_over(list(replies.values()), models, self.measures)
+        return Scores(figures, _rows(outcomes, replies, round, new=False))
 
     def new_clients(self, server: State, round: int) -> Scores:
         """Before and after adaptation, over the clients that took no part in training."""
-        ids = self.facts.new_ids
-        outcomes = self.engine.run([Task("adapt", i, round, partial(self.method.broadcast, server, i)) for i in ids])
-        return Scores(
-            self._figures(outcomes, ("before", "after")), [self._client_row(o, round, True) for o in outcomes]
-        )
 
-    def _generic_right(self, generic: Tensor) -> dict[int | None, tuple[Tensor, Tensor]]:
-        """Right answers of the generic model per class, and all answers, on the common test set and on each domain's;
-        empty where there is no such set."""
+        def letter(client_id: int) -> Message:
+            there = self.facts.test is not None
+            return self.method.broadcast(server, client_id) | {"score.common": there, "score.whole": there}
+
+        outcomes = self.engine.run([Task("adapt", i, round, partial(letter, i)) for i in self.facts.new_ids])
+        replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
+        figures = figures_over(list(replies.values()), self._models_of_new_clients(replies), self.measures)
+        return Scores(dict(figures), _rows(outcomes, replies, round, new=True))
+
+    @staticmethod
+    def _models_of_new_clients(replies: dict[int, Message]) -> list[str]:
+        """Before, after, and other choices of the adapted model that clients were asked for."""
+        scored = {figure.model for reply in replies.values() for name in reply if (figure := Figure.read(name))}
+        return [BEFORE, AFTER, *sorted(scored - {BEFORE, AFTER})]
+
+    def _generic(self, server: State, round: int) -> tuple[Tensor | None, bool]:
+        """The generic model, and whether it is derived from the personal ones."""
+        generic = self.method.generic(server)
+        if generic is not None or not self.scoring.derived_generic:
+            return generic, False
+        mean = mean_of_personal_models(self.method, server, self.engine, self.facts.training_ids, round)
+        return mean, mean is not None
+
+    def _on_common_test(self, generic: Tensor) -> dict[int | None, Answers]:
+        """The generic model's answers on the whole common test set and, class by class, on each domain's."""
         Layout(self.generic_net).bind(self.generic_net, generic)
-        classes, found = self.facts.classes, {}
+        by_class = [measure for measure in self.measures if isinstance(measure, PerSample)]
+        found: dict[int | None, Answers] = {}
         for domain in (None, *self.facts.domains):
-            test = self.facts.common_test(domain)
+            test, measures = self.facts.common_test(domain), self.measures if domain is None else by_class
             if test is not None:
-                found[domain] = right_per_class(self.generic_net, test, classes), test.counts(classes)
+                found[domain] = one_pass(self.generic_net, test, measures, self.facts.classes)
         return found
 
-    def _choose_members(self, outcomes: Sequence[Outcome], of: Family) -> tuple[list[Outcome], Row]:
+    def _told(self, answers: Answers) -> Message:
+        """What a client needs to weight the generic model's answers by its classes, without a pass of its own."""
+        by_class = [measure for measure in self.measures if measure.name in answers.right]
+        return {COUNTS: answers.counts, **{right_of(measure): answers.right[measure.name] for measure in by_class}}
+
+    def _pooled(self, answers: Answers) -> Row:
+        values = {m: answers.value(m) for m in self.measures}
+        return {str(Figure(GENERIC, "common", m.name, "pooled")): v for m, v in values.items() if v is not None}
+
+    def _choose_members(self, replies: dict[int, Message], of: Family) -> tuple[dict[int, Message], Row]:
         """Report one member of each client's family of personal models; keep the curve and every rule's figure."""
-        test, members, rule = self._headline_test, of.members, of.rule
-        scored = [o for o in outcomes if o.reply is not None]
-        replies = [o.reply for o in scored if o.reply is not None]
-        rules = family.choose(replies, members, of.fixed, test)
-        chosen = rules.get(rule, rules["fixed"])  # the rule is missing only where there is no figure to report either
-        reported = {
-            o.client_id: replace(o, reply=family.report(r, member))
-            for o, r, member in zip(scored, replies, chosen, strict=True)
-        }
-        row: Row = {
-            "lam_sweep": family.sweep(replies, members),
-            "lam_rules": family.by_rule(replies, rules, test),
-            "lam_rule": rule,
-            "lam_chosen": family.tally(chosen),
-        }
-        return [reported.get(o.client_id, o) for o in outcomes], row
-
-    @property
-    def _headline_test(self) -> str:
-        return "weighted" if self.scoring.test == "common" else "split"
-
-    def _figures(self, outcomes: Sequence[Outcome], models: Sequence[str]) -> Row:
-        """Means over clients of every model on every kind of test data, and the spread of the last model's headline."""
-        replies = [o.reply for o in outcomes if o.reply is not None]
-        figures: Row = {}
-        for model in models:
-            for test, samples in (("weighted", "n"), ("split", "n.split"), ("validation", "n.validation")):
-                found = spread(*_column(replies, f"{model}.{test}", samples))
-                figures[f"{model}_{test}"] = found.mean if found else None
-                figures[f"{model}_{test}_by_samples"] = found.by_samples if found else None
-        figures[f"{models[-1]}_diverged"] = sum(bool(r.get(f"{models[-1]}.diverged")) for r in replies)
-        found = spread(*_column(replies, f"{models[-1]}.{self._headline_test}", "n"))
-        for name in ("std", "minimum", "worst_tenth"):
-            figures[f"{models[-1]}_{name}"] = getattr(found, name) if found else None
-        return figures
-
-    def _client_row(self, outcome: Outcome, round: int, new: bool) -> Row:
-        row: Row = {"round": round, "client": outcome.client_id, "new": new, "set_aside": outcome.failure}
-        for name, value in sorted((outcome.reply or {}).items()):
-            row[name.replace(".", "_")] = value
-        return row
+        every, data = list(replies.values()), self.scoring.headline.data
+        rules = family.choose(every, of.members, of.fixed, data)
+        chosen = family.chosen_by(of.rule, rules)
+        row: Row = {"family_rule": of.rule, "family_chosen": family.tally(chosen)}
+        row |= family.sweep(every, of.members) | family.by_rule(every, rules, data)
+        return {i: family.report(r, one) for (i, r), one in zip(replies.items(), chosen, strict=True)}, row
 
 
 def _generic_beside(message: Message, generic: Tensor) -> Message:
@@ -138,13 +141,10 @@ def _generic_beside(message: Message, generic: Tensor) -> Message:
     return {"score.generic_is_w": True} if same else {"score.generic": generic}
 
 
-def _over_all(replies: Sequence[Message]) -> float | None:
-    """The generic model's accuracy on all clients' test data, from what each client counted on its own."""
-    accuracies, samples = _column(replies, "generic.split", "n.split")
-    return sum(round(a * n) for a, n in zip(accuracies, samples, strict=True)) / sum(samples) if samples else None
-
-
-def _column(replies: Sequence[Message], name: str, samples: str) -> tuple[list[float], list[int]]:
-    """One figure of all clients that have it, with their sample counts."""
-    have = [r for r in replies if name in r]
-    return [float(r[name]) for r in have], [int(r.get(samples, 0)) for r in have]
+def _rows(outcomes: Sequence[Outcome], replies: dict[int, Message], round: int, new: bool) -> list[Row]:
+    """One line of clients.jsonl each: its columns are the names of figures."""
+    return [
+        {"round": round, "client": o.client_id, "new": new, "set_aside": o.failure}
+        | dict(sorted(replies.get(o.client_id, {}).items()))
+        for o in outcomes
+    ]

@@ -106,7 +106,7 @@ def _kind(annotation: Any) -> str:
     if get_origin(annotation) in (UnionType, Union):
         return " or ".join(_kind(part) for part in get_args(annotation) if part is not NoneType)
     if get_origin(annotation) in (list, tuple):
-        return "a list of " + " or ".join(_KINDS.get(p, str(p)) for p in get_args(annotation) if p is not Ellipsis)
+        return "a list of " + " or ".join(_kind(p) for p in get_args(annotation) if p is not Ellipsis)
     return _KINDS.get(annotation, str(annotation))
 
 

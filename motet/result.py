@@ -16,6 +16,7 @@ from motet.errors import MotetError
 from motet.report.progress import onlooker
 from motet.report.words import percent
 from motet.runs import run as runs
+from motet.runs.beside_local import beside_local
 from motet.runs.choices import among, choose, nested
 from motet.runs.record import Record, Row
 from motet.runs.served import Served
@@ -36,10 +37,11 @@ class Figures(dict[str, Any]):
 class Result:
     """A finished run: figures as fractions, None where the method has no such figure."""
 
-    def __init__(self, folder: AnyPath, temporary: bool = False):
-        """Of the run in that folder; a temporary folder goes when the result does."""
+    def __init__(self, folder: AnyPath, temporary: bool = False, local: AnyPath | None = None):
+        """Of the run in that folder, beside a run of `local` if one is named; a temporary folder goes with it."""
         self.folder = Path(folder)
-        self.summary = Figures(Record(self.folder).summary)
+        record = Record(self.folder)
+        self.summary = Figures(record.summary if local is None else beside_local(record, Record(Path(local))))
         if temporary:
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
@@ -51,6 +53,11 @@ class Result:
         return str(self.summary.method)
 
     @property
+    def figures(self) -> dict[str, float]:
+        """Every figure there is by its full name, such as `personal.weighted.accuracy.mean`."""
+        return dict(self.summary["figures"])
+
+    @property
     def generic(self) -> Figures:
         """`accuracy` of the generic model on the common test set."""
         figures: Figures = self.summary.generic
@@ -58,7 +65,7 @@ class Result:
 
     @property
     def personal(self) -> Figures:
-        """`weighted` and `split`, each of `generic_model` and `personal_models`; `std`, `minimum`, `worst_tenth`."""
+        """`weighted`, `split` and `common`, of `generic_model` and `personal_models`; `std`, `worst_tenth`, `hurt`."""
         figures: Figures = self.summary.personal
         return figures
 
@@ -120,8 +127,7 @@ class Result:
         return self._served.adapted(x, y)
 
     def __repr__(self) -> str:
-        test = str(self.summary.reported.headline).split(".")[1]
-        personal = percent(self.personal[test]["personal_models"])
+        personal = percent(self.figures.get(self.summary.reported.figure))
         return (
             f"<motet.Result of {self.method} on {self.summary.data}: generic {percent(self.generic.accuracy)} %, "
             f"personal {personal} %, in {self.folder}>"
@@ -189,13 +195,13 @@ def resume(folder: AnyPath, *, progress: bool = False) -> Result:
         return Result(runs.resume(Path(folder), watcher))
 
 
-def load(folder: AnyPath) -> Result:
-    """The result of a finished run."""
-    return Result(folder)
+def load(folder: AnyPath, *, local: AnyPath | None = None) -> Result:
+    """The result of a finished run; beside a run of `local` on the same data it also has who would be better alone."""
+    return Result(folder, local=local)
 
 
 def flat(row: Row) -> Row:
-    """A row without dictionaries inside: `lam_sweep` becomes columns, `set_aside` the ids it names."""
+    """A row without dictionaries inside: `family_chosen` becomes columns, `set_aside` the ids it names."""
     columns: Row = {}
     for name, value in row.items():
         if name == "set_aside" and isinstance(value, Mapping):

@@ -1,24 +1,28 @@
 """What a client does for each kind of task: the one place where method, data and scoring meet.
 
+Here a client's models are made; `motet/scoring/at_client.py` scores them.
+
 Every engine carries tasks to a `Workplace` and its outcomes back; none of them knows what the work means.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from torch import Tensor, nn
 
 from motet.client import AdaptSettings, Client
 from motet.contract import Method
-from motet.data import ClientData, FederationFacts, Holdings, Samples
+from motet.data import ClientData, FederationFacts, Holdings
 from motet.engines.engine import Kind, Outcome, Task, each_alone
 from motet.errors import Diverged
 from motet.local import LocalSettings
 from motet.message import Message, State, tensor
 from motet.nets import Net
 from motet.post import Post, packed
-from motet.scoring import ScoringSettings, accuracy, class_weighted, right_per_class
+from motet.scoring import ScoringSettings
+from motet.scoring.at_client import Common, Scorer
+from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL, member, variant
 from motet.weights import Layout, is_finite
 
 LEAST_GROUPS = 4  # so that several cores have work
@@ -97,7 +101,7 @@ class Workplace:
             self.local,
             self.adapt,
             private,
-            self.scoring.pm_source,
+            self.scoring.kept_reading,
             self.scoring.never_sampled,
             self.holdings.shared_data() if self.method.needs_shared_data else None,
             self.method.net.normalizes_batches,
@@ -113,6 +117,7 @@ class Workplace:
             "score": self._score,
             "sync_score": self._sync_score,
             "adapt": self._adapt,
+            "export": self._export,
         }
 
     def _train(self, client: Client, message: Message) -> Message:
@@ -126,102 +131,105 @@ class Workplace:
         reply = reply if isinstance(reply, Diverged) else _finite(reply)
         return reply if isinstance(reply, Diverged) else packed(self.posts, client, message, reply)
 
+    def _export(self, client: Client, message: Message) -> Message:
+        """The client's personal model itself, for the mean of all: only where the experiment asks for that."""
+        weights = self.method.weights(client, message)
+        reply = _finite({} if weights is None else {"w": weights, "n": client.samples})
+        if isinstance(reply, Diverged):
+            raise reply
+        return reply
+
     def _score(self, client: Client, message: Message) -> Message:
-        """Accuracies of the generic and the personal model; class counts stay here, only scores leave."""
-        reply = self._score_generic(client, message)
-        return reply | self._score_personal(client, message)
+        """Values of the generic and the personal models; class counts stay here, only scores leave."""
+        return self._scores(client, message)
 
     def _sync_score(self, client: Client, message: Message) -> Message:
-        """The same after one more local training from the final global model (`final_sync`)."""
-        reply = self._score_generic(client, message)
-        client.pm_source = "last_participation"
-        try:
-            self.method.train(client, message)
-        except Diverged:
-            names = [f"member.{name}" for name in self._members] or ["personal"]
-            return reply | {k: v for name in names for k, v in self._nothing_right(name, client, common=True).items()}
-        return reply | self._score_personal(client, message)
+        """The same where `final_sync` is one more local training from the final global model."""
+        return self._scores(client, message, sync=True)
+
+    def _scores(self, client: Client, message: Message, sync: bool = False) -> Message:
+        reply = self.scorer.sizes(client) | self._score_generic(client, message)
+        for name, reading in self.scoring.named_readings.items():
+            last = reading == "final_sync"
+            if last and name != PERSONAL and not (sync or self.method.keeps_nothing):
+                continue  # before the end nobody is synced
+            reply |= self._score_reading(name, client.reading(reading), message, sync=sync and last)
+        return reply
 
     def _adapt(self, client: Client, message: Message) -> Message:
         """A new client's scores before and after adaptation."""
-        reply = self._score_model("before", partial(self.method.personal, client, message), client)
-        return reply | self._score_model("after", partial(self.method.adapt, client, message), client)
+        reply, common = self.scorer.sizes(client), _asked(message)
+        reply |= self._score_model(BEFORE, partial(self.method.personal, client, message), client, common)
+        for i, selection in enumerate(client.adapt.selections):
+            name = variant(AFTER, selection) if i else AFTER
+            adapt = partial(self.method.adapt, client.selecting(selection), message)
+            reply |= self._score_model(name, adapt, client, common)
+        return reply
 
-    # ------------------------------------------------------------ scoring
+    # ------------------------------------------------------------ making the models that are scored
 
-    @property
-    def _members(self) -> tuple[str, ...]:
-        return self.method.family.members if self.method.family else ()
+    @cached_property
+    def scorer(self) -> Scorer:
+        """What clients' scores are made with."""
+        return Scorer(self.holdings, self.scoring)
+
+    @cached_property
+    def generic_layout(self) -> Layout:
+        """Where the generic model's weights go."""
+        return Layout(self.generic_net)
+
+    def synced(self, client: Client, message: Message) -> Client:
+        """The client after one more local training from what the server sent, which only its scores remember."""
+        client = client.reading("last_participation")
+        self.method.train(client, message)
+        return client
 
     def _score_generic(self, client: Client, message: Message) -> Message:
-        reply: Message = {"n": client.samples, "n.split": len(client.data.test), "n.validation": len(client.data.val)}
         where = "w" if message.get("score.generic_is_w") else "score.generic"
         if where not in message:
-            return reply
-        Layout(self.generic_net).bind(self.generic_net, tensor(message, where))
-        reply |= self._score_splits("generic", self.generic_net, client)
-        if "score.generic.right" in message:
-            right, counts = tensor(message, "score.generic.right"), tensor(message, "score.common.counts")
-            self._put(reply, "generic.weighted", self._weighted(right, counts, client))
-        return reply
+            return {}
+        self.generic_layout.bind(self.generic_net, tensor(message, where))
+        own = self.scorer.on_own_data(GENERIC, self.generic_net, client)
+        return own | self.scorer.generic_as_told(client, message)
 
-    def _score_personal(self, client: Client, message: Message) -> Message:
+    def _score_reading(self, name: str, client: Client, message: Message, sync: bool) -> Message:
         """The personal model, or each member of the method's family of them."""
-        common = bool(message.get("score.common", True))
-        if self.method.family is None:
-            return self._score_model("personal", partial(self.method.personal, client, message), client, common)
+        members = self.method.family.members if self.method.family and name == PERSONAL else ()
+        common = _asked(message)
+        if members and common == "all":
+            common = "held"  # a pass over everything for each member would cost more than the training
+        names = [member(one) for one in members] or [name]
+        if sync:
+            try:
+                client = self.synced(client, message)
+            except Diverged:
+                return {k: v for one in names for k, v in self.scorer.nothing_right(one, client, common).items()}
+        if not members:
+            return self._score_model(name, partial(self.method.personal, client, message), client, common)
         reply: Message = {}
-        for name in self._members:
-            member = partial(self.method.member, client, message, name)
-            reply |= self._score_model(f"member.{name}", member, client, common)
+        for one in members:
+            reply |= self._score_model(member(one), partial(self.method.member, client, message, one), client, common)
         return reply
 
-    def _score_model(
-        self, name: str, make: Callable[[], nn.Module | None], client: Client, common: bool = True
-    ) -> Message:
+    def _score_model(self, name: str, make: Callable[[], nn.Module | None], client: Client, common: Common) -> Message:
         """A model's scores, where the client first has to make it."""
         try:
             model = make()
         except Diverged:
-            return self._nothing_right(name, client, common)
-        if model is None:
-            return {}
-        reply = self._score_splits(name, model, client)
-        test = self.holdings.common_test(client.data) if common else None
-        if test is None:
-            return reply
-        counts = test.counts(client.classes)
-        held = test.classes_only(client.counts > 0)  # other classes weigh nothing for this client
-        right = right_per_class(model, held, client.classes)
-        self._put(reply, f"{name}.weighted", self._weighted(right, counts, client))
-        return reply
-
-    def _nothing_right(self, name: str, client: Client, common: bool) -> Message:
-        """The scores of a model that left the finite numbers: leaving such clients out would flatter the others."""
-        tests = {"weighted": common, "split": bool(len(client.data.test)), "validation": bool(len(client.data.val))}
-        reply: Message = {f"{name}.{test}": 0.0 for test, there in tests.items() if there}
-        return reply | {f"{name}.diverged": True}
-
-    def _score_splits(self, name: str, model: nn.Module, client: Client) -> Message:
-        reply: Message = {}
-        splits: dict[str, Samples] = {"split": client.data.test, "validation": client.data.val}
-        for split, samples in splits.items():
-            right = right_per_class(model, samples, client.classes)
-            self._put(reply, f"{name}.{split}", accuracy(right, samples.counts(client.classes)))
-        return reply
-
-    def _weighted(self, right: Tensor, counts: Tensor, client: Client) -> float | None:
-        return class_weighted(right, counts, client.counts, self.scoring.class_weights == "count_corrected")
-
-    @staticmethod
-    def _put(reply: Message, name: str, value: float | None) -> None:
-        if value is not None:
-            reply[name] = value
+            return self.scorer.nothing_right(name, client, common)
+        return {} if model is None else self.scorer.score(name, model, client, common)
 
     def _here(self, message: Message) -> Message:
         """On the device where the work is done."""
         floating = {n: v for n, v in message.items() if isinstance(v, Tensor) and v.is_floating_point()}
         return message | {name: value.to(self.device) for name, value in floating.items()}
+
+
+def _asked(message: Message) -> Common:
+    """How much of the common test set a client shall score."""
+    if not message.get("score.common", True):
+        return "no"
+    return "all" if message.get("score.whole", False) else "held"
 
 
 def _finite(reply: Message) -> Message | Diverged:

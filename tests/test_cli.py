@@ -19,6 +19,7 @@ from rich.console import Console
 import motet
 from motet.cli import commands, demo, main, running
 from motet.data.sources.fashion import find_fashion
+from motet.report.packed import Packed
 from motet.report.progress import Bars, Lines
 from motet.runs.choices import FIELDS
 from motet.runs.experiment import Experiment, resolve
@@ -73,7 +74,7 @@ def test_a_figure_that_does_not_exist_is_null(capsys: pytest.CaptureFixture[str]
 
 def test_run_prints_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = call(capsys, "run", *TINY, "--out", "here")
-    assert re.search(r"^fedavg +\d+\.\d +\d+\.\d +\d+\.\d +– +\d\.\d\d +\d+\.\d$", out, re.MULTILINE)
+    assert re.search(r"^fedavg +\d+\.\d +\d+\.\d +\d+\.\d +\d+ % +\d\.\d\d +\d+\.\d$", out, re.MULTILINE)
     assert "Recorded in here" in out
     assert "fedavg: round 2 of 2, generic" in err
 
@@ -198,7 +199,7 @@ def test_protocols_side_by_side_say_how_they_differ(capsys: pytest.CaptureFixtur
 # ------------------------------------------------------------ list, data, config
 
 
-@pytest.mark.parametrize("what", ["methods", "data", "nets", "partitions", "posts", "protocols"])
+@pytest.mark.parametrize("what", ["methods", "data", "nets", "partitions", "posts", "protocols", "measures"])
 def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(call(capsys, "list", what, "--json")[0])
     assert rows and all(row["name"] and row["summary"] and row["paper"] for row in rows)
@@ -261,8 +262,8 @@ def test_demo_prints_one_table_and_can_be_called_again(
     monkeypatch.setattr(demo, "METHODS", ("local", "fedavg"))
     monkeypatch.setattr(demo, "SETTING", {**demo.SETTING, "rounds": 1, "epochs": 1})
     out, err = call(capsys, "demo")
-    assert re.search(r"^local +– +– +\d+\.\d +– → +\d+\.\d +0\.00 +\d+\.\d$", out, re.MULTILINE)
-    assert re.search(r"^fedavg +\d+\.\d +\d+\.\d +\d+\.\d +\d+\.\d → +\d+\.\d +\d\.\d\d +\d+\.\d$", out, re.MULTILINE)
+    assert re.search(r"^local +– +– +\d+\.\d +– +– +– → +\d+\.\d +0\.00 +\d+\.\d$", out, re.MULTILINE)
+    assert re.search(r"^fedavg +(\d+\.\d +){3}(\d+ % +){2}\d+\.\d → +\d+\.\d +\d\.\d\d +\d+\.\d$", out, re.MULTILINE)
     assert "Recorded in runs/demo;" in err
     assert max(map(len, out.splitlines())) <= 100
     assert "Recorded in runs/demo-2;" in call(capsys, "demo")[1]
@@ -297,7 +298,11 @@ def follow(watcher: Lines | Bars, rounds: int) -> None:
     with watcher:
         watcher.started(experiment, Path("there"), 0, "the newest checkpoint is damaged")
         for round in range(1, rounds + 1):
-            scores = {"generic_accuracy": 0.5, "personal_weighted": None} if round % 5 == 0 else {}
+            scores = (
+                {"generic.common.accuracy.pooled": 0.5, "personal.weighted.accuracy.mean": None}
+                if round % 5 == 0
+                else {}
+            )
             watcher.round({"round": round, **scores})
 
 
@@ -320,3 +325,87 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_module_runs_too() -> None:
     done = subprocess.run([*MOTET, "--version"], capture_output=True, text=True, env={**os.environ})
     assert re.fullmatch(r"motet \d+\.\d+\.\d+\n", done.stdout), done.stderr
+
+
+# ------------------------------------------------------------ tables
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 100, 200])
+def test_a_table_loses_nothing_at_any_width(width: int) -> None:
+    """Columns without room follow below, under the same labels; what looks like markup is shown as it is."""
+    titles = [f"figure\nnumber {i}" for i in range(12)]
+    rows = [[f"{i}.{j}" for j in range(12)] for i in range(2)]
+    table = Packed(["method", "run"], [["fedavg", "[bold]a"], ["scaffold", "[/red]"]], titles, rows)
+    file = StringIO()
+    Console(file=file, width=width).print(table)
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    words = file.getvalue().split()
+    assert all(words.count(cell) == 1 for row in rows for cell in row)
+    assert words.count("[bold]a") == words.count("[/red]") == words.count("scaffold") == len(table.packs(width))
+
+
+def test_measures_are_columns_and_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("own.py").write_text("def largest(logits, y):\n    return logits.max()\n")
+    asked = ["--measure", "ece", "--measure", "top5", "--measure", "own.py:largest"]
+    out, _ = call(capsys, "run", *TINY, *asked, "--out", "here")
+    assert all(re.search(rf"\b{name},", out) for name in ("ece", "top5", "largest"))
+    figures = json.loads(call(capsys, "show", "here", "--json")[0])[0]["figures"]
+    for name in ("ece", "top5", "largest"):
+        assert {f"personal.split.{name}.mean", f"generic.common.{name}.pooled"} <= figures.keys()
+    assert figures["personal.weighted.top5.mean"] > figures["personal.weighted.accuracy.mean"]
+    assert "personal.weighted.ece.mean" not in figures  # calibration is of a whole set
+    assert Record(Path("here")).experiment.scoring.measures == ("ece", "top5", "own.py:largest")
+
+
+@pytest.mark.parametrize(
+    ("measure", "sentence"),
+    [
+        ("acuracy", "unknown measure (scoring.measures) 'acuracy': did you mean 'accuracy'?"),
+        ("nowhere.py:f", "nowhere.py"),
+        ("own.py:g", "'g'"),
+        ("own.py:mean", "bears a name of Motet's own; accepted: a function of another name"),
+        ("own.py:number", "own.py:number is no function; accepted: one of logits and labels"),
+        ("own.py:words", "measure own.py:words gave str; accepted: a number"),
+    ],
+)
+def test_a_measure_that_is_none(measure: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("own.py").write_text(
+        "def mean(logits, y):\n    return 0\n\n\nnumber = 1\n\n\ndef words(logits, y):\n    return 'a'\n"
+    )
+    assert main(["run", *TINY, "--measure", measure, "--out", "here"]) == 2
+    err = capsys.readouterr().err
+    assert sentence in err and len(err.strip().splitlines()[-1]) > 20
+
+
+def test_show_says_who_would_be_better_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    for method in ("local", "fedavg"):
+        call(capsys, "run", *TINY, "--method", method, "--out", f"all/{method}", "--json")
+    rows = json.loads(call(capsys, "show", "all", "--json")[0])
+    hurt = {row["method"]: row["personal"].get("hurt_vs_local_clients") for row in rows}
+    clients = {name: {r["client"]: r for r in Record(Path("all") / name).clients} for name in ("local", "fedavg")}
+    name = "personal.weighted.accuracy"
+    worse = sum(row[name] < clients["local"][i][name] for i, row in clients["fedavg"].items())
+    assert hurt == {"local": None, "fedavg": worse}
+    named = json.loads(call(capsys, "show", "all/fedavg", "--local", "all/local", "--json")[0])
+    assert named[0]["figures"]["personal.weighted.accuracy.hurt_vs_local"] == worse / 6
+    assert "hurt_vs_local" not in json.loads(call(capsys, "show", "all/fedavg", "--json")[0])[0]["personal"]
+    assert motet.load("all/fedavg", local="all/local").personal.hurt_vs_local_clients == worse
+    assert main(["show", "all/fedavg", "--local", "all/fedavg"]) == 2
+    assert "all/fedavg is a run of 'fedavg'; accepted: a run of 'local'" in capsys.readouterr().err
+    call(capsys, "run", *TINY, "--method", "local", "--seed", "1", "--out", "other", "--json")
+    assert main(["show", "all/fedavg", "--local", "other"]) == 2
+    assert "accepted: a run of 'local' with the same section [data] and the same seed" in capsys.readouterr().err
+
+
+def test_a_summary_of_an_older_motet_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "run", *TINY, "--out", "old", "--json")
+    summary = json.loads(Path("old/summary.json").read_text())
+    del summary["figures"]
+    Path("old/summary.json").write_text(json.dumps(summary))
+    assert main(["show", "old"]) == 2
+    assert "run old is of an older Motet and has no figures; run it anew" in capsys.readouterr().err
+    call(capsys, "run", *TINY, "--out", "all/new", "--json")
+    Path("old").rename("all/old")
+    out, err = call(capsys, "show", "all", "--json")
+    assert len(json.loads(out)) == 1 and "left out: the summary of run all/old is of an older Motet" in err

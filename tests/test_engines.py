@@ -181,8 +181,9 @@ def test_where_nobody_has_a_common_test_set_clients_are_scored_on_their_own(comm
     plain = play(experiment)
     assert encode(played.server) == encode(plain.server)
     last = played.rows[-1]
-    assert last["personal_split"] == plain.rows[-1]["personal_split"]
-    assert 0 < last["generic_accuracy"] < 1 and last["generic_weighted"] is last["personal_weighted"] is None
+    assert last["personal.split.accuracy.mean"] == plain.rows[-1]["personal.split.accuracy.mean"]
+    assert 0 < last["generic.common.accuracy.pooled"] < 1
+    assert last["generic.weighted.accuracy.mean"] is last["personal.weighted.accuracy.mean"] is None
 
 
 class NoCommonTest:

@@ -3,15 +3,15 @@
 import pytest
 
 from motet.message import Message
-from motet.scoring.family import by_rule, choose, report, sweep, tally
+from motet.scoring.family import by_rule, choose, chosen_by, report, sweep, tally
 
 FAMILY = ("0.0", "0.5", "1.0")
 
 
 def reply(split: tuple[float, ...] = (), validation: tuple[float, ...] = ()) -> Message:
     """A client's figures for the three members."""
-    figures = {f"member.{name}.split": value for name, value in zip(FAMILY, split, strict=False)}
-    return figures | {f"member.{name}.validation": value for name, value in zip(FAMILY, validation, strict=False)}
+    own = {"split": split, "validation": validation}
+    return {f"member:{n}.{d}.accuracy": v for d, values in own.items() for n, v in zip(FAMILY, values, strict=False)}
 
 
 CLIENTS = [
@@ -21,16 +21,17 @@ CLIENTS = [
 
 
 def test_each_rule_by_hand() -> None:
-    rules = choose(CLIENTS, FAMILY, fixed="1.0", test="split")
+    rules = choose(CLIENTS, FAMILY, fixed="1.0", data="split")
     assert rules == {
         "fixed": ["1.0", "1.0"],
         "common_best": ["0.5", "0.5"],
         "oracle": ["0.0", "1.0"],
         "validation": ["0.5", "1.0"],
     }
-    assert by_rule(CLIENTS, rules, "split") == pytest.approx(
-        {"fixed": 0.45, "common_best": 0.75, "oracle": 0.85, "validation": 0.8}
-    )
+    expected = {"fixed": 0.45, "common_best": 0.75, "oracle": 0.85, "validation": 0.8}
+    named = {f"rule:{name}.split.accuracy.mean": value for name, value in expected.items()}
+    assert by_rule(CLIENTS, rules, "split") == pytest.approx(named)
+    assert chosen_by("oracle", rules) == ["0.0", "1.0"]
 
 
 def test_the_first_of_equals() -> None:
@@ -39,7 +40,8 @@ def test_the_first_of_equals() -> None:
 
 
 def test_without_validation_data_there_is_no_such_rule() -> None:
-    assert set(choose([reply((0.1, 0.2, 0.3))], FAMILY, "0.5", "split")) == {"fixed", "common_best", "oracle"}
+    rules = choose([reply((0.1, 0.2, 0.3))], FAMILY, "0.5", "split")
+    assert set(rules) == {"fixed", "common_best", "oracle"} and chosen_by("validation", rules) == ["0.5"]
 
 
 def test_a_client_without_the_data_to_choose_by_has_the_fixed_member_and_stops_nobody() -> None:
@@ -49,7 +51,8 @@ def test_a_client_without_the_data_to_choose_by_has_the_fixed_member_and_stops_n
     assert rules["oracle"] == ["0.0", "1.0", "1.0", "0.0"]
     assert rules["validation"] == ["0.5", "1.0", "0.5", "1.0"]
     assert rules["common_best"] == ["0.0"] * 4  # (0.9 + 0.2 + 0.6) / 3 is the best mean over those who have one
-    assert by_rule(clients, rules, "split")["oracle"] == pytest.approx((0.9 + 0.8 + 0.6) / 3)
+    oracle = by_rule(clients, rules, "split")["rule:oracle.split.accuracy.mean"]
+    assert oracle == pytest.approx((0.9 + 0.8 + 0.6) / 3)
 
 
 def test_nobody_scored() -> None:
@@ -59,15 +62,18 @@ def test_nobody_scored() -> None:
 
 
 def test_report_gives_the_members_figures_to_the_personal_model() -> None:
-    told = report(CLIENTS[0] | {"n": 7}, "0.5")
-    assert (told["personal.split"], told["personal.validation"], told["n"]) == (0.8, 0.9, 7)
-    assert "personal.weighted" not in told and told["member.0.0.split"] == 0.9
+    more = {"n": 7, "member:0.5.split.ece": 0.1, "member:0.5.diverged": True}
+    told = report(CLIENTS[0] | more, "0.5")
+    assert (told["personal.split.accuracy"], told["personal.validation.accuracy"], told["n"]) == (0.8, 0.9, 7)
+    assert told["personal.split.ece"] == 0.1 and told["personal.diverged"] is True
+    assert "personal.weighted.accuracy" not in told and told["member:0.0.split.accuracy"] == 0.9
 
 
 def test_sweep_is_the_mean_over_clients_that_have_the_figure() -> None:
     curve = sweep([*CLIENTS, reply(split=(0.1, 0.0, 0.0))], FAMILY)
-    assert list(curve) == list(FAMILY)
-    assert curve["0.0"] == pytest.approx({"split": 0.4, "validation": 0.15})
+    assert len(curve) == 6
+    assert curve["member:0.0.split.accuracy.mean"] == pytest.approx(0.4)
+    assert curve["member:0.0.validation.accuracy.mean"] == pytest.approx(0.15)
 
 
 def test_tally() -> None:

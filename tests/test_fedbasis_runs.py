@@ -92,7 +92,7 @@ def test_one_basis_without_a_major_one_is_fedavg_with_uniform_weights() -> None:
     assert torch.equal(tensor(each.server, "fedbasis.V")[0], w)
     one = played("fedbasis(k=1, major=false, warm_start=0)")
     assert_close(tensor(one.server, "fedbasis.V")[0], w, start, 1e-5)
-    assert one.rows[-1]["generic_accuracy"] == fedavg.rows[-1]["generic_accuracy"]
+    assert one.rows[-1]["generic.common.accuracy.pooled"] == fedavg.rows[-1]["generic.common.accuracy.pooled"]
 
 
 @pytest.mark.parametrize("options", ["k=3", "k=3, major=false, blocks=single"])
@@ -116,7 +116,8 @@ def test_a_run_twice_is_the_same_and_learns(options: str, floor: float) -> None:
     assert one.timeless() == two.timeless() and one.clients == two.clients and one.new == two.new
     figures = {**one.rows[-1], **one.new.figures}
     assert all(math.isfinite(v) for v in figures.values() if isinstance(v, float))
-    assert figures["personal_weighted"] > floor and figures["after_weighted"] > figures["before_weighted"]
+    assert figures["personal.weighted.accuracy.mean"] > floor
+    assert figures["after.weighted.accuracy.mean"] > figures["before.weighted.accuracy.mean"]
     assert not any(one.engine.private(i) for i in one.assembly.client_ids)  # clients keep nothing
 
 

@@ -68,8 +68,8 @@ def test_tuning_changes_nothing_that_the_federation_sees() -> None:
     assert encode(tuned.server) == encode(plain.server) and tuned.private() == plain.private()
     for a, b in zip(tuned.rows, plain.rows, strict=True):
         assert (a["bytes_down"], a["bytes_up"]) == (b["bytes_down"], b["bytes_up"])
-    assert tuned.rows[-1]["generic_weighted"] == plain.rows[-1]["generic_weighted"]
-    assert tuned.rows[-1]["personal_weighted"] != plain.rows[-1]["personal_weighted"]
+    assert tuned.rows[-1]["generic.weighted.accuracy.mean"] == plain.rows[-1]["generic.weighted.accuracy.mean"]
+    assert tuned.rows[-1]["personal.weighted.accuracy.mean"] != plain.rows[-1]["personal.weighted.accuracy.mean"]
 
 
 # ---------------------------------------------------------------- new clients, without ft

@@ -14,7 +14,7 @@ LAYERS = [
     {"local", "client", "together", "adapting"},
     {"contract"},
     {"methods", "scoring", "engines", "post"},  # these know nothing of each other
-    {"work", "evaluation", "rounds"},
+    {"work", "evaluation", "derived", "rounds"},
     {"runs", "report"},
     {"__init__", "__main__", "result", "cli", "testing"},
 ]

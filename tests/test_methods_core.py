@@ -154,5 +154,5 @@ def test_centralized_serves_its_one_model_whoever_was_sampled() -> None:
     """Under pgfed's rule a client never sampled is scored with the first weights; here nobody is ever sampled."""
     played = play(tiny("centralized", scoring={"never_sampled": "initial", "every": 1}))
     row = played.timeless()[-1]
-    assert row["personal_split"] == row["generic_split"]
-    assert row["personal_weighted"] == row["generic_weighted"]
+    assert row["personal.split.accuracy.mean"] == row["generic.split.accuracy.mean"]
+    assert row["personal.weighted.accuracy.mean"] == row["generic.weighted.accuracy.mean"]

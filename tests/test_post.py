@@ -1,12 +1,13 @@
 """Posts: what happens to a reply on its way, whatever method made it and whatever engine carries it."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
 
 from motet.client import AdaptSettings, Client
-from motet.contract import Entry, Part, Training
+from motet.contract import Entry, Part, Serving, Training
 from motet.data import build
 from motet.engines import Inline
 from motet.errors import MotetError
@@ -211,13 +212,15 @@ def test_what_was_packed_last_is_opened_first_and_who_cannot_be_read_is_set_asid
 class SendsMore(Part):
     """A method whose reply has a field that no message has."""
 
+    uploads: ClassVar = {"more": "each"}
+
     def after(self, t: Training, reply: Message) -> None:
         """Long enough to be clipped."""
         reply["more"] = torch.full((3,), 100.0)
 
-    def aggregate(self, server: State, sent: torch.Tensor, replies: dict[int, Message]) -> None:
+    def aggregate(self, s: Serving, replies: dict[int, Message]) -> None:
         """Let it show."""
-        server["more"] = sum(tensor(r, "more").norm() for r in replies.values()).view(1)  # type: ignore[union-attr]
+        s.state["more"] = sum(tensor(r, "more").norm() for r in replies.values()).view(1)  # type: ignore[union-attr]
 
 
 def test_a_field_that_the_message_does_not_know_is_clipped_with_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_figures_are_those_of_the_record(result: motet.Result) -> None:
     assert result.personal.split.personal_models == summary["personal"]["split"]["personal_models"]
     assert result.new_clients.after == summary["new_clients"]["after"]
     assert result.bytes_per_round.up == summary["bytes_per_round"]["up"]
-    with pytest.raises(AttributeError, match="no figure 'accuracy' here; there are: minimum"):
+    with pytest.raises(AttributeError, match="no figure 'accuracy' here; there are: common"):
         _ = result.personal.accuracy
     assert repr(result).startswith("<motet.Result of scaffold on digits: generic ")
 
@@ -52,7 +52,7 @@ def test_figures_are_those_of_the_record(result: motet.Result) -> None:
 def test_histories_are_flat_rows(result: motet.Result) -> None:
     assert [row["round"] for row in result.rounds] == [1, 2, 3]
     assert all("bytes_up" in row and row["set_aside"] == [] for row in result.rounds)
-    assert result.rounds[-1]["generic_accuracy"] == result.generic.accuracy
+    assert result.rounds[-1]["generic.common.accuracy.pooled"] == result.generic.accuracy
     assert sorted(row["client"] for row in result.clients) == list(range(8))
     for row in [*result.rounds, *result.clients]:
         assert not any(isinstance(value, dict) for value in row.values())
@@ -60,7 +60,8 @@ def test_histories_are_flat_rows(result: motet.Result) -> None:
 
 def test_nested_columns_become_dotted_ones(tmp_path: Path) -> None:
     mixed = motet.run(method="superfed-mm", **{**SMALL, "rounds": 1}, out=tmp_path / "run")
-    assert 0 <= mixed.rounds[-1]["lam_sweep.0.5.weighted"] <= 1
+    assert 0 <= mixed.rounds[-1]["member:0.5.weighted.accuracy.mean"] <= 1
+    assert sum(mixed.rounds[-1][name] for name in mixed.rounds[-1] if name.startswith("family_chosen.")) == 6
 
 
 def test_twice_the_same(result: motet.Result) -> None:
@@ -107,7 +108,7 @@ def test_models_score_as_the_record_says(method: str, source: str) -> None:
     rows = {row["client"]: row for row in result.clients}
     for client in federation.clients:
         found = share_right(result.personal_model(client.id), client.test.x, client.test.y)
-        assert found == rows[client.id]["after_split" if client.new else "personal_split"]
+        assert found == rows[client.id]["after.split.accuracy" if client.new else "personal.split.accuracy"]
     if method != "local":
         generic = share_right(result.generic_model(), federation.test.x, federation.test.y)
         assert generic == result.generic.accuracy

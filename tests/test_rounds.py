@@ -109,7 +109,7 @@ def test_rounds_draw_from_who_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_last_round_is_always_scored(every: int, rounds: int, scored: list[int]) -> None:
     played = play(tiny("fedavg", rounds={"count": rounds}, scoring={"every": every}))
     assert [row["round"] for row in played.rows] == list(range(1, rounds + 1))
-    assert [row["round"] for row in played.rows if "generic_accuracy" in row] == scored
+    assert [row["round"] for row in played.rows if "generic.common.accuracy.pooled" in row] == scored
     training = played.assembly.federation.training_ids
     assert [(row["round"], row["client"]) for row in played.clients] == [(r, i) for r in scored for i in training]
     assert [row["client"] for row in played.new.clients] == played.assembly.federation.new_ids
@@ -182,11 +182,11 @@ def test_a_client_whose_personal_model_diverges_has_nothing_right_and_counts() -
     bad = assembly.federation.training_ids[0]
     played = play(experiment, assembly=poisoned(assembly, [bad]))
     rows = {row["client"]: row for row in played.clients}
-    assert (rows[bad]["personal_weighted"], rows[bad]["personal_diverged"]) == (0.0, True)
-    assert rows[bad]["generic_weighted"] > 0
-    everybody = [row["personal_weighted"] for row in rows.values()]
+    assert (rows[bad]["personal.weighted.accuracy"], rows[bad]["personal.diverged"]) == (0.0, True)
+    assert rows[bad]["generic.weighted.accuracy"] > 0
+    everybody = [row["personal.weighted.accuracy"] for row in rows.values()]
     assert sum(score == 0 for score in everybody) == 1
-    assert played.rows[0]["personal_weighted"] == pytest.approx(sum(everybody) / len(everybody))
+    assert played.rows[0]["personal.weighted.accuracy.mean"] == pytest.approx(sum(everybody) / len(everybody))
     summary = summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0)
     assert summary["diverged"] == {"personal_models": 1, "new_clients": 0}
 
@@ -252,9 +252,10 @@ def test_clients_own_test_data_give_the_generic_accuracy_without_another_pass() 
     often, seldom = (
         play(tiny("fedavg", data=own, scoring={"every": 1, "common_test": when})) for when in ("always", "last")
     )
-    assert [row["generic_accuracy"] for row in often.rows] == [row["generic_accuracy"] for row in seldom.rows]
-    assert all(row["generic_weighted"] is not None for row in often.rows)
-    assert [row["generic_weighted"] is None for row in seldom.rows] == [True, True, False]
+    name = "generic.common.accuracy.pooled"
+    assert [row[name] for row in often.rows] == [row[name] for row in seldom.rows]
+    assert all(row["generic.weighted.accuracy.mean"] is not None for row in often.rows)
+    assert [row["generic.weighted.accuracy.mean"] is None for row in seldom.rows] == [True, True, False]
 
 
 def test_test_data_of_new_clients_are_part_of_the_generic_accuracy() -> None:
@@ -262,7 +263,8 @@ def test_test_data_of_new_clients_are_part_of_the_generic_accuracy() -> None:
     often, seldom = (
         play(tiny("fedavg", data=own, scoring={"every": 1, "common_test": when})) for when in ("always", "last")
     )
-    assert [row["generic_accuracy"] for row in often.rows] == [row["generic_accuracy"] for row in seldom.rows]
+    name = "generic.common.accuracy.pooled"
+    assert [row[name] for row in often.rows] == [row[name] for row in seldom.rows]
 
 
 @pytest.mark.parametrize("method", ["pgfed", "scaffold", "fedavg+dbe", "fedrod+pgfed"])

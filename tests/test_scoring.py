@@ -15,7 +15,9 @@ from motet.engines import Inline, OneByOne, Task
 from motet.methods import METHODS
 from motet.nets import Net
 from motet.runs.assembly import Assembly
-from motet.scoring import accuracy, class_weighted, right_per_class, spread
+from motet.scoring.measures import ACCURACY
+from motet.scoring.over_clients import spread
+from motet.scoring.passes import class_weighted, one_pass, share_right
 from motet.testing.twin import Played, play, tiny
 from motet.weights import Layout
 
@@ -69,7 +71,7 @@ def test_on_a_balanced_test_set_both_forms_are_the_mean_of_class_accuracies(righ
 def test_a_client_with_equal_classes_has_plain_accuracy_on_a_balanced_test_set(right: list[int], n: int) -> None:
     balanced, hits = torch.full((CLASSES,), 6), torch.tensor(right)
     found = class_weighted(hits, balanced, torch.full((CLASSES,), n))
-    assert found == pytest.approx(accuracy(hits, balanced))
+    assert found == pytest.approx(share_right(hits, balanced))
 
 
 def test_the_two_forms_differ_where_the_test_set_is_not_balanced() -> None:
@@ -87,12 +89,13 @@ def test_the_experiment_chooses_the_form(corrected: bool) -> None:
     assert len(set(total.tolist())) > 1
     for row in played.clients:
         counts = federation.clients[row["client"]].train.counts(federation.classes)
-        assert row["generic_weighted"] == pytest.approx(class_weighted(right, total, counts, corrected))
-        assert row["generic_weighted"] != pytest.approx(class_weighted(right, total, counts, not corrected), abs=1e-9)
+        assert row["generic.weighted.accuracy"] == pytest.approx(class_weighted(right, total, counts, corrected))
+        other = class_weighted(right, total, counts, not corrected)
+        assert row["generic.weighted.accuracy"] != pytest.approx(other, abs=1e-9)
 
 
 def test_accuracy_of_nothing_is_nothing() -> None:
-    assert accuracy(torch.zeros(3), torch.zeros(3)) is None
+    assert share_right(torch.zeros(3), torch.zeros(3)) is None
 
 
 @given(st.lists(st.integers(0, CLASSES - 1), min_size=1, max_size=50), st.integers(0, CLASSES - 1))
@@ -108,9 +111,9 @@ def test_right_answers_per_class(y: list[int], said: int) -> None:
             return self.bias.expand(len(x), CLASSES)
 
     samples = Samples(torch.zeros(len(y), 2), torch.tensor(y), VectorPrepare((2,)))
-    assert right_per_class(Stubborn(), samples, CLASSES).tolist() == [
-        y.count(c) if c == said else 0 for c in range(CLASSES)
-    ]
+    answers = one_pass(Stubborn(), samples, [ACCURACY], CLASSES)
+    assert answers.right["accuracy"].tolist() == [y.count(c) if c == said else 0 for c in range(CLASSES)]
+    assert answers.counts.tolist() == [y.count(c) for c in range(CLASSES)]
 
 
 # ---------------------------------------------------------------- over clients
@@ -143,15 +146,16 @@ def test_nobody_has_no_spread() -> None:
 def test_figures_are_the_means_over_the_clients_rows(kind: str) -> None:
     played = two_rounds("last_participation")
     last, rows = played.rows[-1], [r for r in played.clients if r["round"] == 2]
-    size = "n_split" if kind == "split" else "n"
+    size = "n.split" if kind == "split" else "n"
     assert len({row[size] for row in rows}) > 1
     for model in ("generic", "personal"):
-        values = [row[f"{model}_{kind}"] for row in rows]
-        assert last[f"{model}_{kind}"] == pytest.approx(sum(values) / len(values))
+        values = [row[f"{model}.{kind}.accuracy"] for row in rows]
+        assert last[f"{model}.{kind}.accuracy.mean"] == pytest.approx(sum(values) / len(values))
         by_samples = sum(v * row[size] for v, row in zip(values, rows, strict=True)) / sum(row[size] for row in rows)
-        assert last[f"{model}_{kind}_by_samples"] == pytest.approx(by_samples)
-    headline = [row["personal_weighted"] for row in rows]
-    assert last["personal_minimum"] == min(headline) and last["personal_worst_tenth"] == min(headline)
+        assert last[f"{model}.{kind}.accuracy.by_samples"] == pytest.approx(by_samples)
+    headline = [row["personal.weighted.accuracy"] for row in rows]
+    for statistic in ("minimum", "worst_tenth"):
+        assert last[f"personal.weighted.accuracy.{statistic}"] == min(headline)
 
 
 def test_split_accuracy_by_samples_counts_every_test_sample_once() -> None:
@@ -160,7 +164,7 @@ def test_split_accuracy_by_samples_counts_every_test_sample_once() -> None:
     federation = played.assembly.federation
     tests = [federation.clients[i].test for i in federation.training_ids]
     right = sum(int(hits(played.server["w"], test, played.assembly).sum()) for test in tests)
-    assert played.rows[-1]["personal_split_by_samples"] == pytest.approx(right / sum(map(len, tests)))
+    assert played.rows[-1]["personal.split.accuracy.by_samples"] == pytest.approx(right / sum(map(len, tests)))
 
 
 # ---------------------------------------------------------------- whose model
@@ -242,11 +246,11 @@ def test_the_model_that_is_scored_as_a_clients_own(source: str, never: str) -> N
     assert rows.keys() == models.keys()
     for i, w in models.items():
         weighted, split = by_hand(w, i, played.assembly)
-        assert rows[i]["personal_weighted"] == pytest.approx(weighted)
-        assert rows[i]["personal_split"] == pytest.approx(split)
+        assert rows[i]["personal.weighted.accuracy"] == pytest.approx(weighted)
+        assert rows[i]["personal.split.accuracy"] == pytest.approx(split)
         weighted, split = by_hand(played.server["w"], i, played.assembly)
-        assert rows[i]["generic_weighted"] == pytest.approx(weighted)
-        assert rows[i]["generic_split"] == pytest.approx(split)
+        assert rows[i]["generic.weighted.accuracy"] == pytest.approx(weighted)
+        assert rows[i]["generic.split.accuracy"] == pytest.approx(split)
 
 
 def test_the_sources_are_told_apart() -> None:
@@ -254,20 +258,20 @@ def test_the_sources_are_told_apart() -> None:
     assert [i[0] for i in replayed(two_rounds("last_participation").assembly)[1].values()].count(1) == 1
     assert len(replayed(two_rounds("last_participation").assembly)[1]) == 3
     choices = [("last_participation", "global"), ("last_participation", "initial"), ("final_sync", "global")]
-    figures = [two_rounds(*choice).rows[-1]["personal_weighted"] for choice in choices]
-    figures.append(two_rounds("global_plus_personal").rows[-1]["personal_weighted"])
+    figures = [two_rounds(*choice).rows[-1]["personal.weighted.accuracy.mean"] for choice in choices]
+    figures.append(two_rounds("global_plus_personal").rows[-1]["personal.weighted.accuracy.mean"])
     assert len(set(figures)) == 4
 
 
 def test_before_the_end_final_sync_scores_the_global_model() -> None:
     first = two_rounds("final_sync").rows[0]
-    assert first["personal_weighted"] == first["generic_weighted"]
+    assert first["personal.weighted.accuracy.mean"] == first["generic.weighted.accuracy.mean"]
 
 
 def test_generic_accuracy_is_the_plain_accuracy_of_the_global_model() -> None:
     played = two_rounds("last_participation")
     expected = float(hits(played.server["w"], played.assembly.federation.test, played.assembly).double().mean())
-    assert played.rows[-1]["generic_accuracy"] == pytest.approx(expected)
+    assert played.rows[-1]["generic.common.accuracy.pooled"] == pytest.approx(expected)
 
 
 class PrivateHead(Part):
@@ -286,21 +290,22 @@ def test_global_plus_personal_joins_the_global_body_with_the_clients_own_head(mo
     for row in played.clients:
         head = played.engine.private(row["client"])["private"]
         whole = torch.cat([played.server["w"], head])  # the head lies last in the plain net too
-        assert row["personal_weighted"] == pytest.approx(by_hand(whole, row["client"], played.assembly)[0])
+        assert row["personal.weighted.accuracy"] == pytest.approx(by_hand(whole, row["client"], played.assembly)[0])
 
 
 def test_a_new_client_before_and_after() -> None:
     played = two_rounds("last_participation")
     (row,) = played.new.clients
     assembly, i = played.assembly, row["client"]
-    assert row["before_weighted"] == pytest.approx(by_hand(played.server["w"], i, assembly)[0])
+    assert row["before.weighted.accuracy"] == pytest.approx(by_hand(played.server["w"], i, assembly)[0])
     client = assembly.workplace.client(Task("adapt", i, 2, {}), {})
     adapted = assembly.method.adapt(client, assembly.method.broadcast(played.server, i))
     expected = by_hand(Layout(adapted.net).flatten(adapted.net), i, assembly)
-    assert (row["after_weighted"], row["after_split"]) == pytest.approx(expected)
-    assert row["before_weighted"] != row["after_weighted"]
+    assert (row["after.weighted.accuracy"], row["after.split.accuracy"]) == pytest.approx(expected)
+    assert row["before.weighted.accuracy"] != row["after.weighted.accuracy"]
 
 
 def test_a_new_client_of_local_has_nothing_before() -> None:
     new = play(tiny("local", rounds={"count": 1})).new
-    assert new.figures["before_weighted"] is None and 0 <= new.figures["after_weighted"] <= 1
+    assert new.figures["before.weighted.accuracy.mean"] is None
+    assert 0 <= new.figures["after.weighted.accuracy.mean"] <= 1

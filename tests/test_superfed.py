@@ -313,19 +313,21 @@ RULES = ["common_best", "validation", "oracle", "fixed"]
 def test_the_rule_decides_what_is_reported_and_the_record_keeps_them_all(rule: str) -> None:
     played = play(tiny(f"superfed-mm(start=0.3, lambda_eval={rule}, lam=0.2)", scoring={"test": "split"}))
     row = played.rows[-1]
-    sweep, rules = row["lam_sweep"], row["lam_rules"]
-    assert row["lam_rule"] == rule and set(rules) == set(RULES)
-    assert row["personal_split"] == pytest.approx(rules[rule])
-    assert sum(row["lam_chosen"].values()) == len(played.assembly.client_ids)
-    assert rules["fixed"] == sweep["0.2"]["split"] and rules["common_best"] == max(s["split"] for s in sweep.values())
+    rules = {name: row[f"rule:{name}.split.accuracy.mean"] for name in RULES}
+    sweep = {name: row[f"member:{name}.split.accuracy.mean"] for name in played.assembly.method.family.members}
+    assert row["family_rule"] == rule
+    assert row["personal.split.accuracy.mean"] == pytest.approx(rules[rule])
+    assert sum(row["family_chosen"].values()) == len(played.assembly.client_ids)
+    assert rules["fixed"] == sweep["0.2"] and rules["common_best"] == max(sweep.values())
     assert rules["oracle"] >= rules["common_best"] and rules["oracle"] >= rules["validation"]
-    assert sweep["0.0"]["split"] == pytest.approx(row["generic_split"])  # λ = 0 is the generic model
-    assert all(set(figures) == {"weighted", "split", "validation"} for figures in sweep.values())
-    assert all("member_0_1_split" in client for client in played.clients)
+    assert sweep["0.0"] == pytest.approx(row["generic.split.accuracy.mean"])  # λ = 0 is the generic model
+    assert all(f"member:0.3.{data}.accuracy.mean" in row for data in ("weighted", "split", "validation"))
+    assert all("member:0.1.split.accuracy" in client for client in played.clients)
 
 
 def test_the_four_rules_differ() -> None:
-    rules = play(tiny("superfed-mm(start=0.3, lam=1.0)", scoring={"test": "split"})).rows[-1]["lam_rules"]
+    row = play(tiny("superfed-mm(start=0.3, lam=1.0)", scoring={"test": "split"})).rows[-1]
+    rules = {name: row[f"rule:{name}.split.accuracy.mean"] for name in RULES}
     assert len(set(rules.values())) > 1 and rules["fixed"] < rules["oracle"]
 
 
@@ -334,7 +336,7 @@ def test_a_client_whose_data_leave_no_test_split_does_not_stop_the_run() -> None
     first = assembly.federation.clients[0]
     object.__setattr__(first, "test", first.test.part(0, 0))
     row = play(assembly.experiment, assembly=assembly).rows[-1]
-    assert 0 <= row["personal_split"] <= 1 and "oracle" in row["lam_rules"]
+    assert 0 <= row["personal.split.accuracy.mean"] <= 1 and "rule:oracle.split.accuracy.mean" in row
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -342,7 +344,7 @@ def test_a_run_from_python_twice_is_identical_and_its_scores_finite(name: str) -
     words: dict[str, Any] = {"clients": 4, "rounds": 3, "cohort": 2, "epochs": 1, "seed": 3, "subset": 0.3}
     one, two = (motet.run(method=name, data="digits", net="twonn", protocol="superfed", **words) for _ in range(2))
     rows = [[{k: v for k, v in r.items() if "seconds" not in k} for r in result.rounds] for result in (one, two)]
-    assert rows[0] == rows[1] and "lam_sweep.0.5.split" in rows[0][-1]
+    assert rows[0] == rows[1] and "member:0.5.split.accuracy.mean" in rows[0][-1]
     assert all(math.isfinite(v) for v in rows[0][-1].values() if isinstance(v, float))
     x = torch.zeros(2, 8, 8)
     assert torch.equal(one.personal_model(0)(x), two.personal_model(0)(x))
@@ -381,7 +383,7 @@ def test_statistics_are_not_mixed_and_travel() -> None:
 
 def test_fine_tuning_starts_from_the_fixed_lambda() -> None:
     played = play(tiny("superfed-mm+ft"))
-    assert "lam_sweep" not in played.rows[-1] and 0 <= played.rows[-1]["personal_weighted"] <= 1
+    assert "family_rule" not in played.rows[-1] and 0 <= played.rows[-1]["personal.weighted.accuracy.mean"] <= 1
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,13 @@ def test_one_training_gives_each_row(member: str, method: str, tmp_path: Path, m
     run(resolve(SETTING | {"method": "fedrod-three-rows"}), tmp_path / "together")
     run(resolve(SETTING | {"method": method}), tmp_path / "alone")
     together, alone = (Record(tmp_path / name).rounds[-1] for name in ("together", "alone"))
-    assert together["generic_accuracy"] == alone["generic_accuracy"]
-    assert together["lam_sweep"][member]["weighted"] == pytest.approx(alone["personal_weighted"], abs=1e-12)
-    assert together["lam_sweep"][member]["split"] == pytest.approx(alone["personal_split"], abs=1e-12)
+    assert together["generic.common.accuracy.pooled"] == alone["generic.common.accuracy.pooled"]
+    assert together[f"member:{member}.weighted.accuracy.mean"] == pytest.approx(
+        alone["personal.weighted.accuracy.mean"], abs=1e-12
+    )
+    assert together[f"member:{member}.split.accuracy.mean"] == pytest.approx(
+        alone["personal.split.accuracy.mean"], abs=1e-12
+    )
     assert (tmp_path / "together/weights.safetensors").read_bytes() == (
         tmp_path / "alone/weights.safetensors"
     ).read_bytes()

@@ -75,8 +75,8 @@ def test_script_and_motet_do_the_same_round(workload: str, tmp_path: Path) -> No
         hits = score(work, work.net(), dict(zip(first, scripts, strict=True)))
         samples = sum(len(y) for _, y in work.test)
         row = Record(tmp_path / "run").rounds[-1]
-        assert sum(hits["generic"]) / samples == pytest.approx(row["generic_accuracy"], abs=0.02)
-        assert sum(hits["personal"]) / samples == pytest.approx(row["personal_split_by_samples"], abs=0.02)
+        assert sum(hits["generic"]) / samples == pytest.approx(row["generic.common.accuracy.pooled"], abs=0.02)
+        assert sum(hits["personal"]) / samples == pytest.approx(row["personal.split.accuracy.by_samples"], abs=0.02)
 
 
 def test_limit_does_the_same_round() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from motet.cli.options import with_choices
-from motet.runs.choices import CHOICES, FIELDS, choose
+from motet.runs.choices import CHOICES, FIELDS, choose, nested
 
 app = typer.Typer(
     help="Personalized federated learning: one model per client and one for everybody, in the same run.",
@@ -52,6 +52,10 @@ def demo() -> None:
 @with_choices(FIELDS)
 def run(
     experiment: Annotated[Path | None, typer.Argument(metavar="EXPERIMENT.toml", help="an experiment file")] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(help="besides accuracy: a name of `motet list measures` or FILE.py:FUNCTION; repeatable"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="folder of the record; default in runs/")] = None,
     settings: Set = None,
     json: Json = False,
@@ -61,7 +65,8 @@ def run(
     from motet.cli.running import run_and_show
     from motet.runs.experiment import parse_set
 
-    run_and_show(choose(short, experiment, *map(parse_set, settings or [])), out, json)
+    asked = nested("scoring.measures", measure or None)
+    run_and_show(choose(short, experiment, asked, *map(parse_set, settings or [])), out, json)
 
 
 @app.command()
@@ -75,17 +80,21 @@ def resume(folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of
 @app.command()
 def show(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="folders of runs, or folders of such")],
+    local: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="a run of `local`: how many clients would be better alone")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Finished runs side by side."""
     from motet.cli.running import show_runs
 
-    show_runs(folders, json)
+    show_runs(folders, json, local)
 
 
 @app.command("list")
 def list_names(
-    what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|posts|protocols")], json: Json = False
+    what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|posts|protocols|measures")],
+    json: Json = False,
 ) -> None:
     """What can be named in an experiment, with one line and the paper for each."""
     from motet.cli.looking import show_catalogue

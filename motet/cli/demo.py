@@ -4,7 +4,7 @@ from itertools import count
 from pathlib import Path
 
 from motet.cli.console import messages, note, output
-from motet.cli.running import finished
+from motet.cli.running import side_by_side
 from motet.cli.stopped import told_how_to_go_on
 from motet.files import writing
 from motet.report.progress import onlooker
@@ -50,7 +50,7 @@ def compare(base: Path = Path("runs")) -> None:
         for method in METHODS:
             experiment = choose({**SETTING, "method": method}, None, MORE)
             folders.append(run(experiment, default_folder(experiment, folder), watcher))
-    output().print(comparison([finished(path) for path in folders]))
+    output().print(comparison(side_by_side(folders)))
     note(f"Recorded in {folder}; `motet show {folder}` shows this table again.")
 
 

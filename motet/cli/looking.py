@@ -12,6 +12,7 @@ from motet.post import describe_posts
 from motet.report.tables import catalogue, partition
 from motet.runs.experiment import Experiment
 from motet.runs.protocols import describe_protocols
+from motet.scoring import describe_measures
 
 CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
     "methods": describe_methods,
@@ -20,6 +21,7 @@ CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
     "partitions": describe_partitions,
     "posts": describe_posts,
     "protocols": describe_protocols,
+    "measures": describe_measures,
 }
 
 

@@ -9,6 +9,7 @@ from motet.errors import MotetError
 from motet.report.progress import Onlooker, onlooker
 from motet.report.tables import Finished, comparison
 from motet.runs import run as runs
+from motet.runs.beside_local import LOCAL, beside_local, local_among
 from motet.runs.experiment import Experiment
 from motet.runs.record import Record
 
@@ -23,19 +24,30 @@ def resume_and_show(folder: Path, json: bool) -> None:
     _watch_and_show(lambda watcher: runs.resume(folder, watcher), folder, json)
 
 
-def show_runs(folders: Sequence[Path], json: bool) -> None:
+def show_runs(folders: Sequence[Path], json: bool, local: Path | None = None) -> None:
     """Show finished runs side by side."""
-    found = [finished(folder) for given in folders for folder in run_folders(given)]
+    found = side_by_side([folder for given in folders for folder in run_folders(given)], local)
     if json:
         write_json([run.summary for run in found])
     else:
         output().print(comparison(found))
 
 
-def finished(folder: Path) -> Finished:
-    """A finished run as a table needs it."""
+def side_by_side(folders: Sequence[Path], local: Path | None = None) -> list[Finished]:
+    """Finished runs, each beside a run of `local` on the same clients: the one that is named, or one of them."""
+    records = [Record(folder) for folder in folders]
+    alone = [Record(local) if local else local_among(records, record) for record in records]
+    return [finished(folder, other) for folder, other in zip(folders, alone, strict=True)]
+
+
+def finished(folder: Path, local: Record | None = None) -> Finished:
+    """A finished run as a table needs it, with what a run of `local` says about it if there is one."""
     record = Record(folder)
-    return Finished(folder.name, record.experiment, record.summary)
+    summary = record.summary
+    if "figures" not in summary:
+        raise MotetError(f"the summary of run {folder} is of an older Motet and has no figures; run it anew")
+    beside = local is not None and record.experiment.method != LOCAL
+    return Finished(folder.name, record.experiment, beside_local(record, local) if local and beside else summary)
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -43,13 +55,23 @@ def run_folders(folder: Path) -> list[Path]:
     inside = sorted(path.parent for path in folder.glob("*/experiment.toml"))
     if (folder / "experiment.toml").exists() or not inside:
         return [folder]  # whatever is wrong with it, its record says so
-    done = [path for path in inside if Record(path).finished]
+    done = [path for path in inside if Record(path).finished and _readable(path)]
     for path in inside:
-        if path not in done:
+        if not Record(path).finished:
             note(f"not finished: {path} (continue it with `motet resume {path}`)")
     if not done:
         raise MotetError(f"no run in {folder} is finished; continue one with `motet resume {inside[0]}`")
     return done
+
+
+def _readable(folder: Path) -> bool:
+    """Whether a finished run can be shown; a note says why not, so that one does not hide the others."""
+    try:
+        finished(folder)
+    except MotetError as error:
+        note(f"left out: {error}")
+        return False
+    return True
 
 
 def _watch_and_show(work: Callable[[Onlooker], Path], known: Path | None, json: bool) -> None:

@@ -67,6 +67,7 @@ class Method(ABC):
     prepares = False  # whether `prepare` and `prepared` have anything to do
     needs_shared_data = False  # clients see the small balanced set that the federation shares
     personal_from_global = False  # never serves a client's last trained model, even where scoring.pm_source says so
+    keeps_nothing = False  # clients keep nothing between rounds: no training changes a personal model but the server's
     from_counts = False  # makes a new client's model from its class counts alone
     family: Family | None = None  # where a client has several personal models (SuPerFed's line of them)
 

@@ -21,6 +21,7 @@ class Wrapped(Method):
         self.inner, self.options = inner, options
         self.tells, self.uploads, self.pooled = inner.tells, inner.uploads, inner.pooled
         self.prepares, self.needs_shared_data = inner.prepares, inner.needs_shared_data
+        self.keeps_nothing, self.from_counts = inner.keeps_nothing, inner.from_counts
 
     def refuse(self, facts: Facts) -> str | None:
         return self.inner.refuse(facts)

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from motet.evaluation import Row
 from motet.report.words import percent
 from motet.runs.experiment import Experiment
-from motet.runs.summary import headline_column
+from motet.scoring.figures import GENERIC, Figure, is_scored
 
 _AN_HOUR = 3600.0  # rounds may be long: the time left is told from all those of the last hour
 
@@ -42,10 +42,10 @@ class Onlooker:
 
     def scores(self, row: Row) -> str:
         """The figures of a round in which everybody was scored, or nothing."""
-        if self.experiment is None or "generic_accuracy" not in row:
+        if self.experiment is None or not is_scored(row):
             return ""
-        personal = "personal_" + "".join(headline_column(self.experiment.scoring))
-        return f"generic {percent(row['generic_accuracy'])} %, personal {percent(row.get(personal))} %"
+        generic, personal = Figure(GENERIC, "common", statistic="pooled"), self.experiment.scoring.headline
+        return f"generic {percent(generic.of(row))} %, personal {percent(personal.of(row))} %"
 
 
 class Lines(Onlooker):

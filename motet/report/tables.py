@@ -11,20 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from motet.fields import dotted_fields
-from motet.report.words import NOTHING, megabytes, percent
+from motet.report.columns import figure_columns, headline_of
+from motet.report.packed import Packed
 from motet.runs.experiment import Experiment
 
 MOST_DIFFERENCES = 3
 MOST_CLASSES = 20
 
-_FIGURES = (
-    "generic\naccuracy",
-    "personal\naccuracy,\ngeneric\nmodel",
-    "personal\naccuracy,\npersonal\nmodels",
-    "new clients\nbefore → after\nadaptation",
-    "MB sent\nper round",
-    "seconds",
-)
 _TESTS = {
     "weighted": "personal accuracy on the common test set, weighted by each client's classes",
     "split": "personal accuracy on each client's own test split",
@@ -52,14 +45,14 @@ def comparison(runs: Sequence[Finished]) -> Group:
     shown, left_out = differing[:MOST_DIFFERENCES], differing[MOST_DIFFERENCES:]
     labels = [(run.experiment.method, *(field_of(run.experiment, name) for name in shown)) for run in runs]
     named = len(set(labels)) < len(labels)  # twins are told apart by their folders
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for column in ("method", *shown, *(["run"] if named else [])):
-        table.add_column(column.replace(".", ".\n"), overflow="fold", min_width=min(len(column), 8))
-    for column in _FIGURES:
-        table.add_column(column, justify="right", no_wrap=True)
-    for run, label in zip(runs, labels, strict=True):
-        table.add_row(*map(str, label), *([run.name] if named else []), *_figures(run.summary))
-    lines: list[Table | Text] = [_title(runs[0].experiment, differing), Text(), table, Text(), _measured(runs)]
+    columns = figure_columns([run.summary for run in runs])
+    table = Packed(
+        [name.replace(".", ".\n") for name in ("method", *shown, *(["run"] if named else []))],
+        [[*map(str, label), *([run.name] if named else [])] for run, label in zip(runs, labels, strict=True)],
+        [column.title for column in columns],
+        [[column.text(run.summary) for column in columns] for run in runs],
+    )
+    lines: list[Packed | Text] = [_title(runs[0].experiment, differing), Text(), table, Text(), _measured(runs)]
     if left_out:
         lines.append(Text(f"The runs also differ in {', '.join(left_out)}.", style="dim"))
     return Group(*lines)
@@ -131,27 +124,17 @@ def _measured(runs: Sequence[Finished]) -> Text:
     words = ["Accuracies in percent"]
     rules = [run.summary["reported"] for run in runs]
     for meanings, values in (
-        (_TESTS, {str(rule["headline"]).split(".")[1] for rule in rules}),
+        (_TESTS, {headline_of(run.summary).data for run in runs}),
         (_WEIGHTINGS, {rule["client_weighting"] for rule in rules}),
         (_REPORTS, {rule["rule"] for rule in rules}),
     ):
         if len(values) == 1:
             words.append(meanings[values.pop()])
+    if any(headline_of(run.summary).over("hurt").of(run.summary["figures"]) is not None for run in runs):
+        words.append("hurt: share of clients that their personal model serves worse")
+    if any(run.summary["generic"]["derived"] for run in runs):
+        words.append("* no model of the method: the mean of the personal models")
     return Text("; ".join(words) + ".", style="dim")
-
-
-def _figures(summary: Mapping[str, Any]) -> list[str]:
-    test = str(summary["reported"]["headline"]).split(".")[1]
-    personal, new, sent = summary["personal"][test], summary["new_clients"], summary["bytes_per_round"]
-    adapted = f"{percent(new['before']):>5} → {percent(new['after']):>5}" if new["after"] is not None else NOTHING
-    return [
-        percent(summary["generic"]["accuracy"]),
-        percent(personal["generic_model"]),
-        percent(personal["personal_models"]),
-        adapted,
-        megabytes(sent["down"], sent["up"]),
-        f"{summary['seconds']:.1f}",
-    ]
 
 
 def _options(options: Mapping[str, object]) -> str:

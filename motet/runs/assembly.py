@@ -188,5 +188,10 @@ def _refuse_contradictions(experiment: Experiment) -> None:
             "scoring.report is 'best' on the common test set but scoring.common_test is 'last'; "
             "accepted: common_test = 'always', or report = 'last' or 'best_on_validation'"
         )
+    if scoring.report != "last" and "final_sync" in scoring.readings:
+        raise MotetError(
+            f"scoring.report is {scoring.report!r} but scoring.pm_source has 'final_sync', which trains everybody once "
+            "more after the last round alone; accepted: report = 'last', or another pm_source"
+        )
     if scoring.test == "split" and not data.test_share:
         raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

@@ -20,7 +20,6 @@ from motet.runs.checkpoint import Checkpoints
 from motet.runs.experiment import EngineSettings
 from motet.runs.record import Record
 from motet.runs.run import one_thread, restore
-from motet.runs.summary import headline_column
 from motet.scoring import family
 from motet.weights import Layout
 
@@ -95,9 +94,9 @@ class Served:
         if client.data.new:
             return self._adapt(client, message)
         with one_thread():
-            if client.pm_source == "final_sync":  # as `sync_score` does
-                client.pm_source = "last_participation"
-                self.method.train(client, message)
+            client = client.reading(self.assembly.experiment.scoring.readings[0])
+            if client.pm_source == "final_sync" and not self.method.keeps_nothing:
+                client = self.assembly.workplace.synced(client, message)
             if self.method.family:
                 return self._raw(self.method.member(client, message, self._member(client_id)))
             return self._raw(self.method.personal(client, message))
@@ -115,21 +114,17 @@ class Served:
         told, classes = np.array(counts), self.federation.classes
         if told.shape != (classes,) or told.dtype.kind not in "iu" or told.min() < 0 or not told.any():
             raise MotetError(f"counts is {told.tolist()}; accepted: {classes} whole numbers, not negative, not all 0")
-        model = self._from_counts(torch.from_numpy(told.astype(np.int64)))
-        elsewhere = torch.zeros(classes, dtype=torch.int64)
-        elsewhere[0 if told[1:].any() else 1] = 1
-        probe = self.federation.test.x[:32]
-        if torch.equal(model(probe), self._from_counts(elsewhere)(probe)):
+        if not self.method.from_counts:
             raise MotetError(
                 f"method {self.name!r} makes no model from class counts alone; "
                 f"accepted: adapt(x, y), or a method that does, such as fedrod(head=hyper)"
             )
-        return model
-
-    def _from_counts(self, counts: Tensor) -> nn.Module:
         nothing = self.federation.stored.part(0, 0)
         data = OnlyCounts(self.next_id, nothing, nothing, nothing, new=True)
-        client = ToldClient(**vars(self.assembly.workplace.client_of(data, self.round, {})), told=counts)
+        client = ToldClient(
+            **vars(self.assembly.workplace.client_of(data, self.round, {})),
+            told=torch.from_numpy(told.astype(np.int64)),
+        )
         with one_thread():
             return self._raw(self.method.personal(client, self.method.broadcast(self.server, client.id)))
 
@@ -145,19 +140,18 @@ class Served:
 
     def _member(self, client_id: int) -> str:
         """Which of the client's family of models the last round reported, told from the scores in the record."""
-        of, test = self.method.family, headline_column(self.assembly.experiment.scoring)[0]
+        of = self.method.family
         assert of is not None
         rows = [row for row in self.record.clients if row["round"] == self.round and not row["new"]]
         scored = {row["client"]: row for row in rows if row["set_aside"] is None}
-        columns = {f"member.{name}.{kind}" for name in of.members for kind in family.TESTS}
-        replies = [{c: row[at] for c in columns if (at := c.replace(".", "_")) in row} for row in scored.values()]
-        rules = family.choose(replies, of.members, of.fixed, test)
-        chosen: dict[int, str] = dict(zip(scored, rules.get(of.rule, rules["fixed"]), strict=True))
-        return chosen.get(client_id, of.fixed)
+        data = self.assembly.experiment.scoring.headline.data
+        chosen = family.chosen_by(of.rule, family.choose(list(scored.values()), of.members, of.fixed, data))
+        mine: dict[int, str] = dict(zip(scored, chosen, strict=True))
+        return mine.get(client_id, of.fixed)
 
     def _adapt(self, client: Client, message: Message) -> nn.Module:
         with one_thread():
-            return self._raw(self.method.adapt(client, message))
+            return self._raw(self.method.adapt(client.selecting(client.adapt.selections[0]), message))
 
     def _raw(self, model: nn.Module | None) -> nn.Module:
         if model is None:

@@ -1,18 +1,13 @@
-"""The summary of a run: the figures of the reported round under names that say what they are."""
+"""The summary of a run: the figures of the reported rounds under names that say what they are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from motet.contract import Method
 from motet.runs.experiment import Experiment
 from motet.runs.record import Row
-from motet.scoring.settings import ScoringSettings
-
-
-def headline_column(scoring: ScoringSettings) -> tuple[str, str]:
-    """How the record names the headline: the kind of test data, and the tail of its mean over clients."""
-    test = "weighted" if scoring.test == "common" else "split"
-    return test, "_by_samples" if scoring.client_weighting == "by_samples" else ""
+from motet.scoring import Figure, ScoringSettings
+from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, diverged, is_scored
 
 
 def summarize(
@@ -20,15 +15,19 @@ def summarize(
 ) -> dict[str, Any]:
     """One JSON object; a figure that does not exist for the method is None."""
     scoring = experiment.scoring
-    test, tail = headline_column(scoring)
-    row = reported(rounds, scoring.report, test, tail)
+    rows = {model: reported(rounds, scoring, model) for model in (GENERIC, PERSONAL)}
+    figures = figures_of(rows[GENERIC], rows[PERSONAL], new_clients)
     trained = [r for r in rounds if r["round"]]
+    headline, over = scoring.headline, scoring.mean_over_clients
 
-    def pair(kind: str) -> dict[str, Any]:
+    def pair(data: str, model: str = PERSONAL) -> dict[str, Any]:
         return {
-            "generic_model": row.get(f"generic_{kind}{tail}"),
-            "personal_models": row.get(f"personal_{kind}{tail}"),
+            "generic_model": Figure(GENERIC, data, statistic=over).of(figures),
+            "personal_models": Figure(model, data, statistic=over).of(figures),
         }
+
+    def of_headline(statistic: str) -> float | None:
+        return headline.over(statistic).of(figures)
 
     return {
         "method": experiment.method,
@@ -39,57 +38,100 @@ def summarize(
         "rounds": len(trained),
         "reported": {
             "rule": scoring.report,
-            "round": row["round"],
-            "headline": f"personal.{test}.personal_models",
+            "round": rows[PERSONAL]["round"],
+            "rounds": {model: row["round"] for model, row in rows.items()},
+            "headline": f"personal.{headline.data}.personal_models",
+            "figure": str(headline),
             "client_weighting": scoring.client_weighting,
             "pm_source": personal_source(scoring, method),
         },
-        "generic": {"accuracy": row.get("generic_accuracy")},
+        "generic": {
+            "accuracy": Figure(GENERIC, "common", statistic="pooled").of(figures),
+            "derived": bool(rows[GENERIC].get(DERIVED)),
+        },
         "personal": {
+            "common": {"personal_models": Figure(PERSONAL, "common", statistic=over).of(figures)},
             "weighted": pair("weighted"),
             "split": pair("split"),
             "validation": pair("validation"),
-            "std": row.get("personal_std"),
-            "minimum": row.get("personal_minimum"),
-            "worst_tenth": row.get("personal_worst_tenth"),
+            "std": of_headline("std"),
+            "minimum": of_headline("minimum"),
+            "worst_tenth": of_headline("worst_tenth"),
+            "hurt": of_headline("hurt"),
+            "hurt_clients": of_headline("hurt_clients"),
+            "readings": {
+                source: {data: pair(data, model)["personal_models"] for data in ("weighted", "split", "validation")}
+                for model, source in scoring.named_readings.items()
+                if model != PERSONAL
+            },
         },
         "new_clients": {
-            "before": new_clients.get(f"before_{test}{tail}"),
-            "after": new_clients.get(f"after_{test}{tail}"),
+            model: Figure(model, headline.data, statistic=over).of(figures) for model in _of_new_clients(new_clients)
         },
+        "figures": figures,
         "bytes_per_round": {
             "down": _mean(trained, "bytes_down"),
             "up": _mean(trained, "bytes_up"),
         },
         "set_aside": sum(len(r["set_aside"]) for r in rounds),
         "diverged": {
-            "personal_models": row.get("personal_diverged", 0),
-            "new_clients": new_clients.get("after_diverged", 0),
+            "personal_models": rows[PERSONAL].get(diverged(PERSONAL), 0),
+            "new_clients": new_clients.get(diverged(AFTER), 0),
         },
         "seconds": round(seconds, 3),
     }
 
 
 def personal_source(scoring: ScoringSettings, method: Method) -> str:
-    """Which personal models were really scored: some methods never serve a client's last trained one."""
-    if method.personal_from_global and scoring.pm_source == "last_participation":
-        return "global_plus_personal"
-    return scoring.pm_source
+    """Which personal models the headline really is of: some methods never serve a client's last trained one."""
+    asked = scoring.readings[0]
+    made_anew = method.personal_from_global and asked == "last_participation"
+    return "global_plus_personal" if made_anew or (method.keeps_nothing and asked == "final_sync") else asked
 
 
-def reported(rounds: Sequence[Row], rule: str, test: str, tail: str) -> Row:
-    """The row of the last scored round, of the best on test data, or of the best on validation data."""
-    scored = [r for r in rounds if "generic_accuracy" in r]
-    if rule == "last":
+def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str) -> Row:
+    """The row of the last scored round, or of the model's own best on test or on validation data.
+
+    The generic model's test is the whole common test set, the personal models' is the headline. Without a figure of its
+    own a model goes with the other.
+    """
+    scored = [row for row in rounds if is_scored(row)]
+    if scoring.report == "last":
         return scored[-1]
-    column = f"validation{tail}" if rule == "best_on_validation" else f"{test}{tail}"
+    by_validation = scoring.report == "best_on_validation"
+    over, headline = scoring.mean_over_clients, scoring.headline
+    deciding = {
+        GENERIC: Figure(GENERIC, "common", statistic="pooled"),
+        PERSONAL: headline,
+    }
+    if by_validation:
+        deciding = {each: Figure(each, "validation", statistic=over) for each in deciding}
+    for figure in (deciding[model], *deciding.values()):
+        if any(figure.of(row) is not None for row in scored):
+            return _best(scored, figure)
+    return scored[-1]
 
-    def headline(r: Row) -> float:
-        value = r.get(f"personal_{column}")
-        value = r.get(f"generic_{column}") if value is None else value
-        return float(value) if isinstance(value, int | float) else -1.0
 
-    return max(scored, key=headline)  # the earliest of equals
+def figures_of(generic: Row, personal: Row, new_clients: Row) -> dict[str, float]:
+    """Every figure there is, each from the round that is reported of its model."""
+    sources = ((generic, True), (personal, False), (new_clients, False))
+    named = ((name, Figure.read(name), row, of_generic) for row, of_generic in sources for name in row)
+    values = {name: f.of(row) for name, f, row, of_generic in named if f and (f.model == GENERIC) == of_generic}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _best(rows: Sequence[Row], figure: Figure) -> Row:
+    def value(row: Mapping[str, object]) -> float:
+        found = figure.of(row)
+        return -1.0 if found is None else found
+
+    return max(rows, key=value)  # the earliest of equals
+
+
+def _of_new_clients(row: Row) -> list[str]:
+    """Before and after adaptation, and every other choice of the adapted model that was scored."""
+    models = {figure.model for name in row if (figure := Figure.read(name))}
+    return [BEFORE, AFTER, *sorted(models - {BEFORE, AFTER})]
 
 
 def _mean(rows: Sequence[Row], name: str) -> float | None:

@@ -1,7 +1,7 @@
-"""Scores: each named by its model, its test data and its weighting."""
+"""Scores: a figure has one name (`figures`), a measure one object (`measures`), a test set one pass (`passes`)."""
 
-from motet.scoring import family
-from motet.scoring.accuracy import Spread, accuracy, class_weighted, right_per_class, spread
+from motet.scoring.figures import Figure
+from motet.scoring.measures import describe_measures, measures_of
 from motet.scoring.settings import ScoringSettings
 
-__all__ = ["ScoringSettings", "Spread", "accuracy", "class_weighted", "family", "right_per_class", "spread"]
+__all__ = ["Figure", "ScoringSettings", "describe_measures", "measures_of"]

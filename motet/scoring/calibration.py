@@ -1,4 +1,4 @@
-"""Calibration: whether a model is as often right as it is confident (SuPerFed's ECE and MCE, FIDELITY 8.3)."""
+"""Calibration: whether a model is as often right as it is confident (SuPerFed's ECE and MCE)."""
 
 import torch
 from torch import Tensor

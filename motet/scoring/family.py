@@ -6,57 +6,65 @@
 `fixed`        one member named in advance
 
 Of equally good members the first of the family is taken. A client that lacks the data to choose by has the fixed one.
+The record has every member's mean over clients (`member:0.4.split.accuracy.mean`), and what each rule would report
+(`rule:oracle.split.accuracy.mean`).
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from motet.message import Message
+from motet.scoring.figures import DATA, PERSONAL, Figure, diverged, member, rule
 
-TESTS = ("weighted", "split", "validation")
 Rule = str
+Scored = Mapping[str, Any]  # a client's reply, or its row in the record
 
 
-def choose(replies: Sequence[Message], family: Sequence[str], fixed: str, test: str) -> dict[Rule, list[str]]:
+def choose(replies: Sequence[Scored], family: Sequence[str], fixed: str, data: str) -> dict[Rule, list[str]]:
     """The member chosen for each client, by every rule for which some client has the data."""
-    curve = {name: figures[test] for name, figures in sweep(replies, family).items() if test in figures}
+    curve = {name: mean for name in family if (mean := _mean(replies, Figure(member(name), data))) is not None}
     rules = {"fixed": [fixed] * len(replies)}
     if curve:
         rules["common_best"] = [_best(curve)] * len(replies)
-        rules["oracle"] = _each_best(replies, family, fixed, test)
+        rules["oracle"] = _each_best(replies, family, fixed, data)
     if any(_scores(reply, family, "validation") for reply in replies):
         rules["validation"] = _each_best(replies, family, fixed, "validation")
     return rules
 
 
-def report(reply: Message, member: str) -> Message:
+def chosen_by(asked: Rule, rules: Mapping[Rule, list[str]]) -> list[str]:
+    """What a rule chose; it is missing only where there is no figure to report either."""
+    return rules.get(asked, rules["fixed"])
+
+
+def report(reply: Message, name: str) -> Message:
     """A client's reply with that member as its personal model."""
-    chosen = {
-        f"personal.{t}": reply[f"member.{member}.{t}"] for t in (*TESTS, "diverged") if f"member.{member}.{t}" in reply
-    }
-    return reply | chosen
+    own, told = member(name), dict(reply)
+    for column, value in reply.items():
+        figure = Figure.read(column)
+        if figure is not None and figure.model == own:
+            told[str(Figure(PERSONAL, figure.data, figure.measure))] = value
+    if diverged(own) in reply:
+        told[diverged(PERSONAL)] = reply[diverged(own)]
+    return told
 
 
-def sweep(replies: Sequence[Message], family: Sequence[str]) -> dict[str, dict[str, float]]:
+def sweep(replies: Sequence[Scored], family: Sequence[str]) -> dict[str, float]:
     """The mean over clients of every member on every kind of test data, for the curve."""
-    curve: dict[str, dict[str, float]] = {}
-    for name in family:
-        for test in TESTS:
-            values = [float(r[key]) for r in replies if (key := f"member.{name}.{test}") in r]
-            if values:
-                curve.setdefault(name, {})[test] = fmean(values)
-    return curve
+    figures = [Figure(member(name), data) for name in family for data in DATA]
+    return {str(f.over("mean")): mean for f in figures if (mean := _mean(replies, f)) is not None}
 
 
-def by_rule(replies: Sequence[Message], rules: Mapping[Rule, Sequence[str]], test: str) -> dict[Rule, float]:
+def by_rule(replies: Sequence[Message], rules: Mapping[Rule, Sequence[str]], data: str) -> dict[str, float]:
     """The mean over clients that each rule would report."""
-    figures: dict[Rule, float] = {}
-    for rule, members in rules.items():
-        chosen = [report(reply, member) for reply, member in zip(replies, members, strict=True)]
-        values = [float(r[f"personal.{test}"]) for r in chosen if f"personal.{test}" in r]
-        if values:
-            figures[rule] = fmean(values)
+    figures: dict[str, float] = {}
+    for name, members in rules.items():
+        chosen = [report(reply, one) for reply, one in zip(replies, members, strict=True)]
+        mean = _mean(chosen, Figure(PERSONAL, data))
+        if mean is not None:
+            figures[str(Figure(rule(name), data, statistic="mean"))] = mean
     return figures
 
 
@@ -65,14 +73,20 @@ def tally(members: Sequence[str]) -> dict[str, int]:
     return dict(sorted(Counter(members).items()))
 
 
-def _each_best(replies: Sequence[Message], family: Sequence[str], fixed: str, test: str) -> list[str]:
-    scores = (_scores(reply, family, test) for reply in replies)
+def _each_best(replies: Sequence[Scored], family: Sequence[str], fixed: str, data: str) -> list[str]:
+    scores = (_scores(reply, family, data) for reply in replies)
     return [_best(mine) if mine else fixed for mine in scores]
 
 
-def _scores(reply: Message, family: Sequence[str], test: str) -> dict[str, float]:
-    """A client's own figures, by member."""
-    return {name: float(reply[key]) for name in family if (key := f"member.{name}.{test}") in reply}
+def _scores(reply: Scored, family: Sequence[str], data: str) -> dict[str, float]:
+    """A client's own accuracies, by member."""
+    own = {name: Figure(member(name), data).of(reply) for name in family}
+    return {name: value for name, value in own.items() if value is not None}
+
+
+def _mean(replies: Sequence[Scored], figure: Figure) -> float | None:
+    values = [value for reply in replies if (value := figure.of(reply)) is not None]
+    return fmean(values) if values else None
 
 
 def _best(scores: Mapping[str, float]) -> str:

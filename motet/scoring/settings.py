@@ -1,19 +1,24 @@
 """[scoring]: which model is scored, on which test data, with which weights, and which round is reported."""
 
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from motet.settings import Section
+from motet.client import PersonalSource
+from motet.scoring.figures import PERSONAL, Figure, variant
+from motet.settings import Section, one_or_several
 
 
 class ScoringSettings(Section):
-    """The choices in which the five papers differ (FIDELITY section 1). A protocol sets them all."""
+    """The choices in which the papers differ. A protocol sets them all."""
 
-    pm_source: Literal["last_participation", "final_sync", "global_plus_personal"] = Field(
+    pm_source: Annotated[
+        PersonalSource | tuple[PersonalSource, ...], BeforeValidator(one_or_several(*get_args(PersonalSource)))
+    ] = Field(
         "last_participation",
         description="personal model: the client's after its last local training; after one more training of "
-        "everybody at the end; or the current global model plus the client's private parts",
+        "everybody at the end; or the current global model plus the client's private parts; of a list the first is "
+        "the headline, and each is scored",
     )
     never_sampled: Literal["global", "initial"] = Field(
         "global", description="last_participation of a client never sampled: the current global or the initial model"
@@ -32,6 +37,44 @@ class ScoringSettings(Section):
     common_test: Literal["always", "last"] = Field(
         "always",
         description="at every scoring, or in the last round alone: personal models on the common test set, and the "
-        "generic model where clients' own test data make that set (its plain accuracy comes from theirs)",
+        "generic model where clients' own test data make that set (its plain accuracy comes from theirs); on classes "
+        "that a client does not hold, always in the last round alone",
+    )
+    measures: tuple[str, ...] = Field(
+        (),
+        description="besides accuracy: names of `motet list measures`, or a function of logits and labels as "
+        "module:function or file.py:function",
+    )
+    derived_generic: bool = Field(
+        False,
+        description="where a method has no generic model because weights are private: score the mean of the clients' "
+        "personal models as one, which for that leave their clients",
     )
     every: int = Field(5, ge=1, description="score every so many rounds; the last round is always scored")
+
+    @property
+    def readings(self) -> tuple[PersonalSource, ...]:
+        """Every personal model that is scored, the headline's first."""
+        return self.pm_source if isinstance(self.pm_source, tuple) else (self.pm_source,)
+
+    @property
+    def named_readings(self) -> dict[str, PersonalSource]:
+        """The same by the names of their models."""
+        first, *others = self.readings
+        return {PERSONAL: first} | {variant(PERSONAL, reading): reading for reading in others}
+
+    @property
+    def kept_reading(self) -> PersonalSource:
+        """What a client in training is told: it keeps its last model if any reading needs it."""
+        return "last_participation" if "last_participation" in self.readings else self.readings[0]
+
+    @property
+    def headline(self) -> Figure:
+        """The accuracy of the personal models that comes first."""
+        data = "weighted" if self.test == "common" else "split"
+        return Figure(PERSONAL, data, statistic=self.mean_over_clients)
+
+    @property
+    def mean_over_clients(self) -> str:
+        """The statistic that the headline is."""
+        return "by_samples" if self.client_weighting == "by_samples" else "mean"

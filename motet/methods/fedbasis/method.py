@@ -36,6 +36,7 @@ class FedBasis(Method):
     """
 
     personal_from_global = True
+    keeps_nothing = True
     tells = frozenset({"mixing coefficients"})
 
     class Options(Section):

@@ -1,0 +1,56 @@
+"""Who would be better off alone: a run's personal models beside those of a run of `local` on the same data."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+from motet.errors import MotetError
+from motet.runs.experiment import Experiment
+from motet.runs.record import Record, Row
+from motet.scoring.figures import PERSONAL, Figure
+from motet.scoring.over_clients import worse_off
+
+LOCAL = "local"
+
+
+def same_clients(one: Experiment, other: Experiment) -> bool:
+    """Whether two runs have the same clients with the same data."""
+    where = {"download"}  # how the data came here
+    a, b = (experiment.data.model_dump(exclude=where) for experiment in (one, other))
+    return a == b and one.seed == other.seed
+
+
+def local_among(records: Sequence[Record], of: Record) -> Record | None:
+    """The run of `local` on the same clients among several, if there is one."""
+    runs = (record for record in records if record.experiment.method == LOCAL)
+    return next((record for record in runs if same_clients(record.experiment, of.experiment)), None)
+
+
+def beside_local(record: Record, local: Record) -> dict[str, Any]:
+    """The run's summary with the share and number of clients whose model is worse than Local's on the headline data."""
+    if local.experiment.method != LOCAL:
+        raise MotetError(f"{local.folder} is a run of {local.experiment.method!r}; accepted: a run of 'local'")
+    if not same_clients(record.experiment, local.experiment):
+        raise MotetError(
+            f"{local.folder} has other clients than {record.folder}; accepted: a run of 'local' with the same "
+            f"section [data] and the same seed"
+        )
+    summary = deepcopy(record.summary)
+    headline = Figure.read(summary["reported"]["figure"])
+    assert headline is not None
+    mine, alone = (_values(each, headline.data) for each in (record, local))
+    pairs = [(mine[client], alone[client]) for client in mine if client in alone]
+    figures = worse_off(headline, pairs, "hurt_vs_local", higher_is_better=True)
+    summary["figures"] |= figures
+    for name in figures:
+        of = Figure.read(name)
+        assert of is not None
+        summary["personal"][of.statistic] = figures[name]
+    return summary
+
+
+def _values(record: Record, data: str) -> dict[int, float]:
+    """Each client's accuracy in the reported round."""
+    round, figure = record.summary["reported"]["round"], Figure(PERSONAL, data)
+    rows: list[Row] = [row for row in record.clients if row["round"] == round and not row["new"]]
+    return {row["client"]: value for row in rows if (value := figure.of(row)) is not None}

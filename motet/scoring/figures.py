@@ -1,0 +1,89 @@
+"""One name for a figure: whose model, on which data, which measure, which statistic over clients.
+
+`personal.weighted.accuracy.mean` is a column of rounds.jsonl and a key of `figures` in summary.json. One client's value
+has no statistic, `personal.weighted.accuracy`: a column of clients.jsonl. Names are made and read here alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+GENERIC, PERSONAL, BEFORE, AFTER = "generic", "personal", "before", "after"
+OF_A_MEMBER, OF_A_RULE = "member:", "rule:"
+DERIVED = "generic.derived"  # a column of rounds.jsonl: the generic model is the mean of the personal ones
+
+DATA = {
+    "common": "the common test set (of the client's domain where it has one), every sample alike",
+    "weighted": "the same set, each class weighted by its share of the client's training data (FED-ROD Eq. 20)",
+    "split": "the client's own test data",
+    "validation": "the client's validation data",
+}
+STATISTICS = {
+    "mean": "over clients, each alike",
+    "by_samples": "mean over clients by their samples",
+    "std": "standard deviation over clients",
+    "minimum": "the smallest value of a client",
+    "worst_tenth": "mean over the worst tenth of clients",
+    "pooled": "over all samples at once: no mean over clients",
+    "hurt": "share of clients with a worse value than the generic model has for them (new clients: than before)",
+    "hurt_clients": "how many those are",
+    "hurt_vs_local": "share of clients with a worse value than their own model has in a run of `local`",
+    "hurt_vs_local_clients": "how many those are",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Which number it is; without a statistic, of one client."""
+
+    model: str
+    data: str
+    measure: str = "accuracy"
+    statistic: str = ""
+
+    def __str__(self) -> str:
+        return ".".join(filter(None, (self.model, self.data, self.measure, self.statistic)))
+
+    @classmethod
+    def read(cls, text: str) -> "Figure | None":
+        """The figure of that name; None where the text names something else. A model's name may have dots in it."""
+        body, _, last = text.rpartition(".")
+        statistic = last if last in STATISTICS else ""
+        words = (body if statistic else text).rsplit(".", 2)
+        if len(words) != 3 or words[1] not in DATA:
+            return None
+        model, data, measure = words
+        return cls(model, data, measure, statistic)
+
+    def over(self, statistic: str) -> "Figure":
+        """The same over clients."""
+        return replace(self, statistic=statistic)
+
+    def of(self, row: Mapping[str, object]) -> float | None:
+        """Its value in a row of the record; None where there is none."""
+        value = row.get(str(self))
+        return value if isinstance(value, int | float) else None
+
+
+def variant(model: str, word: str) -> str:
+    """Another reading of a model beside the headline's: `personal@global_plus_personal`, `after@best_on_validation`."""
+    return f"{model}@{word}"
+
+
+def member(name: str) -> str:
+    """One of a family of personal models."""
+    return OF_A_MEMBER + name
+
+
+def rule(name: str) -> str:
+    """The personal models that a rule chooses from a family."""
+    return OF_A_RULE + name
+
+
+def diverged(model: str) -> str:
+    """The column that marks a client whose model left the finite numbers, and counts such clients."""
+    return f"{model}.diverged"
+
+
+def is_scored(row: Mapping[str, object]) -> bool:
+    """Whether everybody was scored in the round of this row."""
+    return any(Figure.read(name) for name in row)

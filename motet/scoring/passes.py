@@ -1,0 +1,89 @@
+"""One pass of a model over samples, for all measures at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import torch
+from torch import Tensor, nn
+
+from motet.data import Samples
+from motet.scoring.measures import Measure, OfASet, PerSample
+
+EVALUATION_BATCH = 200  # as fast as larger ones, whatever the C library does with large blocks
+
+
+@dataclass
+class Answers:
+    """What a pass told: samples per class, right ones per class and measure, all logits if a measure needs them."""
+
+    counts: Tensor
+    right: dict[str, Tensor]
+    logits: Tensor | None = None
+    y: Tensor | None = None
+
+    def __add__(self, other: "Answers") -> "Answers":
+        """Of both sets of samples together."""
+        both = Answers(self.counts + other.counts, {name: r + other.right[name] for name, r in self.right.items()})
+        if self.logits is not None and other.logits is not None and self.y is not None and other.y is not None:
+            both.logits, both.y = torch.cat([self.logits, other.logits]), torch.cat([self.y, other.y])
+        return both
+
+    def value(self, measure: Measure) -> float | None:
+        """Over all samples alike; None without samples. A value that is not finite is that of the worst model."""
+        if not int(self.counts.sum()):
+            return None
+        if isinstance(measure, PerSample):
+            return share_right(self.right[measure.name], self.counts)
+        assert isinstance(measure, OfASet) and self.logits is not None and self.y is not None
+        value = measure.value(self.logits, self.y)
+        return value if value is None or isfinite(value) else measure.worst
+
+
+def one_pass(
+    model: nn.Module, samples: Samples, measures: Sequence[Measure], classes: int, rows: Tensor | None = None
+) -> Answers:
+    """The model's answers on these rows, or on all samples; nothing is copied but a batch at a time."""
+    model.eval()
+    device = next(model.parameters()).device
+    each = [measure for measure in measures if isinstance(measure, PerSample)]
+    keeping = len(each) < len(measures)
+    right = {measure.name: torch.zeros(classes, dtype=torch.int64) for measure in each}
+    batches = (
+        samples.all_batches(EVALUATION_BATCH)
+        if rows is None
+        else (samples.batch(some) for some in torch.split(rows, EVALUATION_BATCH) if len(some))
+    )
+    said: list[Tensor] = []
+    with torch.inference_mode():
+        for x, y in batches:
+            logits = model(x.to(device)).cpu()
+            for measure in each:
+                right[measure.name] += torch.bincount(y[measure.right(logits, y)], minlength=classes)
+            if keeping:
+                said.append(logits)
+    y = samples.y if rows is None else samples.y.index_select(0, rows)
+    answers = Answers(torch.bincount(y, minlength=classes), right)
+    if keeping:
+        answers.logits, answers.y = torch.cat(said) if said else torch.zeros(0, classes), y
+    return answers
+
+
+def share_right(right: Tensor, counts: Tensor) -> float | None:
+    """Right answers among all samples; None without samples."""
+    total = int(counts.sum())
+    return int(right.sum()) / total if total else None
+
+
+def class_weighted(right: Tensor, counts: Tensor, client_counts: Tensor, corrected: bool = False) -> float | None:
+    """FED-ROD's personal accuracy on the common test set (Eq. 20), Σ P_m(y)·1[ŷ = y] / Σ P_m(y).
+
+    `client_counts` are the classes of client m's training set. As printed, class c weighs P_m(c)·T_c with T_c
+    its size in the test set; corrected, it weighs P_m(c), which is the same on a balanced test set.
+    """
+    share = client_counts.double() / client_counts.sum()
+    present = counts > 0
+    weight = (share if corrected else share * counts)[present]
+    if not weight.sum():
+        return None
+    return float((weight * (right[present] / counts[present])).sum() / weight.sum())

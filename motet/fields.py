@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import annotated_types
 from pydantic import ValidationError
@@ -56,6 +56,7 @@ def refusal(error: ValidationError, model: type[Section]) -> MotetError:
     path = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
         return _unknown_field(path, model)
+    path = _of_field(path, model)
     info = _find(path, model)
     if info is None:
         return MotetError(f"{'.'.join(path) or 'the experiment'}: {first['msg']}")
@@ -86,7 +87,20 @@ def _find(path: list[str], model: type[Section]) -> FieldInfo | None:
     return info
 
 
+def _of_field(path: list[str], model: type[Section]) -> list[str]:
+    """The path up to a plain field: pydantic goes on with the member of its union that it tried first."""
+    for length in range(1, len(path)):
+        info = _find(path[:length], model)
+        if info is not None and section_of(info) is None:
+            return path[:length]
+    return path
+
+
 def _kind(annotation: Any) -> str:
+    if get_origin(annotation) is Annotated:
+        plain, *limits = get_args(annotation)
+        words = [w for info in limits for limit in getattr(info, "metadata", [info]) if (w := _bound(limit))]
+        return " ".join([_kind(plain), *words])
     if get_origin(annotation) is Literal:
         return " | ".join(map(str, get_args(annotation)))
     if get_origin(annotation) in (UnionType, Union):

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -11,11 +11,12 @@ from torch import Tensor
 
 from motet.contract import Method
 from motet.engines import Engine, Kind, Task
-from motet.engines.replies import answers, well_formed
+from motet.engines.replies import Reasons, Replies, answers, well_formed
 from motet.errors import MotetError
 from motet.evaluation import Evaluator, Row
 from motet.local import LocalSettings
 from motet.message import Message, State
+from motet.post import Arrival, Post, opened
 from motet.rng import numpy_generator
 from motet.settings import Section
 
@@ -66,6 +67,7 @@ class Loop:
     client_ids: Sequence[int]
     log: Log
     already_prepared: bool = False
+    posts: Sequence[Post] = ()
 
     def run(self, progress: Progress) -> Progress:
         """From where the run stands to its last round."""
@@ -123,6 +125,9 @@ class Loop:
         tasks = [Task(kind, i, round, partial(self.method.broadcast, server, i)) for i in cohort]
         outcomes = self.engine.run(tasks)
         replies, reasons = answers(outcomes, kind, round, cohort)
+        if kind == "train" and self.posts:
+            replies, unreadable = self._opened(replies, server, Arrival(-1, round, len(cohort), self.seed))
+            reasons |= unreadable
         declared = {"n": "sum", **self.method.uploads}
         w = server.get("w") if kind == "train" else None
         replies, wrong = well_formed(replies, declared, {"w": w} if isinstance(w, Tensor) else None)
@@ -136,3 +141,15 @@ class Loop:
             "bytes_up": None if self.method.pooled else sum(o.received for o in outcomes),
         }
         return replies, row
+
+    def _opened(self, replies: Replies, server: State, arrival: Arrival) -> tuple[Replies, Reasons]:
+        """The replies without what the posts did to them on their way."""
+        readable: Replies = {}
+        reasons: Reasons = {}
+        for client_id, reply in replies.items():
+            message = self.method.broadcast(server, client_id)
+            try:
+                readable[client_id] = opened(self.posts, replace(arrival, client_id=client_id), message, reply)
+            except MotetError as error:
+                reasons[client_id] = str(error)
+        return readable, reasons

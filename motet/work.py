@@ -19,6 +19,7 @@ from motet.errors import Diverged
 from motet.local import LocalSettings
 from motet.message import Message, State, tensor
 from motet.nets import Net
+from motet.post import Post, packed
 from motet.scoring import ScoringSettings
 from motet.scoring.at_client import Common, Scorer
 from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL, member, variant
@@ -41,6 +42,7 @@ class Workplace:
     adapt: AdaptSettings
     scoring: ScoringSettings
     device: str = "cpu"
+    posts: tuple[Post, ...] = ()
 
     def perform(self, task: Task, private: State) -> Outcome:
         """Do the task for one client with its private state; a diverged client changes nothing."""
@@ -56,9 +58,10 @@ class Workplace:
         if len(tasks) == 1:
             return [self.perform(tasks[0], privates[0])]
         clients = [self.client(task, dict(private)) for task, private in zip(tasks, privates, strict=True)]
-        replies = self.method.train_together(clients, [self._here(task.write()) for task in tasks])
-        checked = [r if isinstance(r, Diverged) else _finite(r) for r in replies]
-        return [self._outcome(*of) for of in zip(tasks, clients, checked, strict=True)]
+        messages = [self._here(task.write()) for task in tasks]
+        replies = self.method.train_together(clients, messages)
+        sent = [self._sent(*of) for of in zip(clients, messages, replies, strict=True)]
+        return [self._outcome(*of) for of in zip(tasks, clients, sent, strict=True)]
 
     @property
     def together(self) -> int:
@@ -118,7 +121,7 @@ class Workplace:
         }
 
     def _train(self, client: Client, message: Message) -> Message:
-        reply = _finite(self.method.train(client, message))
+        reply = self._sent(client, message, self.method.train(client, message))
         if isinstance(reply, Diverged):
             raise reply
         return reply
@@ -130,6 +133,11 @@ class Workplace:
         if isinstance(reply, Diverged):
             raise reply
         return reply
+
+    def _sent(self, client: Client, message: Message, reply: Message | Diverged) -> Message | Diverged:
+        """A training's reply as it leaves the client."""
+        reply = reply if isinstance(reply, Diverged) else _finite(reply)
+        return reply if isinstance(reply, Diverged) else packed(self.posts, client, message, reply)
 
     def _score(self, client: Client, message: Message) -> Message:
         """Values of the generic and the personal models; class counts stay here, only scores leave."""

@@ -16,7 +16,7 @@ from motet.methods.averaging import Averaging
 from motet.methods.fedper import FedPer
 from motet.nets import Net
 from motet.testing import CHECKS, Fault, check_method
-from motet.testing.twin import ALONE
+from motet.testing.twin import ALONE, NEED_MORE_CLIENTS
 
 SUMS = [
     "ditto+mr",
@@ -46,7 +46,7 @@ SUMS = [
 ]
 
 
-@pytest.mark.parametrize("method", [*ALONE, *SUMS])
+@pytest.mark.parametrize("method", [*ALONE, *NEED_MORE_CLIENTS, *SUMS])
 def test_every_method_passes(method: str) -> None:
     assert check_method(method) == list(CHECKS)
 

@@ -40,7 +40,7 @@ class Saved:
         self.states.kept()
 
     def load(self) -> Loaded | None:
-        return self.checkpoints.load(**SAVED_BY, go_back=lambda _, entries: self.states.go_back(entries))
+        return self.checkpoints.load(is_f, "d", lambda _, entries: self.states.go_back(entries))
 
     def private(self, client_id: int) -> State:
         return self.states.get(client_id)
@@ -56,6 +56,10 @@ def load(folder: Path) -> tuple[Loaded, Saved]:
     loaded = saved.load()
     assert loaded is not None
     return loaded, saved
+
+
+def is_f(fingerprint: str, extra: object) -> bool:
+    return fingerprint == "f"
 
 
 def nothing(round: int, entries: Entries) -> None:
@@ -190,9 +194,9 @@ def test_a_client_that_only_the_damaged_checkpoint_knows_is_forgotten(tmp_path: 
 def test_another_experiment_other_data_and_a_newer_format_are_refused(tmp_path: Path) -> None:
     three_rounds(tmp_path)
     with pytest.raises(OtherExperiment, match="another experiment"):
-        Checkpoints(tmp_path).load("g", "d", nothing)
+        Checkpoints(tmp_path).load(lambda *_: False, "d", nothing)
     with pytest.raises(MotetError, match="other data"):
-        Checkpoints(tmp_path).load("f", "e", nothing)
+        Checkpoints(tmp_path).load(is_f, "e", nothing)
     manifest = json.loads((tmp_path / "000003.json").read_text())
     (tmp_path / "000003.json").write_text(json.dumps(manifest | {"format": checkpoint.FORMAT + 1}))
     with pytest.raises(MotetError, match=r"has format 2; accepted: up to 1"):

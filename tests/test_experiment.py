@@ -1,5 +1,7 @@
 """The experiment file: resolving, writing, comparing, explaining."""
 
+import hashlib
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -12,12 +14,10 @@ from hypothesis import strategies as st
 
 from motet.errors import MotetError
 from motet.fields import accepted, dotted_fields
-from motet.runs import toml_text
+from motet.runs import identity, toml_text
 from motet.runs.experiment import (
     Experiment,
     commented_template,
-    differences,
-    fingerprint,
     merge,
     parse_set,
     read,
@@ -25,6 +25,7 @@ from motet.runs.experiment import (
     to_toml,
     write,
 )
+from motet.runs.identity import DEFAULTS, differences, fingerprint, recorded, same_experiment
 from motet.runs.protocols import PROTOCOLS, describe_protocols
 
 LEAVES = st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.lists(st.integers()))
@@ -222,6 +223,120 @@ def test_what_cannot_change_a_number_is_not_in_the_fingerprint() -> None:
     elsewhere = {"engine": {"workers": 3, "name": "inline"}, "checkpoint": {"every": 9}, "data": {"download": True}}
     assert fingerprint(resolve(elsewhere)) == fingerprint(resolve({}))
     assert fingerprint(resolve({"data": {"subset": 0.5}})) != fingerprint(resolve({}))
+
+
+# An experiment that a Motet wrote before fingerprints had versions, and its fingerprint: neither is to be changed.
+OLD: dict[str, Any] = {
+    "method": "scaffold",
+    "seed": 3,
+    "protocol": "motet",
+    "device": "cpu",
+    "precision": "fp32",
+    "data": {
+        "name": "digits",
+        "partition": "dirichlet:0.3",
+        "partition_seed": None,
+        "clients": 20,
+        "new_clients": 0.0,
+        "pool": "train",
+        "test_share": 0.2,
+        "val_share": 0.0,
+        "normalize": "standard",
+        "subset": 1.0,
+        "min_size": None,
+        "shared_per_class": 10,
+        "download": False,
+    },
+    "net": {"name": "auto", "head": "auto"},
+    "rounds": {"count": 20, "cohort": 0.4},
+    "local": {
+        "epochs": 5,
+        "steps": 0,
+        "batch": 40,
+        "drop_last": False,
+        "lr": 0.05,
+        "lr_decay": 0.99,
+        "momentum": 0.9,
+        "weight_decay": 1e-05,
+        "momentum_across_rounds": "reset",
+        "clip": 0.0,
+        "together": True,
+    },
+    "adapt": {"epochs": 5, "lr": 0.01, "select": "last"},
+    "scoring": {
+        "pm_source": "last_participation",
+        "never_sampled": "global",
+        "test": "common",
+        "class_weights": "literal",
+        "client_weighting": "uniform",
+        "report": "last",
+        "common_test": "always",
+        "every": 5,
+    },
+    "engine": {"name": "auto", "workers": 0},
+    "checkpoint": {"every": 1},
+}
+OLD_FINGERPRINT = "a98fe6b4d2c75adeee0a1e1c8a90baaea696836fe8748f46beba625d677ac792"
+
+
+def test_an_experiment_from_before_a_field_came_is_still_the_same_if_the_field_has_its_default() -> None:
+    here = recorded(OLD)
+    assert here.post == "" and here.local.lr == 0.05
+    assert same_experiment(OLD_FINGERPRINT, OLD, here)
+    assert not same_experiment(OLD_FINGERPRINT, OLD, here.model_copy(update={"post": "clip"}))
+    assert not same_experiment(OLD_FINGERPRINT, OLD, here.model_copy(update={"seed": 4}))
+
+
+def test_a_new_field_at_its_default_changes_no_fingerprint() -> None:
+    class Later(Experiment):
+        """An Experiment of a later version."""
+
+        came_later: int = 5
+
+    values = resolve({"local": {"lr": 0.2}}).model_dump()
+    now, later = fingerprint(resolve(values)), fingerprint_of(Later.model_validate(values))
+    assert now == later
+    assert now != fingerprint_of(Later.model_validate(values | {"came_later": 6}))
+
+
+def fingerprint_of(later: Experiment) -> str:
+    """The fingerprint as a version with that class of experiments makes it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(identity, "Experiment", type(later))
+        return fingerprint(later)
+
+
+def test_a_default_that_changes_changes_no_fingerprint_of_a_run_that_wrote_the_old_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As if rounds.count had been 7 by default up to now, and a field with another meaning had come since."""
+    then = resolve({"rounds": {"count": 7}, "local": {"lr": 0.3}})
+    monkeypatch.setattr(identity, "_UNTIL", {DEFAULTS: {"rounds.count": 7}})
+    monkeypatch.setattr(identity, "DEFAULTS", DEFAULTS + 1)
+    written = fingerprint(then, DEFAULTS)  # by a Motet for which 7 was nothing special
+    assert written == f"{DEFAULTS}:{hash_of({'local.lr': 0.3})}"
+    assert same_experiment(written, {}, then)
+    assert not same_experiment(written, {}, resolve({"local": {"lr": 0.3}}))
+    assert fingerprint(then, DEFAULTS + 1) == f"{DEFAULTS + 1}:{hash_of({'local.lr': 0.3, 'rounds.count': 7})}"
+
+
+def hash_of(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def test_a_fingerprint_of_a_newer_motet_is_refused() -> None:
+    with pytest.raises(MotetError, match=r"^a checkpoint has defaults of version 99; accepted: up to \d+"):
+        same_experiment("99:abc", {}, resolve({}))
+
+
+def test_what_a_run_wrote_down_is_not_filled_in_by_its_protocol() -> None:
+    """A preset that comes later is not what the run was trained with."""
+    values = resolve({"protocol": "pgfed"}).model_dump()
+    del values["local"]["drop_last"], values["local"]["together"]
+    assert resolve(values).local.drop_last is True
+    assert recorded(values).local.drop_last is False
+    assert recorded(values).local.together is False  # how Motet acted before it could train clients together
+    assert recorded(resolve({"protocol": "pgfed"}).model_dump()) == resolve({"protocol": "pgfed"})
 
 
 # Explaining

@@ -17,7 +17,8 @@ from motet.methods.centralized import Centralized
 from motet.methods.finetuning import FineTuned
 from motet.nets import build_net
 from motet.runs.assembly import settle
-from motet.runs.experiment import fingerprint, resolve
+from motet.runs.experiment import resolve
+from motet.runs.identity import fingerprint
 
 
 def build(text: str) -> Method:

@@ -13,7 +13,7 @@ LAYERS = [
     {"weights", "losses", "nets", "data"},
     {"local", "client", "together", "adapting"},
     {"contract"},
-    {"methods", "scoring", "engines"},  # these three know nothing of each other
+    {"methods", "scoring", "engines", "post"},  # these know nothing of each other
     {"work", "evaluation", "derived", "rounds"},
     {"runs", "report"},
     {"__init__", "__main__", "result", "cli", "testing"},

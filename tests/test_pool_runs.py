@@ -27,7 +27,7 @@ from motet.runs.experiment import EngineSettings, write
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.runs.shared_federation import SharedFederation
-from motet.testing.twin import ALONE, Notes, loop_of, play, tiny
+from motet.testing.twin import ALONE, Notes, last_states, loop_of, play, tiny
 
 WORKERS = 2
 POOL = {"name": "pool", "workers": WORKERS}
@@ -169,10 +169,7 @@ def assert_same_run(folder: Path, other: Path) -> None:
     assert timeless(folder) == timeless(other)
     for name in ("weights.safetensors", "clients.jsonl"):
         assert (folder / name).read_bytes() == (other / name).read_bytes()
-    names = sorted(path.name for path in (other / "checkpoint").glob("*.safetensors"))
-    assert names and all(
-        (folder / "checkpoint" / n).read_bytes() == (other / "checkpoint" / n).read_bytes() for n in names
-    )
+    assert last_states(folder) == last_states(other)
 
 
 class Doubled(Scaffold):

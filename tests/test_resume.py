@@ -1,5 +1,6 @@
 """Nothing is lost: kill -9 at any moment, resume, and every byte comes out as if nothing had happened."""
 
+import hashlib
 import json
 import os
 import random
@@ -7,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +20,14 @@ import torch
 
 from motet.errors import MotetError
 from motet.message import decode
-from motet.runs import checkpoint
+from motet.runs import checkpoint, toml_text
 from motet.runs.assembly import assemble
+from motet.runs.checkpoint import Checkpoints
 from motet.runs.experiment import Experiment, write
 from motet.runs.record import Record
+from motet.runs.rhythm import Rhythm
 from motet.runs.run import resume, run
-from motet.testing.twin import tiny
+from motet.testing.twin import last_states, tiny
 from motet.weights import Layout
 
 REPOSITORY = Path(__file__).parents[1]
@@ -32,6 +37,7 @@ CASES = {
     "every round": ("scaffold+ft(epochs=1)", {"every": 1}),
     "every third round": ("feddyn", {"every": 3}),
     "every fifth round": ("local", {"every": 5}),  # due at 5 and 10, and at 12 because it is the last
+    "when it costs little": ("scaffold", {"every": "auto"}),
 }
 
 
@@ -57,6 +63,9 @@ def assert_same_run(folder: Path, uninterrupted: Path) -> None:
     assert timeless(one.rounds) == timeless(other.rounds)
     assert one.clients == other.clients
     assert one.experiment == other.experiment
+    assert last_states(folder) == last_states(uninterrupted)
+    if one.experiment.checkpoint.every == "auto":
+        return  # when both were saved is a matter of time
     expected, found = files(uninterrupted), files(folder)
     # A kill between the last checkpoint and the removal of older ones may leave some of these behind.
     assert expected.keys() <= found.keys()
@@ -210,6 +219,66 @@ def test_a_run_may_be_resumed_with_another_checkpoint_rhythm(tmp_path: Path) -> 
     assert timeless(Record(tmp_path / "run").rounds) == timeless(Record(whole).rounds)
 
 
+class Clock:
+    """Time that passes only where a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Minute:
+    """A watcher for whom every round takes a minute."""
+
+    def __init__(self, clock: Clock):
+        self.clock = clock
+
+    def started(self, *_: object) -> None:
+        """Nothing to do."""
+
+    def round(self, row: dict[str, object]) -> None:
+        """The next round begins a minute later."""
+        self.clock.now += 60
+
+
+@pytest.mark.parametrize(
+    ("every", "seconds", "saved"),
+    [
+        ("auto", 1.0, list(range(1, 13))),
+        ("auto", 10.0, [1, 5, 9, 12]),  # a twentieth of 200 seconds, and of four minutes
+        ("auto", 1000.0, [1, 12]),
+        (5, 1000.0, [5, 10, 12]),
+    ],
+)
+def test_saving_takes_a_small_share_of_the_time(
+    every: int | str, seconds: float, saved: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, rounds, save = Clock(), [], Checkpoints.save
+
+    def slow(self: Checkpoints, round: int, *rest: Any) -> None:
+        save(self, round, *rest)
+        clock.now += seconds
+        rounds.append(round)
+
+    monkeypatch.setattr(Checkpoints, "save", slow)
+    monkeypatch.setattr("motet.runs.run.Rhythm", partial(Rhythm, clock=clock))
+    folder = run(experiment("fedavg", checkpoint={"every": every}), tmp_path / "run", Minute(clock))
+    assert rounds == saved
+    told = {row["round"]: row["checkpoint_seconds"] for row in Record(folder).rounds}
+    assert told == {r: seconds if r - 1 in saved else 0.0 for r in range(1, 13)}
+
+
+def test_what_was_prepared_is_saved_before_the_first_round(tmp_path: Path) -> None:
+    asked = experiment("dbe", rounds={"count": 3}, checkpoint={"every": "auto"})
+    stopped(asked, tmp_path / "run", 0)
+    watcher = StopsAfter(99)
+    resume(tmp_path / "run", watcher)
+    assert watcher.began == 0 and [row["round"] for row in Record(tmp_path / "run").rounds] == [0, 1, 2, 3]
+    assert_same_run(tmp_path / "run", run(asked, tmp_path / "whole"))
+
+
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
     folder = run(experiment("fedavg", rounds={"count": 1}), tmp_path / "run")
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
@@ -249,15 +318,45 @@ def test_another_experiment_is_refused(tmp_path: Path) -> None:
     assert files(folder) == before
 
 
-def test_a_run_of_a_motet_that_knew_fewer_fields_is_refused_by_name(tmp_path: Path) -> None:
+def as_an_older_motet_wrote_it(folder: Path, *unknown: str) -> None:
+    """Take fields out of a run's files, and fingerprint it by all the others, as was done before defaults counted."""
+    asked = tomllib.loads((folder / "experiment.toml").read_text())
+    forget(asked, unknown)
+    (folder / "experiment.toml").write_text(toml_text.dumps(asked))
+    for path in (folder / "checkpoint").glob("*.json"):
+        manifest = json.loads(path.read_text())
+        del manifest["checksum"]
+        there = manifest["extra"]["experiment"]
+        forget(there, unknown)
+        matters = {name: value for name, value in there.items() if name not in ("engine", "checkpoint")}
+        matters["data"] = {name: value for name, value in there["data"].items() if name != "download"}
+        manifest["fingerprint"] = hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()
+        path.write_text(json.dumps(manifest | {"checksum": checkpoint._checksum(manifest)}))
+
+
+def forget(values: dict[str, Any], names: tuple[str, ...]) -> None:
+    for dotted in names:
+        section, _, name = dotted.rpartition(".")
+        del (values[section] if section else values)[name]
+
+
+def test_a_run_of_a_motet_that_knew_fewer_fields_goes_on(tmp_path: Path) -> None:
+    folder, asked = tmp_path / "run", experiment("scaffold", rounds={"count": 4})
+    stopped(asked, folder, 2)
+    as_an_older_motet_wrote_it(folder, "post", "local.together")
+    watcher = StopsAfter(99)
+    resume(folder, watcher)
+    assert watcher.began == 2
+    assert_same_run(folder, run(asked, tmp_path / "whole"))
+
+
+def test_a_field_that_it_did_not_know_may_not_change_a_number(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     stopped(experiment("scaffold"), folder, 2)
-    for path in (folder / "checkpoint").glob("*.json"):  # as if written before local.together came
-        manifest = json.loads(path.read_text())
-        del manifest["checksum"], manifest["extra"]["experiment"]["local"]["together"]
-        manifest["fingerprint"] = "0" * 64
-        path.write_text(json.dumps(manifest | {"checksum": checkpoint._checksum(manifest)}))
-    with pytest.raises(MotetError, match=r"another experiment.*\(it was saved by a Motet without local.together: "):
+    as_an_older_motet_wrote_it(folder, "post")
+    file = folder / "experiment.toml"
+    file.write_text('post = "clip(norm=1.0)"\n' + file.read_text())
+    with pytest.raises(MotetError, match=r"another experiment.* \(post:  there, clip\(norm=1.0\) here\)$"):
         resume(folder)
 
 

@@ -93,7 +93,8 @@ def show(
 
 @app.command("list")
 def list_names(
-    what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|protocols|measures")], json: Json = False
+    what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|posts|protocols|measures")],
+    json: Json = False,
 ) -> None:
     """What can be named in an experiment, with one line and the paper for each."""
     from motet.cli.looking import show_catalogue

@@ -8,6 +8,7 @@ from motet.data import build, counts_table, describe_partitions, describe_source
 from motet.errors import unknown
 from motet.methods import describe_methods
 from motet.nets import describe_nets
+from motet.post import describe_posts
 from motet.report.tables import catalogue, partition
 from motet.runs.experiment import Experiment
 from motet.runs.protocols import describe_protocols
@@ -18,6 +19,7 @@ CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
     "data": describe_sources,
     "nets": describe_nets,
     "partitions": describe_partitions,
+    "posts": describe_posts,
     "protocols": describe_protocols,
     "measures": describe_measures,
 }

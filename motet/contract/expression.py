@@ -21,31 +21,44 @@ class Term:
         return f"{self.name}({inner})" if inner else self.name
 
 
-def parse(text: str) -> list[Term]:
-    """The terms of a method's name, in the order written."""
+class _Unreadable(Exception):
+    """Why a text is no such name."""
+
+
+def parse(text: str, kind: str = "method", such_as: str = "fedprox(mu=0.01)+ft") -> list[Term]:
+    """The terms of such a name, in the order written."""
+    try:
+        return _terms(text)
+    except _Unreadable as why:
+        raise MotetError(
+            f"{kind} {text!r} cannot be read ({why}); accepted: names joined by +, such as {such_as}"
+        ) from None
+
+
+def _terms(text: str) -> list[Term]:
     terms, at = [], 0
     while True:
         match = _TERM.match(text, at)
         if not match:
-            raise _bad(text, f"nothing readable at {text[at:]!r}")
+            raise _Unreadable(f"nothing readable at {text[at:]!r}")
         name = match[1] if ":" in match[1] else match[1].lower()
-        terms.append(Term(name, _options(text, match[2] or "")))
+        terms.append(Term(name, _options(match[2] or "")))
         at = match.end()
         if at == len(text):
             return terms
         if text[at] != "+":
-            raise _bad(text, f"unexpected {text[at:]!r}")
+            raise _Unreadable(f"unexpected {text[at:]!r}")
         at += 1
 
 
-def _options(text: str, inside: str) -> dict[str, object]:
+def _options(inside: str) -> dict[str, object]:
     options: dict[str, object] = {}
     for item in filter(None, (piece.strip() for piece in inside.split(","))):
         key, equals, value = (piece.strip() for piece in item.partition("="))
         if not equals or not re.fullmatch(r"[A-Za-z_]\w*", key) or not value:
-            raise _bad(text, f"{item!r} is not option=value")
+            raise _Unreadable(f"{item!r} is not option=value")
         if key in options:
-            raise _bad(text, f"option {key!r} is given twice")
+            raise _Unreadable(f"option {key!r} is given twice")
         options[key] = literal(value)
     return options
 
@@ -63,9 +76,3 @@ def literal(text: str) -> object:
 
 def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _bad(text: str, reason: str) -> MotetError:
-    return MotetError(
-        f"method {text!r} cannot be read ({reason}); accepted: names joined by +, such as fedprox(mu=0.01)+ft"
-    )

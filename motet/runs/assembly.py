@@ -12,6 +12,8 @@ from motet.errors import MotetError, unknown
 from motet.evaluation import Evaluator
 from motet.methods import METHODS, build_method, canonical
 from motet.nets import Net, build_net
+from motet.post import POSTS, Post, build_posts, canonical_posts
+from motet.post.post import Entry as PostEntry
 from motet.rng import seeded
 from motet.runs.experiment import Experiment
 from motet.runs.shared_federation import SharedFederation
@@ -30,10 +32,20 @@ class ServerSide:
     generic_net: Net  # a plain net, for the generic model
     engine: Engine
 
+    @property
+    def posts(self) -> tuple[Post, ...]:
+        """What happens to replies on their way."""
+        return build_posts(self.experiment.post)
+
     def refuse_what_cannot_be_followed(self) -> None:
         """What the method lacks in this experiment, in one sentence before anything runs."""
         if why := self.method.refuse(self.method.facts):
             raise MotetError(f"method {self.experiment.method!r} cannot run here: {why}")
+        if self.method.pooled and self.posts:
+            raise MotetError(
+                f"post is {self.experiment.post!r} but {self.experiment.method!r} trains in one place and sends "
+                f"nothing; accepted: no post"
+            )
         if self.method.net.normalizes_batches:
             self._refuse_lone_samples()
 
@@ -72,7 +84,8 @@ def settle(experiment: Experiment) -> Experiment:
         data = data.model_copy(update={"partition_seed": experiment.seed})
     if net.name == "auto":
         net = net.model_copy(update={"name": default_net(data.name, data.kind, data.download)})
-    return experiment.model_copy(update={"method": canonical(experiment.method), "data": data, "net": net})
+    names = {"method": canonical(experiment.method), "post": canonical_posts(experiment.post)}
+    return experiment.model_copy(update={**names, "data": data, "net": net})
 
 
 def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
@@ -96,15 +109,19 @@ def _engine(experiment: Experiment, federation: Federation, workplace: Workplace
     if asked == "inline" or (asked == "auto" and (workers == 1 or experiment.device != "cpu")):
         return Inline(workplace, folder)
     samples = {client.id: client.train for client in workplace.facts.clients}
-    build = partial(_perform_elsewhere, experiment, SharedFederation.of(federation), dict(METHODS))
+    build = partial(_perform_elsewhere, experiment, SharedFederation.of(federation), dict(METHODS), dict(POSTS))
     meanwhile = workplace if asked == "auto" else None
     return Pool(build, workers, samples, meanwhile, groups=workplace.groups, folder=folder)
 
 
-def _perform_elsewhere(experiment: Experiment, shared: SharedFederation, methods: dict[str, Entry]) -> Workplace:
-    """In a worker process: the same workplace, from the same experiment and methods, on the same shared data."""
+def _perform_elsewhere(
+    experiment: Experiment, shared: SharedFederation, methods: dict[str, Entry], posts: dict[str, PostEntry]
+) -> Workplace:
+    """In a worker process: the same workplace, from the same experiment and names, on the same shared data."""
     METHODS.clear()
     METHODS.update(methods)  # the caller may have added some
+    POSTS.clear()
+    POSTS.update(posts)
     federation = shared.cut()
     return workplace_of(experiment, federation, FederationFacts.of(federation))
 
@@ -126,6 +143,7 @@ def workplace_of(experiment: Experiment, holdings: Holdings, facts: FederationFa
         experiment.adapt,
         experiment.scoring,
         experiment.device,
+        build_posts(experiment.post),
     )
 
 

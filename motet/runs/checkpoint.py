@@ -28,6 +28,7 @@ FORMAT = 1
 _SERVER_FILE = re.compile(r"server-\d+\.safetensors")
 _MANIFEST = re.compile(r"\d+\.json")
 
+IsOurs = Callable[[str, dict[str, Any]], bool]  # whether a fingerprint, saved with that `extra`, is of this run
 GoBack = Callable[[int, Entries], None]  # an engine's: give the clients of that round their states back, or `Damaged`
 
 
@@ -92,14 +93,14 @@ class Checkpoints:
         self._remove_outdated(round, saved)
         self._round, self._server = round, saved
 
-    def load(self, fingerprint: str, data_hash: str, go_back: GoBack) -> Loaded | None:
+    def load(self, is_ours: IsOurs, data_hash: str, go_back: GoBack) -> Loaded | None:
         """The newest checkpoint that is whole, or None if there never was one; its clients have gone back to it."""
         remove_temporaries(self.folder)
         damage: list[str] = []
         for round in sorted(self._manifests(), reverse=True):
             try:
                 manifest = self._manifest(round)
-                self._check_origin(manifest, fingerprint, data_hash)
+                self._check_origin(manifest, is_ours, data_hash)
                 return self._load(manifest, damage, go_back)
             except Damaged as error:
                 damage.append(f"the checkpoint of round {round} is damaged ({error})")
@@ -123,9 +124,9 @@ class Checkpoints:
         warning = f"{', '.join(damage)}; going on from round {round}" if damage else None
         return Loaded(round, server, manifest["lengths"], manifest["extra"], warning, clients)
 
-    def _check_origin(self, manifest: dict[str, Any], fingerprint: str, data_hash: str) -> None:
+    def _check_origin(self, manifest: dict[str, Any], is_ours: IsOurs, data_hash: str) -> None:
         which = f"the checkpoint of round {manifest['round']} in {self.folder}"
-        if manifest["fingerprint"] != fingerprint:
+        if not is_ours(manifest["fingerprint"], manifest["extra"]):
             raise OtherExperiment(f"{which} belongs to another experiment; accepted: the one in its experiment.toml")
         if manifest["data_hash"] != data_hash:
             raise MotetError(f"{which} was trained on other data; accepted: data with the hash {manifest['data_hash']}")

@@ -3,11 +3,10 @@
 Defaults are overridden by the preset of `protocol`, that by the choices of the file, those by the command line.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -30,8 +29,6 @@ __all__ = [
     "Experiment",
     "NetSettings",
     "commented_template",
-    "differences",
-    "fingerprint",
     "merge",
     "parse_set",
     "read",
@@ -68,7 +65,11 @@ class EngineSettings(Section):
 class CheckpointSettings(Section):
     """[checkpoint]: how much work a kill can cost."""
 
-    every: int = Field(1, ge=1, description="rounds between checkpoints")
+    every: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        "auto",
+        description="rounds between checkpoints; auto: as often as takes no more than a twentieth of the time; "
+        "the last round is always saved",
+    )
 
 
 class Experiment(Section):
@@ -78,6 +79,9 @@ class Experiment(Section):
     seed: int = Field(0, ge=0, description="the one source of all randomness")
     protocol: Literal["motet", "fedrod", "pgfed", "fedbasis", "superfed", "dbe"] = Field(
         "motet", description="whose way of training and measuring fills in the fields that are left out"
+    )
+    post: str = Field(
+        "", description="what happens to a reply on its way: posts of `motet list posts`, such as clip(norm=1.0)"
     )
     device: str = Field("cpu", description="where tensors live, in torch's words")
     precision: Literal["fp32", "bf16"] = Field(
@@ -91,10 +95,6 @@ class Experiment(Section):
     scoring: ScoringSettings = _default(ScoringSettings)
     engine: EngineSettings = _default(EngineSettings)
     checkpoint: CheckpointSettings = _default(CheckpointSettings)
-
-
-# What may change without changing a number of the run.
-_NO_MATTER: dict[str, bool | dict[str, bool]] = {"engine": True, "checkpoint": True, "data": {"download": True}}
 
 
 def resolve(values: Mapping[str, Any]) -> Experiment:
@@ -133,34 +133,9 @@ def write(experiment: Experiment, path: Path) -> None:
     write_atomic(path, to_toml(experiment).encode())
 
 
-def fingerprint(experiment: Experiment) -> str:
-    """The SHA-256 of every choice that can change a number: not the engine, nor how often it is saved."""
-    text = json.dumps(experiment.model_dump(exclude=_NO_MATTER), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def differences(there: Experiment, here: Experiment) -> list[str]:
-    """The choices that make two fingerprints differ, such as "local.lr: 0.01 there, 0.1 here"."""
-    a, b = (_flat(experiment.model_dump(exclude=_NO_MATTER)) for experiment in (there, here))
-    return [f"{name}: {a[name]} there, {b[name]} here" for name in a if repr(a[name]) != repr(b[name])]
-
-
-def not_known_to(there: Mapping[str, Any], here: Experiment) -> list[str]:
-    """The choices that an experiment recorded by another version of Motet did not have."""
-    known = _flat(there)
-    return [name for name in _flat(here.model_dump(exclude=_NO_MATTER)) if name not in known]
-
-
 def commented_template(experiment: Experiment | None = None) -> str:
     """A complete experiment file with every field explained; the defaults unless an experiment is given."""
     return commented(experiment or resolve({}))
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Values:
-    flat: Values = {}
-    for name, value in values.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
-    return flat
 
 
 def _plain(value: Any) -> Any:

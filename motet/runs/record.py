@@ -23,6 +23,7 @@ from motet.files import (
 )
 from motet.runs import experiment as experiments
 from motet.runs.experiment import Experiment
+from motet.runs.identity import recorded
 from motet.runs.lock import FolderLock
 
 Row = dict[str, Any]
@@ -117,7 +118,7 @@ class Record:
     def experiment(self) -> Experiment:
         """What was asked."""
         self._require_run()
-        return experiments.resolve(experiments.read(self.folder / "experiment.toml"))
+        return recorded(experiments.read(self.folder / "experiment.toml"))
 
     @property
     def environment(self) -> Row:

@@ -1,8 +1,9 @@
 """Run an experiment into a folder, or continue one: nothing is lost, and every byte comes out the same."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,8 +17,10 @@ from motet.rounds import Loop, Progress
 from motet.runs.assembly import ServerSide, assemble, settle
 from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
 from motet.runs.environment import cpu_has_bf16, environment
-from motet.runs.experiment import Experiment, differences, fingerprint, not_known_to, resolve
+from motet.runs.experiment import Experiment
+from motet.runs.identity import differences, fingerprint, recorded, same_experiment
 from motet.runs.record import Record, default_folder
+from motet.runs.rhythm import Rhythm
 from motet.runs.summary import summarize
 from motet.weights import Layout
 
@@ -75,17 +78,16 @@ def restore(assembly: ServerSide, checkpoints: Checkpoints) -> Loaded | None:
     experiment = assembly.experiment
     try:
         data_hash = assembly.federation_facts.content_hash
-        return checkpoints.load(fingerprint(experiment), data_hash, assembly.engine.go_back)
+        return checkpoints.load(partial(_is_of, experiment), data_hash, assembly.engine.go_back)
     except OtherExperiment as error:
         there = checkpoints.recorded_extra().get("experiment")
-        raise MotetError(f"{error} ({'; '.join(_reasons(there, experiment))})" if there else str(error)) from None
+        reasons = f" ({'; '.join(differences(recorded(there), experiment))})" if there else ""
+        raise MotetError(f"{error}{reasons}") from None
 
 
-def _reasons(there: dict[str, Any], here: Experiment) -> list[str]:
-    """What makes a checkpoint's experiment another one."""
-    if new := not_known_to(there, here):
-        return [f"it was saved by a Motet without {', '.join(new)}: continue it with that version, or run it anew"]
-    return differences(resolve(there), here)
+def _is_of(experiment: Experiment, saved_as: str, extra: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint with this fingerprint is one of the experiment."""
+    return same_experiment(saved_as, extra.get("experiment", {}), experiment)
 
 
 def _finish(
@@ -107,6 +109,7 @@ def _finish(
         assembly.client_ids,
         keeper,
         already_prepared=loaded is not None,
+        posts=assembly.posts,
     )
     try:
         progress = loop.run(progress)
@@ -142,14 +145,16 @@ class _Keeper:
     def __init__(self, assembly: ServerSide, record: Record, checkpoints: Checkpoints, watcher: Watcher):
         self.assembly, self.record, self.checkpoints, self.watcher = assembly, record, checkpoints, watcher
         self.fingerprint = fingerprint(assembly.experiment)
+        self.rhythm = Rhythm(assembly.experiment.checkpoint.every, assembly.experiment.rounds.count)
 
     def round_done(self, row: Row, clients: list[Row], progress: Progress) -> None:
-        """Record first, then checkpoint: a kill in between costs one round, never a line."""
+        """Record first, then checkpoint: a kill in between costs rounds, never a line."""
+        row["checkpoint_seconds"] = self.rhythm.seconds()  # of what was saved since the row before
         self.record.append_round(row)
         self.record.append_clients(clients)
-        rounds = self.assembly.experiment.rounds.count
-        if progress.round % self.assembly.experiment.checkpoint.every == 0 or progress.round == rounds:
-            self._save(progress)
+        if self.rhythm.is_due(progress.round):
+            with self.rhythm.saving():
+                self._save(progress)
         self.watcher.round(row)
 
     def _save(self, progress: Progress) -> None:

@@ -1,6 +1,5 @@
 """What every method must pass: each check says in one sentence what is wrong."""
 
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,7 +21,7 @@ from motet.runs.assembly import assemble
 from motet.runs.experiment import Experiment
 from motet.runs.run import resume, run
 from motet.testing.privacy import COUNTS, found_in
-from motet.testing.twin import Notes, Played, Strict, loop_of, play, tiny
+from motet.testing.twin import Notes, Played, Strict, last_states, loop_of, play, tiny
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # up to rounding, after a few rounds
 NO_CLIPPING = 1e30  # larger than any gradient
@@ -203,7 +202,7 @@ def goes_on_after_a_stop(trial: Trial) -> None:
             run(experiment, stopped, _StopsAfter(1))
         except KeyboardInterrupt:
             resume(stopped)
-        ends = [_last_states(folder) for folder in (whole, stopped)]
+        ends = [_decoded(last_states(folder)) for folder in (whole, stopped)]
     if where := _first_difference(*ends):
         raise trial.fault(
             f"{where} is another one after a stop and a resume; `start` is not called again, so whatever later rounds "
@@ -260,15 +259,9 @@ def _far(ours: State, theirs: State) -> str | None:
     return None
 
 
-def _last_states(run: Path) -> dict[str, State]:
-    """Every state of a run's newest checkpoint."""
-    folder = run / "checkpoint"
-    files = json.loads(max(folder.glob("*.json")).read_text())["files"]
-    return {_who(role): decode((folder / entry["file"]).read_bytes()) for role, entry in files.items()}
-
-
-def _who(role: str) -> str:
-    return "the server state" if role == "server" else role.replace("/", " ")
+def _decoded(states: Mapping[str, bytes]) -> dict[str, State]:
+    names = {"server": "the server state", "weights": "the generic model"}
+    return {names.get(role, role.replace("/", " ")): decode(data) for role, data in states.items()}
 
 
 class _StopsAfter:

@@ -6,8 +6,10 @@ order. A method that keeps something in itself, reads another client's data, cha
 or depends on the order of work gives other numbers here than inline.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from motet.data import Federation, Site
@@ -37,14 +39,16 @@ TINY: dict[str, Any] = {
     "adapt": {"epochs": 1},
     "scoring": {"every": 2},
     "engine": {"name": "inline"},
-    "checkpoint": {"every": 1},
+    "checkpoint": {"every": 1},  # which rounds are saved shall not depend on the machine
 }
 
 
 # Every registered name as a method that can be run in TINY: what personalizes others follows FedAvg.
-SMALL = {"krum": "krum(f=0)"}  # for a cohort of two
+NEED_MORE_CLIENTS = {"krum"}  # than take part there
 ALONE = [
-    SMALL.get(name, name) if entry.kind != "personalization" else f"fedavg+{name}" for name, entry in METHODS.items()
+    name if entry.kind != "personalization" else f"fedavg+{name}"
+    for name, entry in METHODS.items()
+    if name not in NEED_MORE_CLIENTS
 ]
 
 
@@ -178,4 +182,13 @@ def loop_of(assembly: ServerSide, notes: Notes) -> Loop:
         experiment.seed,
         assembly.client_ids,
         notes,
+        posts=assembly.posts,
     )
+
+
+def last_states(folder: Path) -> dict[str, bytes]:
+    """All that a run ended in: its weights, and the server's and the clients' states of its last checkpoint."""
+    manifest = json.loads(max((folder / "checkpoint").glob("*.json")).read_bytes())
+    found = {role: folder / "checkpoint" / entry["file"] for role, entry in manifest["files"].items()}
+    found["weights"] = folder / "weights.safetensors"
+    return {role: path.read_bytes() for role, path in found.items() if path.exists()}

@@ -52,6 +52,10 @@ FIGURES = {
     "dbe p": ("private", "private"),
     "dbe m": ("training", "mr.m"),
     "superfed w_l": ("private", "superfed.w_l"),
+    "ditto v": ("private", "ditto.v"),
+    "apfl v": ("private", "apfl.v"),
+    "apfl alpha": ("private", "apfl.alpha"),
+    "pfedme theta": ("private", "pfedme.theta"),
     "meta gamma": ("private", "meta-bsm.gamma"),
     "meta zeta": ("private", "meta-bsm.zeta"),
 }

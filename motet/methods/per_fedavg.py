@@ -36,7 +36,8 @@ class PerFedAvg(Averaging):
     def gradient(self, t: Training, x: Tensor, y: Tensor) -> None:
         """∇f(w̃; D′), without (fo) or with (hf) its second part; a client that adapts takes plain steps."""
         pieces = 2 if self.options.variant == "fo" else 3
-        if t.client.data.new or len(y) < pieces:
+        least = 2 if t.net.normalizes_batches else 1  # samples that a piece must have to be learned from
+        if t.client.data.new or len(y) // pieces < least:
             t.backward(x, y)
             return
         D, *others = zip(x.tensor_split(pieces), y.tensor_split(pieces), strict=True)

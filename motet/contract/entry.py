@@ -19,6 +19,9 @@ class Entry:
     part: type[Part] | None = None
     whole: type[Method] | None = None
     wraps: type[Wrapped] | None = None
+    stays: str = ""  # what each client keeps for itself, beside its data and its last trained model
+    down: str = "1"  # models that a client is sent in a round
+    up: str = "1"  # models that it sends back
 
     @property
     def kind(self) -> str:

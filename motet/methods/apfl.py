@@ -85,4 +85,10 @@ class APFL(Averaging):
         return self.mixed(w, self.v(client).to(w), self.alpha(client))
 
 
-ENTRY = Entry("apfl", "a learned mixture of the global and a local model", "Deng et al. 2020", whole=APFL)
+ENTRY = Entry(
+    "apfl",
+    "a learned mixture of the global and a local model",
+    "Deng et al. 2020",
+    whole=APFL,
+    stays="its local model v and α",
+)

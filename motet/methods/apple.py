@@ -110,4 +110,11 @@ class APPLE(Averaging):
         return self.p(client, message) @ tensor(message, "apple.cores")
 
 
-ENTRY = Entry("apple", "every client learns what to take of everybody's core model", "Luo and Wu 2022", whole=APPLE)
+ENTRY = Entry(
+    "apple",
+    "every client learns what to take of everybody's core model",
+    "Luo and Wu 2022",
+    whole=APPLE,
+    stays="its shares p_i",
+    down="N",
+)

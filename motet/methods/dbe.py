@@ -145,7 +145,19 @@ class DBE(PRBM, MR):
 
 
 ENTRIES = (
-    Entry("prbm", "a private translation of the features", "DBE's first half, Zhang et al. 2023", part=PRBM),
+    Entry(
+        "prbm",
+        "a private translation of the features",
+        "DBE's first half, Zhang et al. 2023",
+        part=PRBM,
+        stays="its translation p",
+    ),
     Entry("mr", "hold the features' mean to everybody's", "DBE's second half, Zhang et al. 2023", part=MR),
-    Entry("dbe", "keep a client's bias of the representation at home", "Zhang et al. 2023", part=DBE),
+    Entry(
+        "dbe",
+        "keep a client's bias of the representation at home",
+        "Zhang et al. 2023",
+        part=DBE,
+        stays="its translation p",
+    ),
 )

@@ -64,4 +64,6 @@ class Ditto(Averaging):
         return self.predictor(client, w)
 
 
-ENTRY = Entry("ditto", "a personal model near the global one", "Li et al. 2021", whole=Ditto)
+ENTRY = Entry(
+    "ditto", "a personal model near the global one", "Li et al. 2021", whole=Ditto, stays="its personal model v"
+)

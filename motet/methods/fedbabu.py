@@ -22,4 +22,11 @@ class FedBABU(FedPer):
         return [Phase(t.layout.trainable if t.client.data.new else t.layout.shared_trainable)]
 
 
-ENTRY = Entry("fedbabu", "a shared body learns under a head at rest; +ft personalizes", "Oh et al. 2022", part=FedBABU)
+ENTRY = Entry(
+    "fedbabu",
+    "a shared body learns under a head at rest; +ft personalizes",
+    "Oh et al. 2022",
+    part=FedBABU,
+    down="body",
+    up="body",
+)

@@ -31,4 +31,10 @@ class FedBN(Part):
         return found
 
 
-ENTRY = Entry("fedbn", "each client's own normalization in a shared net", "Li et al. 2021", part=FedBN)
+ENTRY = Entry(
+    "fedbn",
+    "each client's own normalization in a shared net",
+    "Li et al. 2021",
+    part=FedBN,
+    stays="normalization layers",
+)

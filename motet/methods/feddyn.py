@@ -50,4 +50,4 @@ class FedDyn(Part):
         s.state["feddyn.h"] = h
 
 
-ENTRY = Entry("feddyn", "dynamic regularizer against client drift", "Acar et al. 2021", part=FedDyn)
+ENTRY = Entry("feddyn", "dynamic regularizer against client drift", "Acar et al. 2021", part=FedDyn, stays="its h_i")

@@ -150,4 +150,11 @@ class FedFomo(Averaging):
         return self.received(client, message)
 
 
-ENTRY = Entry("fedfomo", "mix in the models of others that help", "Zhang et al. 2021", whole=FedFomo)
+ENTRY = Entry(
+    "fedfomo",
+    "mix in the models of others that help",
+    "Zhang et al. 2021",
+    whole=FedFomo,
+    stays="its own model",
+    down="M",
+)

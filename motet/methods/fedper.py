@@ -18,4 +18,12 @@ class FedPer(Part):
         return net.head_names()
 
 
-ENTRY = Entry("fedper", "a shared body under each client's own head", "Arivazhagan et al. 2019", part=FedPer)
+ENTRY = Entry(
+    "fedper",
+    "a shared body under each client's own head",
+    "Arivazhagan et al. 2019",
+    part=FedPer,
+    stays="the head",
+    down="body",
+    up="body",
+)

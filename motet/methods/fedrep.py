@@ -29,4 +29,12 @@ class FedRep(FedPer):
         return [Phase(head, self.head_epochs), Phase(body, self.body_epochs or None)]
 
 
-ENTRY = Entry("fedrep", "FedPer that learns head and body one after the other", "Collins et al. 2021", part=FedRep)
+ENTRY = Entry(
+    "fedrep",
+    "FedPer that learns head and body one after the other",
+    "Collins et al. 2021",
+    part=FedRep,
+    stays="the head",
+    down="body",
+    up="body",
+)

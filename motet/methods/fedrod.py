@@ -134,4 +134,12 @@ def personal_head(net: Net, module: str = FedROD.module) -> PersonalHead:
     return head
 
 
-ENTRY = Entry("fedrod", "balanced generic head, personal head on top of it", "Chen and Chao 2022", part=FedROD)
+ENTRY = Entry(
+    "fedrod",
+    "balanced generic head, personal head on top of it",
+    "Chen and Chao 2022",
+    part=FedROD,
+    stays="its linear personal head",
+    down="1 + hypernetwork",
+    up="1 + hypernetwork",
+)

@@ -101,4 +101,10 @@ def features_of(model: nn.Module) -> Callable[[Tensor], Tensor]:
     return model.body
 
 
-ENTRY = Entry("knn-per", "mix in the nearest of the client's own samples", "Marfoq et al. 2022", wraps=KNNPer)
+ENTRY = Entry(
+    "knn-per",
+    "mix in the nearest of the client's own samples",
+    "Marfoq et al. 2022",
+    wraps=KNNPer,
+    stays="the features of its samples",
+)

@@ -72,4 +72,10 @@ class L2GD(Averaging):
         return self.x(client, message)
 
 
-ENTRY = Entry("l2gd", "local steps, and steps towards the mean by chance", "Hanzely and Richtárik 2020", whole=L2GD)
+ENTRY = Entry(
+    "l2gd",
+    "local steps, and steps towards the mean by chance",
+    "Hanzely and Richtárik 2020",
+    whole=L2GD,
+    stays="its own x_i",
+)

@@ -18,4 +18,12 @@ class LGFedAvg(Part):
         return net.body_names()
 
 
-ENTRY = Entry("lg-fedavg", "each client's own body under a shared head", "Liang et al. 2020", part=LGFedAvg)
+ENTRY = Entry(
+    "lg-fedavg",
+    "each client's own body under a shared head",
+    "Liang et al. 2020",
+    part=LGFedAvg,
+    stays="the body",
+    down="head",
+    up="head",
+)

@@ -18,4 +18,6 @@ class Local(Part):
         return ("*",)
 
 
-ENTRY = Entry("local", "no communication, each client alone", "baseline", part=Local)
+ENTRY = Entry(
+    "local", "no communication, each client alone", "baseline", part=Local, stays="every weight", down="0", up="0"
+)

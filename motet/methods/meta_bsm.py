@@ -114,4 +114,10 @@ def initial_zeta(client: Client) -> Tensor:
     return bound * (2 * torch.rand(len(bound), generator=client.rng("meta-bsm.zeta")) - 1)
 
 
-ENTRY = Entry("meta-bsm", "balanced softmax, meta-learned on a shared set", "Chen and Chao 2022", part=MetaBSM)
+ENTRY = Entry(
+    "meta-bsm",
+    "balanced softmax, meta-learned on a shared set",
+    "Chen and Chao 2022",
+    part=MetaBSM,
+    stays="γ_m and its weights' net ζ_m",
+)

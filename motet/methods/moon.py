@@ -44,4 +44,10 @@ class MOON(Part):
         t.client.private["moon.previous"] = t.w.clone()
 
 
-ENTRY = Entry("moon", "features near the global model's, far from the last ones", "Li, He and Song 2021", part=MOON)
+ENTRY = Entry(
+    "moon",
+    "features near the global model's, far from the last ones",
+    "Li, He and Song 2021",
+    part=MOON,
+    stays="its model of its last round",
+)

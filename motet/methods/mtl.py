@@ -71,4 +71,10 @@ class Lineage(Part):
         t.g_shared.add_(t.shared * (1 + (1 - 1 / m) ** 2) + t.anchor * ((m - 1) / m**2), alpha=2 * scale)
 
 
-ENTRY = Entry("mtl", "every client its own model, near the mean of all", "after Smith et al. 2017", whole=MTL)
+ENTRY = Entry(
+    "mtl",
+    "every client its own model, near the mean of all",
+    "after Smith et al. 2017",
+    whole=MTL,
+    stays="its own model",
+)

@@ -69,4 +69,6 @@ class PFedMe(Averaging):
         return t["pfedme.theta"]
 
 
-ENTRY = Entry("pfedme", "personal models by Moreau envelopes around the global one", "Dinh et al. 2020", whole=PFedMe)
+ENTRY = Entry(
+    "pfedme", "personal models by Moreau envelopes around the global one", "Dinh et al. 2020", whole=PFedMe, stays="θ_i"
+)

@@ -154,6 +154,14 @@ def _stack(replies: Mapping[int, Message], name: str) -> Tensor:
 
 
 ENTRIES = (
-    Entry("pgfed", "every client its own global objective", "Luo et al. 2023", part=PGFed),
-    Entry("pgfedmo", "PGFed with momentum in the auxiliary gradient", "Luo et al. 2023", part=PGFedMo),
+    Entry("pgfed", "every client its own global objective", "Luo et al. 2023", part=PGFed, down="3", up="2"),
+    Entry(
+        "pgfedmo",
+        "PGFed with momentum in the auxiliary gradient",
+        "Luo et al. 2023",
+        part=PGFedMo,
+        stays="its auxiliary gradient",
+        down="3",
+        up="2",
+    ),
 )

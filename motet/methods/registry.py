@@ -151,6 +151,9 @@ def describe_methods() -> list[dict[str, object]]:
             "uploads": sorted(entry.thing.uploads),
             "tells": sorted(entry.thing.tells),
             "carries": list(entry.whole.carries) if entry.whole else [],
+            "stays": entry.stays,
+            "models_down": entry.down,
+            "models_up": entry.up,
         }
         for entry in METHODS.values()
     ]

@@ -57,4 +57,12 @@ class Scaffold(Part):
         s.state["scaffold.c"] = tensor(s.state, "scaffold.c") + share * s.mean(replies, "scaffold.dc")
 
 
-ENTRY = Entry("scaffold", "control variates against client drift", "Karimireddy et al. 2020", part=Scaffold)
+ENTRY = Entry(
+    "scaffold",
+    "control variates against client drift",
+    "Karimireddy et al. 2020",
+    part=Scaffold,
+    stays="its control variate c_i",
+    down="2",
+    up="2",
+)

@@ -194,6 +194,18 @@ def _span(places: Sequence[Place]) -> slice:
 
 
 ENTRIES = (
-    Entry("superfed-mm", "a line of good models from global to local", "Hahn et al. 2022", whole=SuPerFedMM),
-    Entry("superfed-lm", "SuPerFed that mixes layer by layer", "Hahn et al. 2022", whole=SuPerFedLM),
+    Entry(
+        "superfed-mm",
+        "a line of good models from global to local",
+        "Hahn et al. 2022",
+        whole=SuPerFedMM,
+        stays="its local model w^l",
+    ),
+    Entry(
+        "superfed-lm",
+        "SuPerFed that mixes layer by layer",
+        "Hahn et al. 2022",
+        whole=SuPerFedLM,
+        stays="its local model w^l",
+    ),
 )

@@ -158,4 +158,10 @@ class FedBasis(Method):
         return self.net.eval()
 
 
-ENTRY = Entry("fedbasis", "personal mixtures of a few shared basis models", "FedBasis and PFLBED 2022", whole=FedBasis)
+ENTRY = Entry(
+    "fedbasis",
+    "personal mixtures of a few shared basis models",
+    "FedBasis and PFLBED 2022",
+    whole=FedBasis,
+    down="K + 1",
+)

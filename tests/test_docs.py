@@ -1,4 +1,4 @@
-"""The documentation is true: its code runs, its links lead somewhere, its pages on methods say what the registry says."""
+"""The documentation is true: its code runs, its links lead somewhere, its pages say what the code says."""
 
 import re
 import shlex
@@ -12,6 +12,7 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 from inputs import input_of
+from test_layers import LAYERS
 
 from motet.cli import main
 from motet.contract import Entry, Facts, Method, Part, Serving, Training, Wrapped
@@ -281,3 +282,21 @@ def test_the_contract_is_explained_whole(kind: type) -> None:
 
 def test_every_check_is_explained() -> None:
     assert [row[0] for row in rows_of(section(OWN_METHOD.read_text("utf-8"), "Rules, and the checks"))[2:]] == [*CHECKS]
+
+
+# ---------------------------------------------------------------- architecture
+
+
+def test_the_layers_are_those_of_the_house() -> None:
+    """From high to low, as tests/test_layers.py has them from low to high."""
+    text = section((ROOT / "docs" / "architecture.md").read_text("utf-8"), "Layers")
+    lines = [re.split(r" {2,}", line.strip())[0] for line in text.splitlines() if line.startswith("    ")]
+    assert [set(line.split(", ")) for line in lines] == LAYERS[::-1]
+
+
+def test_every_noun_is_where_the_table_says() -> None:
+    text = section((ROOT / "docs" / "architecture.md").read_text("utf-8"), "Nouns")
+    for nouns, where, *_ in rows_of(text)[2:]:
+        files = [f for place in words_in(where) for f in [ROOT / place, *(ROOT / place).rglob("*.py")] if f.is_file()]
+        code = "".join(file.read_text(encoding="utf-8") for file in files)
+        assert all(re.search(rf"^(class {noun}\b|{noun} = )", code, re.M) for noun in words_in(nouns)), nouns

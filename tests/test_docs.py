@@ -16,11 +16,13 @@ from test_layers import LAYERS
 
 from motet.cli import main
 from motet.contract import Entry, Facts, Method, Part, Serving, Training, Wrapped
+from motet.errors import MotetError
 from motet.methods import METHODS, build_method
 from motet.nets import build_net
 from motet.runs.experiment import read, resolve
 from motet.settings import Section
 from motet.testing import CHECKS
+from motet.testing.twin import play, tiny
 
 ROOT = Path(__file__).parents[1]
 OWN_METHOD = ROOT / "docs" / "own-method.md"
@@ -29,6 +31,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 METHOD_PAGES = [page for page in sorted(INDEX.parent.glob("*.md")) if page != INDEX]
 SECTIONS = ["What goes where", "Options", "Cost", "In a sum", "Deliberate differences", "Reference"]
 LANGUAGES = {"python", "console", "toml"}
+COUNTED_OTHERWISE = {"local", "centralized", "fedper", "fedrep", "fedrod", "finetuning"}  # not in whole models
 MOST_NOT_RUN = 3
 LONGEST_LINE = 120
 ELSEWHERE = re.compile(r"FIDELITY|DESIGN|REVIEW|\.\./shared")
@@ -174,7 +177,10 @@ def test_lines_are_short(page: Path) -> None:
 
 def built(entry: Entry) -> Method:
     """The method of a name alone; what personalizes others follows FedAvg."""
-    text = f"fedavg+{entry.name}" if entry.wraps else entry.name
+    return built_of(f"fedavg+{entry.name}" if entry.wraps else entry.name)
+
+
+def built_of(text: str) -> Method:
     return build_method(text, build_net("mlp", input_of(1, 8, 8), 10), Facts(tuple(range(10)), 8, 10, 10))
 
 
@@ -263,6 +269,47 @@ def test_a_page_of_methods_is_whole(page: Path) -> None:
     told = {word for method in methods for word in method.tells}
     assert all(word in said["told besides (`tells`)"] for word in told)
     assert said["told besides (`tells`)"].startswith("nothing") != bool(told)
+
+
+def sums_in(title: str) -> list[str]:
+    """The sums in the first column of the table that begins so, in the index of methods."""
+    table = INDEX.read_text("utf-8").partition(f"\n| {title} | ")[2].partition("\n\n")[0]
+    return [word for row in rows_of(table) for word in sorted(words_in(row[0])) if "+" in word[1:]]
+
+
+@pytest.mark.parametrize("text", sums_in("sum"))
+def test_a_sum_of_the_index_is_accepted(text: str) -> None:
+    assert built_of(text).uploads is not None
+
+
+@pytest.mark.parametrize("text", sums_in("refused"))
+def test_a_sum_that_the_index_refuses_is_refused(text: str) -> None:
+    with pytest.raises(MotetError, match="makes no sense"):
+        built_of(text)
+
+
+def test_the_reader_of_sums() -> None:
+    assert "fedrod+feddyn" in sums_in("sum") and "scaffold+feddyn" in sums_in("refused")
+
+
+@cache
+def bytes_of_a_round(method: str) -> tuple[int, int]:
+    """Down and up in the last round of the tiny experiment."""
+    row = play(tiny(method, rounds={"cohort": 1.0}, data={"clients": 8})).rows[-1]
+    return row["bytes_down"], row["bytes_up"]
+
+
+@pytest.mark.parametrize("page", METHOD_PAGES, ids=lambda page: page.stem)
+def test_the_cost_is_what_is_measured(page: Path) -> None:
+    """Where a page counts whole models."""
+    said = re.match(r"\n(\d) models? down[^.]*?\b(\d) up", section(page.read_text("utf-8"), "Cost"))
+    names = [name for name, (file, _) in index().items() if file == page.name]
+    if said is None:
+        assert page.stem in COUNTED_OTHERWISE
+        return
+    for name in names:
+        models = [ours / model for ours, model in zip(bytes_of_a_round(name), bytes_of_a_round("fedavg"), strict=True)]
+        assert models == pytest.approx([int(said[1]), int(said[2])], abs=0.05), name
 
 
 def test_ditto_is_explained_as_it_is() -> None:

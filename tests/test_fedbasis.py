@@ -75,7 +75,7 @@ def client(n: int = 40, id: int = 0, new: bool = False, adapt: dict[str, Any] | 
 
 def bases(m: FedBasis) -> Tensor:
     """K (+1) independent models."""
-    return independent(m.net, m.layout, m.layout.flatten(small_net()), m.options.k + m.options.major)
+    return independent(m.net, m.layout, m.layout.flatten(small_net()), m.options.k + m.options.major, seed=0)
 
 
 # ---------------------------------------------------------------- the reference: autograd through K models

@@ -52,6 +52,10 @@ FIGURES = {
     "dbe p": ("private", "private"),
     "dbe m": ("training", "mr.m"),
     "superfed w_l": ("private", "superfed.w_l"),
+    "ditto v": ("private", "ditto.v"),
+    "apfl v": ("private", "apfl.v"),
+    "apfl alpha": ("private", "apfl.alpha"),
+    "pfedme theta": ("private", "pfedme.theta"),
     "meta gamma": ("private", "meta-bsm.gamma"),
     "meta zeta": ("private", "meta-bsm.zeta"),
 }
@@ -147,13 +151,15 @@ class Rounds:
         counts: Tensor | None = None,
         shared: Samples | None = None,
         together: bool = False,
+        facts: Facts | None = None,
         **local: Any,
     ):
         """`counts` are told in the place of a client's own; `together` trains a cohort as one computation."""
         self.data, self.counts, self.shared, self.together = data, counts, shared, together
         self.local = checked(LocalSettings, LOCAL | local, "local")
         self.ids, self.round, self.classes = range(len(data)), 0, classes
-        self.method = build_method(method, net, Facts(tuple(self.ids), cohort or len(data), rounds, classes))
+        known = facts or Facts(tuple(self.ids), cohort or len(data), rounds, classes)
+        self.method = build_method(method, net, known)
         self.server = self.method.start()
         self.sent: dict[int, Message] = {}
         self.replies: dict[int, Message] = {}
@@ -193,6 +199,7 @@ class Rounds:
     def play(self, cohort: Iterable[int]) -> None:
         """One round of these clients."""
         self.round += 1
+        self.server = {**self.server, "round": self.round}
         self.sent = {i: self.method.broadcast(self.server, i) for i in sorted(map(int, cohort))}
         clients = [self.client(i) for i in self.sent]
         if self.together:

@@ -33,6 +33,7 @@ class Facts:
     classes: int
     seed: int = 0
     validating: int = 0  # how many of them keep validation data
+    samples: tuple[int, ...] = ()  # n_i of each of them, which their replies tell anyway
 
     @property
     def clients(self) -> int:

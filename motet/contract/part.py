@@ -56,6 +56,7 @@ class Part(Section):
     uploads: ClassVar[Mapping[str, Rule]] = {}  # the fields that it adds to a reply
     weighting: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the server averages with this part
     in_phases: ClassVar[bool] = False  # trains in stretches of its own: see `phases`
+    private_rests: ClassVar[bool] = False  # what it keeps from travelling is never trained: the same for everybody
     needs_sharing: ClassVar[bool] = True  # makes no sense where nothing travels
     needs_shared_data: ClassVar[bool] = False  # clients see the federation's small balanced set
     serves_adaptation: ClassVar[bool] = True  # False: acts for the federation's sake, not when a client adapts

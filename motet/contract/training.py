@@ -61,6 +61,12 @@ class Training:
         for part in self.parts:
             part.correct(self)
 
+    def add(self, gradient: Tensor) -> None:
+        """Add a gradient of one's own making to g, and the parts' corrections."""
+        self.g.add_(gradient)
+        for part in self.parts:
+            part.correct(self)
+
     @contextmanager
     def at(self, w: Tensor, g: Tensor | None = None) -> Iterator[None]:
         """Other weights in the net, inside the block; without g it is in eval mode, which leaves statistics alone."""

@@ -46,11 +46,10 @@ def well_formed(
 ) -> tuple[Replies, Reasons]:
     """The replies that have the fields they should have, of the form they should have, and finite.
 
-    `declared` are all fields that a reply may have, and how each is used: one that is used for "each" client alone may
-    have any form. `like` has tensors whose form is known. For the rest, what most replies have is right.
+    `declared` are all fields that a reply may have. `like` has tensors whose form is known. For the rest, what most
+    replies have is right: clients of one round run one method on one net.
     """
-    free = {name for name, use in (declared or {}).items() if use == "each"}
-    usual = _most([frozenset(reply.keys() & declared if declared else reply) - free for reply in replies.values()])
+    usual = _most([frozenset(reply.keys() & declared if declared else reply) for reply in replies.values()])
     forms = {name: _most([_form(r[name]) for r in replies.values() if name in r]) for name in usual or ()}
     forms |= {name: _form(value) for name, value in (like or {}).items() if name in forms}
     reasons: Reasons = {}

@@ -36,6 +36,8 @@ class Averaging(Method):
     """A client's steps are FedAvg's and its parts' alone, so that several clients' may be taken as one computation. Not
     inherited: a subclass that changes nothing of a step says so again."""
 
+    recipe: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the paper's server averages
+
     class Options(Section):
         """Options of `fedavg(...)`."""
 
@@ -58,14 +60,14 @@ class Averaging(Method):
         added = [name for name, _ in net.named_parameters() if name not in self.plain.places]
         self.layout = Layout(net, [pattern for part in parts for pattern in part.private(net)], added)
         self.fresh = self.layout.flatten(net)
-        uniform = options.weighting == "uniform" or (
-            options.weighting == "auto" and any(part.weighting == "uniform" for part in parts)
-        )
+        recipes = {self.recipe, *(part.weighting for part in parts)}
+        uniform = options.weighting == "uniform" or (options.weighting == "auto" and "uniform" in recipes)
         self.weighting = "uniform" if uniform else "samples"
         # a part's recipe is for the net's own weights; what parts add to it keeps the plain rule
         self.added_weighting = "uniform" if options.weighting == "uniform" else "samples"
         self.prepares = any(part.preparation() is not None for part in parts)
         self.needs_shared_data = any(part.needs_shared_data for part in parts)
+        self.rests = any(part.private_rests for part in parts)
         self.from_counts = any(part.makes_from_counts() for part in parts)
         self.tells = frozenset().union(type(self).tells, *(part.tells for part in parts))
         model: dict[str, Rule] = {"w": "mean", "n": "sum"} if self.travels else {}
@@ -127,7 +129,7 @@ class Averaging(Method):
     def generic(self, server: State) -> Tensor | None:
         """The averaged model; none where clients keep some of the net's own weights, for those have no average."""
         kept = self.layout.private.start
-        if any(self.layout.places[name].where.start >= kept for name in self.plain.places):
+        if any(self.layout.places[name].where.start >= kept for name in self.plain.places) and not self.rests:
             return None
         whole = torch.cat([tensor(server, "w"), self.fresh[self.layout.private]])
         return self.layout.convert(whole, self.plain)
@@ -174,10 +176,14 @@ class Averaging(Method):
 
     def begin_round(self, client: Client, message: Message) -> Training:
         """A round's training, with the momentum of the client's last one where that persists."""
-        t = self.training(client, message, self.parts, client.descent())
+        t = self.round_training(client, message)
         if client.local.momentum_across_rounds == "persist" and "velocity" in client.private:
             t.descent.velocity = tensor(client.private, "velocity").clone()
         return t
+
+    def round_training(self, client: Client, message: Message) -> Training:
+        """What is trained in a round: from what the server sent, with every part."""
+        return self.training(client, message, self.parts, client.descent())
 
     def end_round(self, t: Training) -> Message:
         """What the client sends back and what it keeps."""
@@ -279,9 +285,13 @@ class Averaging(Method):
         t = self.training(client, message, self.for_the_client, descent)
         if last:
             self.learn(t, client.data.train)
-            return self.predictor(client, t.w)
-        best = best_on_validation(client, partial(self.learn, t), lambda: t.w.clone(), partial(self.predictor, client))
-        return self.predictor(client, best)
+            return self.predictor(client, self.adapted_weights(t))
+        learn, snapshot = partial(self.learn, t), lambda: self.adapted_weights(t).clone()
+        return self.predictor(client, best_on_validation(client, learn, snapshot, partial(self.predictor, client)))
+
+    def adapted_weights(self, t: Training) -> Tensor:
+        """What a new client's training has made of its personal model so far."""
+        return t.w
 
     def predictor(self, client: Client, w: Tensor) -> nn.Module:
         """The client's personal model with these whole weights."""

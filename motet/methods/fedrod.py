@@ -46,11 +46,6 @@ class FedROD(Part):
         None, gt=0, description="of loss=meta-bsm: its step size; left out: the round's learning rate"
     )
 
-    @property
-    def from_counts(self) -> bool:
-        """The hypernetwork makes the head of a client that tells no more."""
-        return self.head == "hyper"
-
     @field_validator("gamma")
     @classmethod
     def _not_every_loss_has_gamma(cls, gamma: float | None, info: ValidationInfo) -> float | None:

@@ -88,6 +88,10 @@ class Net(nn.Sequential):
         """Name prefixes of the head's parameters, for methods that share or keep them apart."""
         return tuple(name + "." for name in self.stage_names[self.stage_names.index(self.split) :])
 
+    def body_names(self) -> tuple[str, ...]:
+        """Likewise of the body's."""
+        return tuple(name + "." for name in self.stage_names[: self.stage_names.index(self.split)])
+
     def feature_shape(self) -> tuple[int, ...]:
         """The shape of one sample's features at the split."""
         training = self.training

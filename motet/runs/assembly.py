@@ -156,8 +156,8 @@ def method_of(experiment: Experiment, facts: FederationFacts) -> Method:
 def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
     """What a method's server may know; a cohort that this federation has no clients for is refused."""
     ids, rounds = tuple(facts.training_ids), experiment.rounds
-    validating = sum(facts.by_id[i].val > 0 for i in ids)
-    return Facts(ids, rounds.cohort_size(len(ids)), rounds.count, facts.classes, experiment.seed, validating)
+    validating, samples = sum(facts.by_id[i].val > 0 for i in ids), tuple(facts.by_id[i].train for i in ids)
+    return Facts(ids, rounds.cohort_size(len(ids)), rounds.count, facts.classes, experiment.seed, validating, samples)
 
 
 def net_of(experiment: Experiment, facts: FederationFacts) -> Net:

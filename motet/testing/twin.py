@@ -44,11 +44,12 @@ TINY: dict[str, Any] = {
 
 
 # Every registered name as a method that can be run in TINY: what personalizes others follows FedAvg.
-NEED_MORE_CLIENTS = {"krum"}  # than take part there
+NEED_MORE_CLIENTS = {"krum", "apple", "l2gd"}  # than take part there
+NEED_ANOTHER_NET = {"fedbn"}
 ALONE = [
     name if entry.kind != "personalization" else f"fedavg+{name}"
     for name, entry in METHODS.items()
-    if name not in NEED_MORE_CLIENTS
+    if name not in NEED_MORE_CLIENTS | NEED_ANOTHER_NET
 ]
 
 

@@ -82,7 +82,8 @@ class FedBasis(Method):
         """FedAvg's state for the warm start, or K (+1) independent models."""
         if self.options.warm_start:
             return self.warm.start()
-        return {BASES: independent(self.net, self.layout, self.fedavg.fresh, self.options.k + self.mixing.first)}
+        count, seed = self.options.k + self.mixing.first, self.facts.seed
+        return {BASES: independent(self.net, self.layout, self.fedavg.fresh, count, seed)}
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
         """All bases; during the warm start the global model."""

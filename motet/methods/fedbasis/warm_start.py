@@ -1,6 +1,5 @@
 """The first bases: centroids of the clients' local models (section 4.4), or independent initializations."""
 
-import hashlib
 from collections.abc import Mapping
 
 import torch
@@ -35,20 +34,15 @@ class WarmStart:
             return server
         center = tensor(server, "w")
         local = torch.stack([tensor(server, name) for name in sorted(server) if name.startswith("fedbasis.local.")])
-        bases = centroids(local, center, self.k, self.fedavg.layout.trainable, seed_of(self.fedavg.fresh))
+        bases = centroids(local, center, self.k, self.fedavg.layout.trainable, self.fedavg.facts.seed)
         return {"fedbasis.V": torch.cat([center[None], bases]) if self.major else bases}
 
 
-def seed_of(initial: Tensor) -> int:
-    """A method is not told the run's seed; the net's first weights are drawn from it and serve as well."""
-    return int.from_bytes(hashlib.blake2b(initial.numpy().tobytes(), digest_size=7).digest(), "little")
-
-
-def independent(net: Net, layout: Layout, initial: Tensor, count: int) -> Tensor:
+def independent(net: Net, layout: Layout, initial: Tensor, count: int, seed: int) -> Tensor:
     """The net's own first weights, then fresh draws of the same recipe."""
     models = [initial]
     for j in range(1, count):
-        with seeded(seed_of(initial), "fedbasis.independent", client=j):
+        with seeded(seed, "fedbasis.independent", client=j):
             models.append(layout.flatten(net.another()))
     return torch.stack(models)
 

@@ -1,0 +1,113 @@
+"""APPLE (Luo and Wu 2022): every client owns a core model, and learns how much of everybody's cores it takes."""
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from motet.client import Client
+from motet.contract import Entry, Facts
+from motet.contract.method import Rule
+from motet.message import Message, State, number, tensor
+from motet.methods.averaging import Averaging
+
+
+class APPLE(Averaging):
+    """θ_i = Σ_j p_ij·c_j. Per step c_i ← c_i − η·p_ii·∇f and p_ij ← p_ij − η₂(⟨∇f, c_j⟩ + λ(r)μ(p_ij − p⁰_j)).
+
+    λ(r) = (cos(rπ/L) + 1)/2 before round L, then 0; p⁰_j = n_j/n, where p_i begins too. A client downloads all cores
+    and uploads its own. There is no global model. (The released code has no ½ in the penalty: it is twice as strong.)
+    """
+
+    uploads: Mapping[str, Rule] = {"apple.core": "each"}
+
+    class Options(Averaging.Options):
+        """Options of `apple(...)`."""
+
+        p_lr: float = Field(0.001, gt=0, description="η₂, step size of p; decays as the learning rate does")
+        mu: float = Field(0.1, ge=0, description="μ, how strongly p stays near p⁰")
+        until: float = Field(0.2, ge=0, le=1, description="L as a share of the rounds: how long p is held near p⁰")
+        schedule: Literal["cosine", "exponential"] = Field("cosine", description="λ(r), or 0.001^(r/L)")
+
+    options: Options
+
+    def refuse(self, facts: Facts) -> str | None:
+        """Everybody's core is needed in every round."""
+        if facts.cohort < facts.clients:
+            return f"apple asks all {facts.clients} clients in every round; accepted: rounds.cohort = 1.0"
+        return super().refuse(facts)
+
+    # ------------------------------------------------------------ server
+
+    def start(self) -> State:
+        """Every core at the first weights."""
+        return {"apple.cores": self.fresh.repeat(self.facts.clients, 1)}
+
+    def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
+        """All cores, and λ(r)."""
+        sizes = torch.tensor(self.facts.samples or [1] * self.facts.clients, dtype=self.fresh.dtype)
+        message: Message = {"apple.cores": server["apple.cores"], "apple.p0": sizes / sizes.sum()}
+        return message if scoring else message | {"apple.lambda": self.held(self.serving(server).round - 1)}
+
+    def held(self, r: int) -> float:
+        """λ(r), rounds counted from 0"""
+        L = self.options.until * self.facts.rounds
+        if self.options.schedule == "exponential":
+            return 0.001 ** (r / L) if L else 0.0
+        return (math.cos(r * math.pi / L) + 1) / 2 if r < L else 0.0
+
+    def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
+        """c_i of everybody."""
+        cores = tensor(server, "apple.cores").clone()
+        for i, reply in replies.items():
+            cores[self.facts.ids.index(i)] = tensor(reply, "apple.core")
+        return {"apple.cores": cores}
+
+    def generic(self, server: State) -> Tensor | None:
+        """There is none."""
+        return None
+
+    # ------------------------------------------------------------ client
+
+    def train(self, client: Client, message: Message) -> Message:
+        """Core and p learn together."""
+        cores, moving = tensor(message, "apple.cores").clone(), self.layout.trainable
+        i, p, p0 = self.facts.ids.index(client.id), self.p(client, message).clone(), tensor(message, "apple.p0")
+        pull = self.options.mu * number(message, "apple.lambda")
+        rate = self.options.p_lr * client.local.lr_decay ** max(client.round - 1, 0)
+        theta, v, descent = p @ cores, torch.zeros_like(p), client.descent()
+        G, core, g = torch.zeros_like(theta), cores[i], torch.zeros_like(theta)
+        self.layout.bind(self.net.train(), theta, G)
+
+        def gradient(x: Tensor, y: Tensor) -> None:
+            nonlocal p
+            theta[moving] = p @ cores[:, moving]
+            G.zero_()
+            with self.net.collecting():
+                cross_entropy(self.net(x), y).backward()  # type: ignore[no-untyped-call]
+            g[moving] += p[i] * G[moving]
+            v.mul_(descent.settings.momentum).add_(cores[:, moving] @ G[moving] + pull * (p - p0))
+            p = p - rate * v
+
+        descent.run(client.data.train, core[moving], g[moving], gradient)
+        theta[moving] = p @ cores[:, moving]
+        core[: moving.start] = theta[: moving.start]  # statistics
+        client.private["apple.p"] = p
+        if client.pm_source == "last_participation":
+            client.private["model"] = theta
+        return {"apple.core": core.clone(), "n": client.samples}
+
+    def p(self, client: Client, message: Message) -> Tensor:
+        """p_i; before the first round, and for a newcomer, p⁰."""
+        return tensor({"apple.p": tensor(message, "apple.p0"), **client.private}, "apple.p")
+
+    def received(self, client: Client, message: Message) -> Tensor:
+        """θ_i of the cores just received."""
+        return self.p(client, message) @ tensor(message, "apple.cores")
+
+
+ENTRY = Entry("apple", "every client learns what to take of everybody's core model", "Luo and Wu 2022", whole=APPLE)

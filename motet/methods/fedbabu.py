@@ -1,0 +1,25 @@
+"""FedBABU (Oh, Kim and Yun 2022): only the body learns and travels; the head rests as it was drawn."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from motet.contract import Entry, Phase, Training
+from motet.methods.fedper import FedPer
+
+
+class FedBABU(FedPer):
+    """θ ← SGD on f_i(θ, h₀) with the head h₀ at rest, the same for everybody; the server averages θ uniformly.
+
+    The generic model is θ̄ under h₀. Personal models are fine-tuned, as in the paper: `fedbabu+ft`.
+    """
+
+    weighting: ClassVar[Literal["samples", "uniform"]] = "uniform"
+    in_phases: ClassVar[bool] = True
+    private_rests: ClassVar[bool] = True
+
+    def phases(self, t: Training) -> Sequence[Phase]:
+        """The body alone; when a client adapts, all of it."""
+        return [Phase(t.layout.trainable if t.client.data.new else t.layout.shared_trainable)]
+
+
+ENTRY = Entry("fedbabu", "a shared body learns under a head at rest; +ft personalizes", "Oh et al. 2022", part=FedBABU)

@@ -1,0 +1,75 @@
+"""L2GD (Hanzely and Richtárik 2020): local steps, and now and then a step towards the mean, by the toss of a coin."""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from motet.client import Client
+from motet.contract import Entry, Facts, Training
+from motet.data import Samples
+from motet.message import Message, State, tensor
+from motet.methods.averaging import Averaging
+
+
+class L2GD(Averaging):
+    """min (1/N)Σ f_i(x_i) + (λ/2N)Σ‖x_i − x̄‖² (Algorithm 1). A round is an iteration, in which everybody takes part:
+
+    with probability 1 − p all take x_i ← x_i − η/(N(1 − p))·∇f_i(x_i), else x_i ← x_i − ηλ/(Np)·(x_i − x̄) with the
+    exact mean x̄, which is also the generic model. η is the local learning rate. The personal model is x_i.
+    """
+
+    recipe: ClassVar[Literal["samples", "uniform"]] = "uniform"
+
+    class Options(Averaging.Options):
+        """Options of `l2gd(...)`."""
+
+        lam: float = Field(0.1, ge=0, description="λ, how strongly the x_i are held together")
+        p: float = Field(0.1, ge=0, lt=1, description="p, chance of a step towards the mean")
+        steps: int = Field(1, ge=1, description="gradient steps in a local iteration (the algorithm: 1)")
+
+    options: Options
+
+    def refuse(self, facts: Facts) -> str | None:
+        """x̄ is the mean of everybody."""
+        if facts.cohort < facts.clients:
+            return f"l2gd asks all {facts.clients} clients in every round; accepted: rounds.cohort = 1.0"
+        return super().refuse(facts)
+
+    def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
+        """x̄, and this iteration's coin."""
+        coin = float(torch.rand((), generator=self.serving(server).rng("l2gd"), dtype=torch.float64))
+        told: Message = {} if scoring else {"l2gd.average": coin < self.options.p}
+        return super().broadcast(server, client_id, scoring) | told
+
+    def round_training(self, client: Client, message: Message) -> Training:
+        """From x_i, at the rate of a local iteration."""
+        descent = client.descent(lr=client.lr / (self.facts.clients * (1 - self.options.p)))
+        descent.settings = descent.settings.model_copy(update={"steps": self.options.steps})
+        t = self.training(client, message, self.parts, descent, self.x(client, message))
+        t["l2gd.average"] = torch.tensor(bool(message["l2gd.average"]))
+        return t
+
+    def learn(self, t: Training, samples: Samples) -> None:
+        """A local iteration, or a step towards x̄; who adapts takes local steps."""
+        if "l2gd.average" not in t.values or not t["l2gd.average"]:
+            super().learn(t, samples)
+        else:
+            t.w.sub_(t.w - t.start, alpha=t.client.lr * self.options.lam / (self.facts.clients * self.options.p))
+
+    def end_round(self, t: Training) -> Message:
+        """Keep x_i, and send it."""
+        t.client.private["l2gd.x"] = t.w
+        return super().end_round(t)
+
+    def x(self, client: Client, message: Message) -> Tensor:
+        """x_i; at first x̄."""
+        return tensor({"l2gd.x": self.received(client, message), **client.private}, "l2gd.x")
+
+    def personal_weights(self, client: Client, message: Message) -> Tensor | None:
+        """x_i"""
+        return self.x(client, message)
+
+
+ENTRY = Entry("l2gd", "local steps, and steps towards the mean by chance", "Hanzely and Richtárik 2020", whole=L2GD)

@@ -1,0 +1,21 @@
+"""LG-FedAvg (Liang et al. 2020): the head is everybody's, the body is the client's own."""
+
+from typing import ClassVar
+
+from motet.contract import Entry, Part
+from motet.contract.part import Acts
+from motet.nets import Net
+
+
+class LGFedAvg(Part):
+    """Local representations under a global head: the head is averaged, the body stays; both learn together."""
+
+    acts: ClassVar[Acts] = "sharing"
+    role: ClassVar[str | None] = "way to divide the net"
+
+    def private(self, net: Net) -> tuple[str, ...]:
+        """Every stage before the split."""
+        return net.body_names()
+
+
+ENTRY = Entry("lg-fedavg", "each client's own body under a shared head", "Liang et al. 2020", part=LGFedAvg)

@@ -1,0 +1,153 @@
+"""pFedHN (Shamsian et al. 2021): a hypernetwork at the server makes every client's model from its embedding."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from motet.client import Client
+from motet.contract import Entry, Facts, Part
+from motet.message import Message, State, tensor
+from motet.methods.averaging import Averaging
+from motet.nets import Net
+from motet.rng import seeded
+from motet.weights import Layout
+
+
+class PFedHN(Averaging):
+    """θ_i = h(e_i; φ); local steps make it θ̃_i; then (∂θ_i/∂(φ, e))ᵀ(θ_i − θ̃_i) is the gradient of φ and e.
+
+    One client after the other, each clipped, with momentum and weight decay on all embeddings, also of those who took
+    no part (as in the released code). Statistics of a net are averaged. A newcomer is sent φ and fits its own e. There
+    is no global model.
+    """
+
+    carries: ClassVar[tuple[str, ...]] = ("mr", "prbm", "dbe", "bsm", "ir", "ldam", "cdt", "shared-data")
+
+    class Options(Averaging.Options):
+        """Options of `pfedhn(...)`."""
+
+        lr: float = Field(0.01, gt=0, description="step size of φ and e at the server")
+        momentum: float = Field(0.9, ge=0, lt=1, description="momentum of these steps")
+        weight_decay: float = Field(1e-3, ge=0, description="pull of φ and e towards zero")
+        clip: float = Field(50.0, gt=0, description="largest norm of their gradient")
+        hidden: int = Field(100, ge=1, description="units of each hidden layer")
+        layers: int = Field(3, ge=0, description="hidden layers after the first")
+        embedding: int = Field(0, ge=0, description="length of e; 0: ⌊1 + N/4⌋")
+
+    options: Options
+
+    def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
+        super().__init__(net, options, parts, facts)
+        generated = [p.where for p in self.layout.places.values() if not p.is_buffer and self.travelling(p.where)]
+        sizes = [where.stop - where.start for where in generated]
+        width = options.embedding or 1 + facts.clients // 4
+        with seeded(facts.seed, "pfedhn"):
+            self.hyper = Hypernetwork(facts.clients, width, options.hidden, options.layers, sizes)
+        self.phi = Layout(self.hyper)
+        self.first = self.phi.flatten(self.hyper)
+
+    def travelling(self, where: slice) -> bool:
+        """Whether a tensor is among those that the hypernetwork makes."""
+        return bool(where.stop <= self.layout.shared.stop)
+
+    # ------------------------------------------------------------ server
+
+    def start(self) -> State:
+        """First φ and e; the statistics as they are."""
+        statistics = self.fresh[: self.layout.trainable.start].clone()
+        server: State = {"pfedhn.phi": self.first.clone(), "pfedhn.velocity": torch.zeros_like(self.first)}
+        for part in self.parts:
+            part.start(self.serving(server))
+        return server | {"pfedhn.statistics": statistics}
+
+    def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
+        """θ_i; to a newcomer φ too, and the model of the mean embedding."""
+        message: Message = {}
+        for part in self.parts:
+            if part.serves_prediction or not scoring:
+                part.broadcast(self.serving(server), client_id, message)
+        known = client_id in self.facts.ids
+        with torch.no_grad():
+            theta = self.made(tensor(server, "pfedhn.phi"), self.facts.ids.index(client_id) if known else None)
+        message["w"] = torch.cat([tensor(server, "pfedhn.statistics"), theta])
+        return message if known else message | {"pfedhn.phi": server["pfedhn.phi"]}
+
+    def made(self, phi: Tensor, which: int | None) -> Tensor:
+        """h(e; φ) of a client, or of the mean of all embeddings."""
+        self.phi.bind(self.hyper, phi)
+        e = self.hyper.embeddings.weight
+        made: Tensor = self.hyper(e.mean(0) if which is None else e[which])
+        return made
+
+    def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
+        """φ, e ← SGD with each client's (∂θ_i/∂(φ, e))ᵀ(θ_i − θ̃_i)"""
+        server, options, at = dict(server), self.options, self.layout.trainable.start
+        sent = {i: tensor(self.broadcast(server, i, scoring=True), "w")[at:] for i in replies}
+        phi, v = tensor(server, "pfedhn.phi").clone(), tensor(server, "pfedhn.velocity").clone()
+        for i, reply in replies.items():
+            g = torch.zeros_like(phi)
+            theta = self.made(phi, self.facts.ids.index(i))
+            self.phi.bind(self.hyper, phi, g)
+            theta.backward(sent[i] - tensor(reply, "w")[at:])  # type: ignore[no-untyped-call]
+            g *= min(1.0, options.clip / (float(g.norm()) + 1e-6))
+            v = options.momentum * v + g + options.weight_decay * phi
+            phi = phi - options.lr * v
+        server["pfedhn.phi"], server["pfedhn.velocity"] = phi, v
+        server["pfedhn.statistics"] = self.averaged(replies)[:at]
+        for part in self.parts:
+            part.aggregate(self.serving(server), replies)
+        return server
+
+    def generic(self, server: State) -> Tensor | None:
+        """There is none."""
+        return None
+
+    # ------------------------------------------------------------ a newcomer
+
+    def adapt(self, client: Client, message: Message) -> nn.Module:
+        """Fit e with φ at rest, from the mean of all embeddings."""
+        whole, at = self.received(client, message), self.layout.trainable.start
+        phi, G = tensor(message, "pfedhn.phi").clone(), torch.zeros_like(whole)
+        self.phi.bind(self.hyper, phi)
+        e = self.hyper.embeddings.weight.detach().mean(0)
+        g, end = torch.zeros_like(e), self.layout.shared.stop
+        self.layout.bind(self.net.eval(), whole, G)
+
+        def gradient(x: Tensor, y: Tensor) -> None:
+            leaf = e.clone().requires_grad_()
+            theta = self.hyper(leaf)
+            whole[at:end] = theta.detach()
+            G.zero_()
+            with self.net.collecting():
+                nn.functional.cross_entropy(self.net(x), y).backward()  # type: ignore[no-untyped-call]
+            (slope,) = torch.autograd.grad(theta, [leaf], G[at:end])
+            g.add_(slope)
+
+        client.descent("adapt", client.adapt.epochs, client.adapt.lr).run(client.data.train, e, g, gradient)
+        with torch.no_grad():
+            whole[at:end] = self.hyper(e)
+        return self.predictor(client, whole)
+
+
+class Hypernetwork(nn.Module):
+    """An embedding per client; linear layers with ReLU between; and one linear head per tensor, side by side."""
+
+    def __init__(self, clients: int, width: int, hidden: int, layers: int, sizes: Sequence[int]):
+        super().__init__()
+        self.embeddings = nn.Embedding(clients, width)
+        stages: list[nn.Module] = [nn.Linear(width, hidden)]
+        for _ in range(layers):
+            stages += [nn.ReLU(), nn.Linear(hidden, hidden)]
+        self.trunk = nn.Sequential(*stages)
+        self.heads = nn.ModuleList(nn.Linear(hidden, size) for size in sizes)
+
+    def forward(self, e: Tensor) -> Tensor:
+        """All tensors of a model, flat."""
+        z = self.trunk(e)
+        return torch.cat([head(z) for head in self.heads])
+
+
+ENTRY = Entry("pfedhn", "a hypernetwork at the server makes every client's model", "Shamsian et al. 2021", whole=PFedHN)

@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 def printed(name: str, capsys: pytest.CaptureFixture[str]) -> list[float]:
     """The figures that an example prints."""
-    runpy.run_path(str(EXAMPLES / name))
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     return [float(figure) for figure in re.findall(r"\d\.\d{3}", capsys.readouterr().out)]
 
 
@@ -31,6 +31,22 @@ def test_new_client(capsys: pytest.CaptureFixture[str]) -> None:
 def test_own_data(capsys: pytest.CaptureFixture[str]) -> None:
     one_for_all, one_each = printed("own_data.py", capsys)
     assert one_each > one_for_all
+
+
+def test_own_method(capsys: pytest.CaptureFixture[str]) -> None:
+    plain, _, with_momentum, _, tuned_generic, tuned = printed("own_method.py", capsys)
+    assert with_momentum == tuned_generic > plain and tuned > with_momentum
+
+
+def test_own_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = printed("own_measure.py", capsys)
+    accuracies, recalls = figures[::2], figures[1::2]
+    assert all(0 < recall != accuracy for accuracy, recall in zip(accuracies, recalls, strict=True))
+
+
+def test_every_example_is_tested() -> None:
+    tested = Path(__file__).read_text(encoding="utf-8")
+    assert all(f'"{example.name}"' in tested for example in EXAMPLES.iterdir() if example.is_file())
 
 
 def test_experiment_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

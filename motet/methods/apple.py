@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -14,6 +14,7 @@ from motet.contract import Entry, Facts
 from motet.contract.method import Rule
 from motet.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
+from motet.settings import Section
 
 
 class APPLE(Averaging):
@@ -23,9 +24,10 @@ class APPLE(Averaging):
     and uploads its own. There is no global model. (The released code has no ½ in the penalty: it is twice as strong.)
     """
 
-    uploads: Mapping[str, Rule] = {"apple.core": "each"}
+    averages: ClassVar[bool] = False
+    uploads: Mapping[str, Rule] = {"apple.core": "each", "n": "sum"}
 
-    class Options(Averaging.Options):
+    class Options(Section):
         """Options of `apple(...)`."""
 
         p_lr: float = Field(0.001, gt=0, description="η₂, step size of p; decays as the learning rate does")

@@ -36,6 +36,7 @@ class Averaging(Method):
     """A client's steps are FedAvg's and its parts' alone, so that several clients' may be taken as one computation. Not
     inherited: a subclass that changes nothing of a step says so again."""
 
+    averages: ClassVar[bool] = True  # False: the server makes no mean of the clients' w
     recipe: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the paper's server averages
 
     class Options(Section):
@@ -49,7 +50,7 @@ class Averaging(Method):
         super().__init_subclass__(**words)
         cls.plain_steps = bool(cls.__dict__.get("plain_steps", False))
 
-    def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
+    def __init__(self, net: Net, options: Any, parts: Sequence[Part], facts: Facts):
         super().__init__(net, options, parts, facts)
         self.options = options
         parts = [each for part in parts for each in (part, *part.brings())]
@@ -61,16 +62,17 @@ class Averaging(Method):
         self.layout = Layout(net, [pattern for part in parts for pattern in part.private(net)], added)
         self.fresh = self.layout.flatten(net)
         recipes = {self.recipe, *(part.weighting for part in parts)}
-        uniform = options.weighting == "uniform" or (options.weighting == "auto" and "uniform" in recipes)
+        asked = options.weighting if isinstance(options, Averaging.Options) else "auto"  # who averages nothing has none
+        uniform = asked == "uniform" or (asked == "auto" and "uniform" in recipes)
         self.weighting = "uniform" if uniform else "samples"
         # a part's recipe is for the net's own weights; what parts add to it keeps the plain rule
-        self.added_weighting = "uniform" if options.weighting == "uniform" else "samples"
+        self.added_weighting = "uniform" if asked == "uniform" else "samples"
         self.prepares = any(part.preparation() is not None for part in parts)
         self.needs_shared_data = any(part.needs_shared_data for part in parts)
         self.rests = any(part.private_rests for part in parts)
         self.from_counts = any(part.makes_from_counts() for part in parts)
         self.tells = frozenset().union(type(self).tells, *(part.tells for part in parts))
-        model: dict[str, Rule] = {"w": "mean", "n": "sum"} if self.travels else {}
+        model: dict[str, Rule] = {"w": "mean", "n": "sum"} if self.travels and self.averages else {}
         self.uploads = {**model, **type(self).uploads, **{k: v for part in parts for k, v in part.uploads.items()}}
 
     @property

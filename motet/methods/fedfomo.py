@@ -14,6 +14,7 @@ from motet.contract.method import Rule
 from motet.data import Samples
 from motet.message import Message, State, tensor
 from motet.methods.averaging import Averaging
+from motet.settings import Section
 
 PASS_BATCH = 1000
 
@@ -28,9 +29,10 @@ class FedFomo(Averaging):
 
     carries: ClassVar[tuple[str, ...]] = ("mr", "prbm", "dbe", "bsm", "ir", "ldam", "cdt", "shared-data", "moon")
     tells = frozenset({"how much others' models help it"})
-    uploads: Mapping[str, Rule] = {"w": "each", "fedfomo.p": "each"}
+    averages: ClassVar[bool] = False
+    uploads: Mapping[str, Rule] = {"w": "each", "fedfomo.p": "each", "n": "sum"}
 
-    class Options(Averaging.Options):
+    class Options(Section):
         """Options of `fedfomo(...)`."""
 
         M: int = Field(5, ge=1, description="M, models sent to a client (the papers: 5 to 8)")

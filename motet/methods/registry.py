@@ -14,6 +14,7 @@ from motet.contract.expression import Term, parse
 from motet.contract.method import Facts, Method
 from motet.contract.part import Part
 from motet.contract.wrapped import Wrapped
+from motet.data import Input
 from motet.errors import MotetError, unknown
 from motet.fields import checked
 from motet.methods import (
@@ -50,7 +51,7 @@ from motet.methods import (
     superfed,
 )
 from motet.methods.fedbasis import method as fedbasis
-from motet.nets import Net
+from motet.nets import Net, build_net
 from motet.plugins import is_import, load_object
 
 MODULES: tuple[ModuleType, ...] = (
@@ -141,22 +142,32 @@ def canonical(text: str) -> str:
 
 def describe_methods() -> list[dict[str, object]]:
     """One row per name, for `motet list methods`."""
-    return [
-        {
-            "name": entry.name,
-            "summary": entry.summary,
-            "paper": entry.paper,
-            "kind": entry.kind,
-            "options": {name: field.default for name, field in entry.options.model_fields.items()},
-            "uploads": sorted(entry.thing.uploads),
-            "tells": sorted(entry.thing.tells),
-            "carries": list(entry.whole.carries) if entry.whole else [],
-            "stays": entry.stays,
-            "models_down": entry.down,
-            "models_up": entry.up,
-        }
-        for entry in METHODS.values()
-    ]
+    return [_described(entry) for entry in METHODS.values()]
+
+
+def _described(entry: Entry) -> dict[str, object]:
+    """What an entry says, and what the method declares once it is built, on a net for a few numbers."""
+    facts = Facts(tuple(range(8)), 8, 10, 3, validating=8)
+    alone = entry.name if entry.kind != "personalization" else f"fedavg+{entry.name}"
+    try:
+        built: Method | type[Part] | type[Method] = build_method(
+            alone, build_net("mlp", Input("vector", (4,)), 3), facts
+        )
+    except MotetError:  # one that needs another kind of net
+        built = entry.thing
+    return {
+        "name": entry.name,
+        "summary": entry.summary,
+        "paper": entry.paper,
+        "kind": entry.kind,
+        "options": {name: field.default for name, field in entry.options.model_fields.items()},
+        "uploads": sorted(built.uploads),
+        "tells": sorted(built.tells),
+        "carries": list(entry.whole.carries) if entry.whole else [],
+        "stays": entry.stays,
+        "models_down": entry.down,
+        "models_up": entry.up,
+    }
 
 
 def _in_order(terms: list[Term]) -> list[Term]:
@@ -189,8 +200,11 @@ def _refuse_nonsense(text: str, terms: Sequence[Term], entries: Mapping[str, Ent
         kind = entries[whole[0]].whole
         carried = kind.carries if kind else ()
         for name in rest:
-            if name != whole[0] and name not in carried and "*" not in carried:
-                takes = f"{whole[0]} alone" if not carried else f"{whole[0]} with {', '.join(carried)}"
+            part = entries[name].part
+            fits = name in carried or ("*" in carried and part is not None and name != "local")
+            if name != whole[0] and not fits:
+                words = "parts that share weights" if "*" in carried else ", ".join(carried)
+                takes = f"{whole[0]} with {words}" if carried else f"{whole[0]} alone"
                 raise refuse(f"{whole[0]} is a method of its own and cannot carry {name}; accepted: {takes}")
     if "local" in rest:
         for name in rest:

@@ -47,7 +47,7 @@ class SuPerFedMM(Averaging):
             description="λ reported: the best mean over clients; each client's best on its validation data; "
             "each client's best on its test data (an upper bound); or `lam`",
         )
-        lam: float = Field(0.5, ge=0, le=1, description="λ of the rule `fixed` and of the model handed out")
+        lam: float = Field(0.5, ge=0, le=1, description="λ of the rule `fixed`")
 
     options: Options
 

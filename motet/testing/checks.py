@@ -291,9 +291,10 @@ def _known(method: str | Entry | type[Part] | type[Method]) -> Iterator[str]:
     try:
         yield entry.name if entry.kind != "personalization" else f"fedavg+{entry.name}"
     finally:
-        METHODS.pop(entry.name)
-        if before is not None:
-            METHODS[entry.name] = before
+        if before is None:
+            METHODS.pop(entry.name)
+        else:
+            METHODS[entry.name] = before  # in its old place: the order of the catalogue is the order of sums
 
 
 def _entry_of_class(kind: type[Part] | type[Method]) -> Entry:

@@ -22,6 +22,7 @@ from motet.methods import (
     centralized,
     dbe,
     ditto,
+    fedavgm,
     feddyn,
     fedper,
     fedprox,
@@ -61,6 +62,7 @@ MODULES: tuple[ModuleType, ...] = (
     fedbasis,
     superfed,
     krum,
+    fedavgm,
     finetuning,
 )
 
@@ -179,5 +181,7 @@ def _refuse_nonsense(text: str, terms: Sequence[Term], entries: Mapping[str, Ent
                 raise refuse(f"{roles[role]} and {name} are both a {role}; accepted: one of them")
             roles[role] = name
     for outer, inner in permutations(parts, 2):
+        if why := outer[1].without.get(inner[0]):
+            raise refuse(f"{why}; accepted: one of {outer[0]} and {inner[0]}")
         if issubclass(outer[1], inner[1]):
             raise refuse(f"{outer[0]} already contains {inner[0]}; accepted: one of them")

@@ -24,6 +24,7 @@ from motet.methods import (
     ditto,
     fedavgm,
     feddyn,
+    fedopt,
     fedper,
     fedprox,
     fedrep,
@@ -63,6 +64,7 @@ MODULES: tuple[ModuleType, ...] = (
     superfed,
     krum,
     fedavgm,
+    fedopt,
     finetuning,
 )
 

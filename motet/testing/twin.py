@@ -44,7 +44,7 @@ TINY: dict[str, Any] = {
 
 
 # Every registered name as a method that can be run in TINY: what personalizes others follows FedAvg.
-NEED_MORE_CLIENTS = {"krum"}  # than take part there
+NEED_MORE_CLIENTS = ("krum", "multi-krum")  # than take part there
 ALONE = [
     name if entry.kind != "personalization" else f"fedavg+{name}"
     for name, entry in METHODS.items()

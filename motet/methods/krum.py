@@ -26,7 +26,8 @@ class Krum(Part):
         """The cohort must be larger than 2f + 2."""
         if facts.cohort > 2 * self.f + 2:
             return None
-        return f"krum with f = {self.f} needs more than {2 * self.f + 2} clients in a round; accepted: a larger cohort"
+        name, least = "multi-krum" if isinstance(self, MultiKrum) else "krum", 2 * self.f + 2
+        return f"{name} with f = {self.f} needs more than {least} clients in a round; accepted: a larger cohort"
 
     def combine(self, s: Serving, replies: Mapping[int, Message]) -> Tensor:
         """argmin over i of Σ_{j near i} ‖w_i − w_j‖²"""

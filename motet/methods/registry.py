@@ -192,7 +192,8 @@ def _refuse_nonsense(text: str, terms: Sequence[Term], entries: Mapping[str, Ent
     for name, part in parts:
         for role in filter(None, (part.role, "way to train in phases" if part.in_phases else None)):
             if role in roles:
-                raise refuse(f"{roles[role]} and {name} are both a {role}; accepted: one of them")
+                article = "an" if role[0] in "aeiou" else "a"
+                raise refuse(f"{roles[role]} and {name} are both {article} {role}; accepted: one of them")
             roles[role] = name
     for outer, inner in permutations(parts, 2):
         if why := outer[1].without.get(inner[0]):

@@ -196,4 +196,37 @@ PRECISION = Study(
     (GENERIC, WEIGHTED_GENERIC, WEIGHTED_PERSONAL),
 )
 
-STUDIES = {study.name: study for study in (DRIFT, FEDROD_01, FEDROD_03, DBE, SUPERFED, PGFED, FEDBASIS, PRECISION)}
+ROBUST = Study(
+    "robust",
+    "With a fifth of the clients replacing the model FedAvg collapses, and every robust mean learns on",
+    {
+        "protocol": "fedrod",
+        "data": {"name": "fmnist", "partition": "dirichlet:0.5", "clients": 20, "subset": 0.1, "malicious": 0.2},
+        "net": {"name": "twonn"},
+        "rounds": {"count": 15, "cohort": 1.0},  # everybody, so that exactly four of twenty attack in each round
+        "local": {"epochs": 1},
+        "scoring": {"every": 15},
+    },
+    {"fedavg, no attack": {"method": "fedavg", "data": {"malicious": 0.0}}}
+    | {
+        method: {"method": method, "data": {"attack": "model-replacement"}}
+        for method in (
+            "fedavg",
+            "median",
+            "trimmed-mean(share=0.2)",
+            "krum(f=4)",
+            "multi-krum(f=4)",
+            "geometric-median",
+            "norm-clip",
+        )
+    }
+    | {
+        f"fedavg, {attack}": {"method": "fedavg", "data": {"attack": attack}}
+        for attack in ("label-poison", "random-update")
+    },
+    (GENERIC, WEIGHTED_GENERIC, WEIGHTED_PERSONAL),
+)
+
+STUDIES = {
+    study.name: study for study in (DRIFT, FEDROD_01, FEDROD_03, DBE, SUPERFED, PGFED, FEDBASIS, PRECISION, ROBUST)
+}

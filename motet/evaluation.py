@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from motet.scoring import Figure, ScoringSettings, family, measures_of
 from motet.scoring.at_client import COUNTS, right_of
 from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC
 from motet.scoring.measures import Measure, PerSample
-from motet.scoring.over_clients import figures_over, pooled_from_splits
+from motet.scoring.over_clients import figures_over, of_benign, pooled_from_splits
 from motet.scoring.passes import Answers, one_pass
 from motet.weights import Layout
 
@@ -75,8 +76,8 @@ class Evaluator:
             replies, chosen = self._choose_members(replies, self.method.family)
             figures |= chosen
         models = [GENERIC, *self.scoring.named_readings]
-        figures |= figures_over(list(replies.values()), models, self.measures)
-        return Scores(figures, _rows(outcomes, replies, round, new=False))
+        figures |= self._over(replies, models)
+        return Scores(figures, self._rows(outcomes, replies, round, new=False))
 
     def new_clients(self, server: State, round: int) -> Scores:
         """Before and after adaptation, over the clients that took no part in training."""
@@ -87,8 +88,18 @@ class Evaluator:
 
         outcomes = self.engine.run([Task("adapt", i, round, partial(letter, i)) for i in self.facts.new_ids])
         replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
-        figures = figures_over(list(replies.values()), self._models_of_new_clients(replies), self.measures)
-        return Scores(dict(figures), _rows(outcomes, replies, round, new=True))
+        figures = self._over(replies, self._models_of_new_clients(replies))
+        return Scores(figures, self._rows(outcomes, replies, round, new=True))
+
+    def _over(self, replies: dict[int, Message], models: Sequence[str]) -> Row:
+        """Figures over all clients and, where some are malicious, over the others too."""
+        figures: Row = dict(figures_over(list(replies.values()), models, self.measures))
+        if self.facts.malicious_ids:
+            figures |= of_benign(figures_over(list(self._benign(replies).values()), models, self.measures))
+        return figures
+
+    def _benign(self, replies: dict[int, Message]) -> dict[int, Message]:
+        return {i: reply for i, reply in replies.items() if i not in self.facts.malicious_ids}
 
     @staticmethod
     def _models_of_new_clients(replies: dict[int, Message]) -> list[str]:
@@ -131,7 +142,21 @@ class Evaluator:
         chosen = family.chosen_by(of.rule, rules)
         row: Row = {"family_rule": of.rule, "family_chosen": family.tally(chosen)}
         row |= family.sweep(every, of.members) | family.by_rule(every, rules, data)
+        if self.facts.malicious_ids:
+            benign, kept = list(self._benign(replies).values()), [i not in self.facts.malicious_ids for i in replies]
+            theirs = {name: list(compress(members, kept)) for name, members in rules.items()}
+            row |= of_benign(family.sweep(benign, of.members) | family.by_rule(benign, theirs, data))
         return {i: family.report(r, one) for (i, r), one in zip(replies.items(), chosen, strict=True)}, row
+
+    def _rows(self, outcomes: Sequence[Outcome], replies: dict[int, Message], round: int, new: bool) -> list[Row]:
+        """One line of clients.jsonl each: its columns are the names of figures."""
+        attackers = self.facts.malicious_ids
+        return [
+            {"round": round, "client": o.client_id, "new": new, "set_aside": o.failure}
+            | ({"malicious": o.client_id in attackers} if attackers else {})
+            | dict(sorted(replies.get(o.client_id, {}).items()))
+            for o in outcomes
+        ]
 
 
 def _generic_beside(message: Message, generic: Tensor) -> Message:
@@ -139,12 +164,3 @@ def _generic_beside(message: Message, generic: Tensor) -> Message:
     w = message.get("w")
     same = isinstance(w, Tensor) and w.shape == generic.shape and torch.equal(w, generic)
     return {"score.generic_is_w": True} if same else {"score.generic": generic}
-
-
-def _rows(outcomes: Sequence[Outcome], replies: dict[int, Message], round: int, new: bool) -> list[Row]:
-    """One line of clients.jsonl each: its columns are the names of figures."""
-    return [
-        {"round": round, "client": o.client_id, "new": new, "set_aside": o.failure}
-        | dict(sorted(replies.get(o.client_id, {}).items()))
-        for o in outcomes
-    ]

@@ -43,6 +43,7 @@ class Workplace:
     scoring: ScoringSettings
     device: str = "cpu"
     posts: tuple[Post, ...] = ()
+    attack: tuple[Post, ...] = ()  # what malicious clients do to their replies before anything else
 
     def perform(self, task: Task, private: State) -> Outcome:
         """Do the task for one client with its private state; a diverged client changes nothing."""
@@ -129,7 +130,8 @@ class Workplace:
     def _sent(self, client: Client, message: Message, reply: Message | Diverged) -> Message | Diverged:
         """A training's reply as it leaves the client."""
         reply = reply if isinstance(reply, Diverged) else _finite(reply)
-        return reply if isinstance(reply, Diverged) else packed(self.posts, client, message, reply)
+        posts = (*self.attack, *self.posts) if client.data.malicious else self.posts
+        return reply if isinstance(reply, Diverged) else packed(posts, client, message, reply)
 
     def _export(self, client: Client, message: Message) -> Message:
         """The client's personal model itself, for the mean of all: only where the experiment asks for that."""

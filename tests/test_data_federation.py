@@ -180,7 +180,7 @@ def test_counts_table() -> None:
         sizes = {"train": len(client.train), "val": len(client.val), "test": len(client.test)}
         counts = torch.cat([client.train.y, client.val.y, client.test.y]).bincount(minlength=10).tolist()
         named = {"name": str(client.id), "domain": None}
-        assert row == {"id": client.id, "new": client.new, "counts": counts, **sizes, **named}
+        assert row == {"id": client.id, "new": client.new, "malicious": False, "counts": counts, **sizes, **named}
 
 
 def test_domains_restrict_the_common_test(tmp_path) -> None:

@@ -56,6 +56,8 @@ FIGURES = {
     "apfl v": ("private", "apfl.v"),
     "apfl alpha": ("private", "apfl.alpha"),
     "pfedme theta": ("private", "pfedme.theta"),
+    "fedgen G": ("server", "fedgen.G"),
+    "fedgen p": ("server", "fedgen.p"),
     "meta gamma": ("private", "meta-bsm.gamma"),
     "meta zeta": ("private", "meta-bsm.zeta"),
 }
@@ -209,6 +211,15 @@ class Rounds:
             answers = [self.method.train(who, self.sent[who.id]) for who in clients]
         self.replies = {i: a for i, a in zip(self.sent, answers, strict=True) if not isinstance(a, Diverged)}
         assert len(self.replies) == len(clients)
+        self.server = self.method.aggregate(self.server, self.replies)
+
+    def receive(self, models: Sequence[Tensor], sizes: Sequence[int] | None = None, **more: Sequence[Any]) -> None:
+        """A round whose clients answer with these models, as if they had trained; `more` are other fields by client."""
+        self.round += 1
+        self.replies = {
+            i: {"w": w.clone(), "n": 1 if sizes is None else int(sizes[i]), **{k: v[i] for k, v in more.items()}}
+            for i, w in enumerate(models)
+        }
         self.server = self.method.aggregate(self.server, self.replies)
 
     def figure(self, name: str, i: int | None = None, default: Tensor | None = None) -> Tensor:

@@ -52,6 +52,7 @@ class Part(Section):
 
     acts: ClassVar[Acts] = "correction"
     role: ClassVar[str | None] = None  # two parts of the same role exclude each other
+    without: ClassVar[Mapping[str, str]] = {}  # names of other parts that it makes no sense with, and why
     tells: ClassVar[frozenset[str]] = frozenset()  # what it makes clients tell beside weights and numbers of samples
     uploads: ClassVar[Mapping[str, Rule]] = {}  # the fields that it adds to a reply
     weighting: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the server averages with this part

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from motet.data.augment import AUGMENTS
+from motet.data.corruption import poison_labels
 from motet.data.federation import ClientData, Federation, Samples
 from motet.data.partitions import deal, parse
 from motet.data.prepare import Prepare, fit_prepare
@@ -30,13 +31,16 @@ def build(settings: DataSettings, seed: int) -> Federation:
     hands = deal(settings.partition, raw.y[pool], settings.clients, seed, client, settings.min_size, domain)
     splits = [_split(pool[hand], settings, seed, client) for client, hand in enumerate(hands)]
     new = _draw_new(len(hands), settings, seed)
+    malicious = _draw_malicious([i for i in range(len(hands)) if i not in new], settings, seed)
 
     prepare = fit_prepare(raw, settings.normalize, pool, AUGMENTS[settings.augment])
     test_is_clients = common is None
     if common is None:
         common = np.concatenate([test for _, _, test in splits])
     stored = _gather(raw, np.concatenate([rows for split in splits for rows in split]), prepare)
-    clients = _cut(stored, splits, raw.domain, new, _names(raw, pool, hands, settings.partition))
+    clients = _cut(stored, splits, raw.domain, new, _names(raw, pool, hands, settings.partition), malicious)
+    for attacker in malicious:
+        poison_labels(clients[attacker], raw.classes, seed)
     test = _gather(raw, common, prepare)
     return Federation(
         name=settings.name,
@@ -109,6 +113,18 @@ def _draw_new(clients: int, settings: DataSettings, seed: int) -> set[int]:
     return set(numpy_generator(seed, "new-clients").permutation(clients)[:count].tolist())
 
 
+def _draw_malicious(training: list[int], settings: DataSettings, seed: int) -> set[int]:
+    """The ids of the training clients that are attackers, in every round the same."""
+    if not settings.malicious:
+        return set()
+    count = max(1, round(settings.malicious * len(training)))
+    if count >= len(training):
+        raise MotetError(
+            f"data.malicious {settings.malicious} leaves no benign client of {len(training)}; accepted: a smaller share"
+        )
+    return set(numpy_generator(seed, "malicious").permutation(training)[:count].tolist())
+
+
 def _gather(raw: RawData, rows: Integers, prepare: Prepare) -> Samples:
     return Samples(torch.from_numpy(raw.x[rows]).contiguous(), torch.from_numpy(raw.y[rows]), prepare)
 
@@ -122,7 +138,12 @@ def _names(raw: RawData, pool: Integers, hands: list[Integers], partition: str) 
 
 
 def _cut(
-    stored: Samples, splits: list[Split], domain: Integers | None, new: set[int], names: list[str]
+    stored: Samples,
+    splits: list[Split],
+    domain: Integers | None,
+    new: set[int],
+    names: list[str],
+    malicious: set[int],
 ) -> list[ClientData]:
     """The clients as slices of the stored samples, which lie client by client: train, val, test."""
     clients = []
@@ -135,7 +156,7 @@ def _cut(
         domains = set() if domain is None else set(domain[np.concatenate(split)].tolist())
         train, val, test = parts
         only = domains.pop() if len(domains) == 1 else None
-        clients.append(ClientData(id, train, val, test, only, id in new, names[id]))
+        clients.append(ClientData(id, train, val, test, only, id in new, names[id], id in malicious))
     return clients
 
 
@@ -144,7 +165,8 @@ def _hash(stored: Samples, test: Samples, clients: list[ClientData]) -> str:
     cuts = [[len(c.train), len(c.val), len(c.test), c.domain, c.new] for c in clients]
     shapes = [list(stored.x.shape), str(stored.x.dtype)]
     text = [stored.prepare.input.vocabulary] if stored.prepare.kind == "tokens" else []  # or else a vector's bytes
-    digest = hashlib.sha256(json.dumps([cuts, shapes, *text]).encode())
+    attackers = [c.id for c in clients if c.malicious]
+    digest = hashlib.sha256(json.dumps([cuts, shapes, *text, *([attackers] if attackers else [])]).encode())
     for tensor in (stored.x, stored.y, test.x, test.y):
         digest.update(tensor.numpy().data)
     return digest.hexdigest()

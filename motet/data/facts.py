@@ -20,6 +20,7 @@ class ClientFacts:
     new: bool = False
     domain: int | None = None
     name: str = ""
+    malicious: bool = False  # known to who simulates, for scores; no method is told
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class FederationFacts:
     def of(cls, federation: Federation) -> "FederationFacts":
         """Of data that is all in one place."""
         clients = tuple(
-            ClientFacts(c.id, len(c.train), len(c.val), len(c.test), c.new, c.domain, c.name)
+            ClientFacts(c.id, len(c.train), len(c.val), len(c.test), c.new, c.domain, c.name, c.malicious)
             for c in federation.clients
         )
         return cls(
@@ -80,6 +81,11 @@ class FederationFacts:
     def training_ids(self) -> list[int]:
         """The clients that may take part in rounds."""
         return [client.id for client in self.clients if not client.new]
+
+    @cached_property
+    def malicious_ids(self) -> frozenset[int]:
+        """The training clients that are attackers."""
+        return frozenset(client.id for client in self.clients if client.malicious)
 
     @property
     def new_ids(self) -> list[int]:

@@ -74,6 +74,8 @@ class ClientData:
     domain: int | None = None
     new: bool = False
     given_name: str = ""
+    malicious: bool = False
+    """Trains on labels drawn at random, and may do worse: `data.attack`."""
 
     @property
     def name(self) -> str:
@@ -163,11 +165,11 @@ class Federation:
 
     @cached_property
     def _shared_data(self) -> Samples:
-        """`shared_per_class` samples of each class, drawn from all training clients' data.
+        """`shared_per_class` samples of each class, drawn from all training clients' data but the malicious ones'.
 
         Rows count as if that data lay in one block, which would cost every worker a copy of everything.
         """
-        members = [self.clients[i].train for i in self.training_ids]
+        members = [self.clients[i].train for i in self.training_ids if not self.clients[i].malicious]
         y = torch.cat([member.y for member in members])
         order = torch.randperm(len(y), generator=generator(int(self.content_hash[:8], 16), "shared-data"))
         rows = torch.cat([order[y[order] == c][: self.shared_per_class] for c in range(self.classes)])
@@ -205,6 +207,7 @@ def counts_table(federation: Federation) -> list[dict[str, int | bool | str | li
             "val": len(client.val),
             "test": len(client.test),
             "new": client.new,
+            "malicious": client.malicious,
             "counts": client.counts(federation.classes).tolist(),
         }
         for client in federation.clients

@@ -8,6 +8,8 @@ from motet.data.augment import AugmentName
 from motet.data.raw import KindOrAuto
 from motet.settings import Section
 
+Attack = Literal["label-poison", "random-update", "model-replacement"]
+
 
 class DataSettings(Section):
     """Everything that makes a federation, besides the run's seed."""
@@ -22,6 +24,17 @@ class DataSettings(Section):
     partition_seed: int | None = Field(None, ge=0, description="seed of everything in [data]; default the run's seed")
     clients: int = Field(20, ge=1, description="number of clients; the natural partition brings its own")
     new_clients: float = Field(0.0, ge=0, lt=1, description="share of clients held out as new")
+    malicious: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of the training clients that are attackers, whose training labels are random",
+    )
+    attack: Attack = Field(
+        "label-poison",
+        description="what attackers send: what they learned from random labels; noise as large as that; or that times "
+        "the number of clients in a round",
+    )
     pool: Literal["train", "all"] = Field(
         "train", description="deal the official training set, or training and test set merged first"
     )

@@ -1,7 +1,7 @@
 """What is there where clients' work is done: a whole federation in a simulation, one client at a real site."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -48,7 +48,7 @@ class Site:
     def of(cls, federation: Federation, own: ClientData, shows_shared_data: bool) -> "Site":
         """A client of a federation by itself, with memory of its own."""
         shared = _copy(federation.shared_data()) if shows_shared_data else None
-        alone = ClientData(own.id, _copy(own.train), _copy(own.val), _copy(own.test), own.domain, own.new)
+        alone = replace(own, train=_copy(own.train), val=_copy(own.val), test=_copy(own.test), given_name="")
         return cls(alone, federation.classes, _copy(federation.common_test(own)), shared)
 
     @cached_property

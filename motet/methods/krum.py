@@ -26,14 +26,35 @@ class Krum(Part):
         """The cohort must be larger than 2f + 2."""
         if facts.cohort > 2 * self.f + 2:
             return None
-        return f"krum with f = {self.f} needs more than {2 * self.f + 2} clients in a round; accepted: a larger cohort"
+        name, least = "multi-krum" if isinstance(self, MultiKrum) else "krum", 2 * self.f + 2
+        return f"{name} with f = {self.f} needs more than {least} clients in a round; accepted: a larger cohort"
 
     def combine(self, s: Serving, replies: Mapping[int, Message]) -> Tensor:
         """argmin over i of Σ_{j near i} ‖w_i − w_j‖²"""
         W = torch.stack([tensor(reply, "w") for reply in replies.values()])
         near = torch.cdist(W.double(), W.double()).square().sort(1).values[:, 1 : max(2, len(W) - self.f - 1)]
-        best = near.sum(1).argsort(stable=True)[: self.m]
+        best = near.sum(1).argsort(stable=True)[: self.kept(len(W))]
         return W[best.sort().values].mean(0)
 
+    def kept(self, cohort: int) -> int:
+        """m"""
+        return self.m
 
-ENTRY = Entry("krum", "the model that most others are near to", "Blanchard et al. 2017", part=Krum)
+
+class MultiKrum(Krum):
+    """w ← the plain mean of the m models with the smallest such sums, m = |S| − f
+
+    Plain, and not by samples as Flower has it: an attacker says how many samples it has.
+    """
+
+    m: int = Field(0, ge=0, description="m, how many models are averaged; 0: |S| − f")
+
+    def kept(self, cohort: int) -> int:
+        """m, or |S| − f"""
+        return self.m or max(1, cohort - self.f)
+
+
+ENTRIES = (
+    Entry("krum", "the model that most others are near to", "Blanchard et al. 2017", part=Krum),
+    Entry("multi-krum", "the mean of the models that most others are near to", "Blanchard et al. 2017", part=MultiKrum),
+)

@@ -25,23 +25,30 @@ from motet.methods import (
     centralized,
     dbe,
     ditto,
+    fedavgm,
     fedbabu,
     fedbn,
     feddyn,
     fedfomo,
+    fedgen,
+    fednova,
+    fedopt,
     fedper,
     fedprox,
     fedrep,
     fedrod,
     finetuning,
+    geometric_median,
     knn_per,
     krum,
     l2gd,
     lg_fedavg,
     local,
+    median,
     meta_bsm,
     moon,
     mtl,
+    norm_clip,
     per_fedavg,
     pfedhn,
     pfedme,
@@ -49,6 +56,7 @@ from motet.methods import (
     scaffold,
     shared_data,
     superfed,
+    trimmed_mean,
 )
 from motet.methods.fedbasis import method as fedbasis
 from motet.nets import Net, build_net
@@ -84,7 +92,15 @@ MODULES: tuple[ModuleType, ...] = (
     pgfed,
     fedbasis,
     superfed,
+    fedgen,
+    median,
+    trimmed_mean,
     krum,
+    geometric_median,
+    norm_clip,
+    fednova,
+    fedavgm,
+    fedopt,
     finetuning,
     knn_per,
 )
@@ -217,8 +233,11 @@ def _refuse_nonsense(text: str, terms: Sequence[Term], entries: Mapping[str, Ent
     for name, part in parts:
         for role in filter(None, (part.role, "way to train in phases" if part.in_phases else None)):
             if role in roles:
-                raise refuse(f"{roles[role]} and {name} are both a {role}; accepted: one of them")
+                article = "an" if role[0] in "aeiou" else "a"
+                raise refuse(f"{roles[role]} and {name} are both {article} {role}; accepted: one of them")
             roles[role] = name
     for outer, inner in permutations(parts, 2):
+        if why := outer[1].without.get(inner[0]):
+            raise refuse(f"{why}; accepted: one of {outer[0]} and {inner[0]}")
         if issubclass(outer[1], inner[1]):
             raise refuse(f"{outer[0]} already contains {inner[0]}; accepted: one of them")

@@ -1,7 +1,7 @@
 """The columns of a table of runs: the figures that all have, and those that some were asked for."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from motet.report.words import NOTHING, megabytes, number, percent
@@ -51,8 +51,7 @@ def _generic(summary: Summary) -> str:
 
 def _beside(summary: Summary, model: str) -> Figure:
     """Another model's figure on the headline's data."""
-    headline = headline_of(summary)
-    return Figure(model, headline.data, headline.measure, headline.statistic)
+    return replace(headline_of(summary), model=model)
 
 
 def _of_model(model: str) -> Column:
@@ -67,7 +66,7 @@ def _of_measure(name: str) -> Column:
     def text(summary: Summary) -> str:
         headline, known = headline_of(summary), MEASURES.get(name)
         for data in (headline.data, "split", "common"):
-            value = Figure(PERSONAL, data, name, headline.statistic).of(summary["figures"])
+            value = replace(headline, data=data, measure=name).of(summary["figures"])
             if value is not None:
                 return percent(value) if known and known.percent else number(value)
         return NOTHING

@@ -44,7 +44,7 @@ class Onlooker:
         """The figures of a round in which everybody was scored, or nothing."""
         if self.experiment is None or not is_scored(row):
             return ""
-        generic, personal = Figure(GENERIC, "common", statistic="pooled"), self.experiment.scoring.headline
+        generic, personal = Figure(GENERIC, "common", statistic="pooled"), self.experiment.headline
         return f"generic {percent(generic.of(row))} %, personal {percent(personal.of(row))} %"
 
 

@@ -85,7 +85,8 @@ def partition(clients: Sequence[Mapping[str, Any]], test_samples: int) -> Group:
     for client in clients:
         counts: list[int] = client["counts"]
         cells = [sum(1 for n in counts if n), max(counts)] if wide else counts
-        name = f"{client['id']} new" if client["new"] else str(client["id"])
+        what = "new" if client["new"] else "malicious" if client.get("malicious") else ""
+        name = f"{client['id']} {what}".strip()
         table.add_row(name, *map(str, [*cells, *(client[split] for split in splits), sum(counts)]))
     total = sum(sum(client["counts"]) for client in clients)
     note = f"{len(clients)} clients, {total} samples dealt, {test_samples} in the common test set"
@@ -130,6 +131,8 @@ def _measured(runs: Sequence[Finished]) -> Text:
     ):
         if len(values) == 1:
             words.append(meanings[values.pop()])
+    if any(headline_of(run.summary).among for run in runs):
+        words.append("over benign clients")
     if any(headline_of(run.summary).over("hurt").of(run.summary["figures"]) is not None for run in runs):
         words.append("hurt: share of clients that their personal model serves worse")
     if any(run.summary["generic"]["derived"] for run in runs):

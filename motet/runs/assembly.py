@@ -12,7 +12,7 @@ from motet.errors import MotetError, unknown
 from motet.evaluation import Evaluator
 from motet.methods import METHODS, build_method, canonical
 from motet.nets import Net, build_net
-from motet.post import POSTS, Post, build_posts, canonical_posts
+from motet.post import POSTS, Post, attack_of, build_posts, canonical_posts
 from motet.post.post import Entry as PostEntry
 from motet.rng import seeded
 from motet.runs.experiment import Experiment
@@ -45,6 +45,12 @@ class ServerSide:
             raise MotetError(
                 f"post is {self.experiment.post!r} but {self.experiment.method!r} trains in one place and sends "
                 f"nothing; accepted: no post"
+            )
+        data = self.experiment.data
+        if self.method.pooled and data.malicious and data.attack != "label-poison":
+            raise MotetError(
+                f"data.attack is {data.attack!r} but {self.experiment.method!r} trains in one place and sends nothing; "
+                f"accepted: label-poison"
             )
         if self.method.net.normalizes_batches:
             self._refuse_lone_samples()
@@ -133,8 +139,9 @@ def cores() -> int:
 
 def workplace_of(experiment: Experiment, holdings: Holdings, facts: FederationFacts) -> Workplace:
     """A workplace with a method of its own: the same from the same experiment, in any process."""
+    method, data = method_of(experiment, facts), experiment.data
     return Workplace(
-        method_of(experiment, facts),
+        method,
         net_of(experiment, facts),
         holdings,
         facts,
@@ -144,6 +151,7 @@ def workplace_of(experiment: Experiment, holdings: Holdings, facts: FederationFa
         experiment.scoring,
         experiment.device,
         build_posts(experiment.post),
+        attack_of(data.attack, method.facts.cohort) if data.malicious else (),
     )
 
 

@@ -38,7 +38,7 @@ def beside_local(record: Record, local: Record) -> dict[str, Any]:
     summary = deepcopy(record.summary)
     headline = Figure.read(summary["reported"]["figure"])
     assert headline is not None
-    mine, alone = (_values(each, headline.data) for each in (record, local))
+    mine, alone = (_values(each, headline) for each in (record, local))
     pairs = [(mine[client], alone[client]) for client in mine if client in alone]
     figures = worse_off(headline, pairs, "hurt_vs_local", higher_is_better=True)
     summary["figures"] |= figures
@@ -49,8 +49,9 @@ def beside_local(record: Record, local: Record) -> dict[str, Any]:
     return summary
 
 
-def _values(record: Record, data: str) -> dict[int, float]:
-    """Each client's accuracy in the reported round."""
-    round, figure = record.summary["reported"]["round"], Figure(PERSONAL, data)
-    rows: list[Row] = [row for row in record.clients if row["round"] == round and not row["new"]]
+def _values(record: Record, headline: Figure) -> dict[int, float]:
+    """Each client's accuracy in the reported round; without attackers where the headline is."""
+    round, figure = record.summary["reported"]["round"], Figure(PERSONAL, headline.data)
+    left_out = {"new", "malicious"} if headline.among else {"new"}
+    rows: list[Row] = [row for row in record.clients if row["round"] == round and not any(map(row.get, left_out))]
     return {row["client"]: value for row in rows if (value := figure.of(row)) is not None}

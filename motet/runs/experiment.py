@@ -5,6 +5,7 @@ Defaults are overridden by the preset of `protocol`, that by the choices of the 
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -20,6 +21,7 @@ from motet.runs import toml_text
 from motet.runs.protocols import PROTOCOLS
 from motet.runs.template import commented
 from motet.runs.toml_text import Values, parse_set, read
+from motet.scoring.figures import BENIGN, Figure
 from motet.scoring.settings import ScoringSettings
 from motet.settings import Section
 
@@ -95,6 +97,11 @@ class Experiment(Section):
     scoring: ScoringSettings = _default(ScoringSettings)
     engine: EngineSettings = _default(EngineSettings)
     checkpoint: CheckpointSettings = _default(CheckpointSettings)
+
+    @property
+    def headline(self) -> Figure:
+        """The figure that comes first: over benign clients where some are malicious."""
+        return replace(self.scoring.headline, among=BENIGN if self.data.malicious else "")
 
 
 def resolve(values: Mapping[str, Any]) -> Experiment:

@@ -13,14 +13,14 @@ class SharedFederation:
     """The blocks of samples, which processes map instead of copying, and how to cut the clients from them."""
 
     blocks: Federation  # without its clients
-    cuts: Tensor  # per client: samples to train, validate and test; whether it is new, has a domain; which
+    cuts: Tensor  # per client: samples to train, validate and test; whether it is new, malicious, has a domain; which
     names: tuple[str, ...]  # of the clients; empty where they have none but their numbers
 
     @classmethod
     def of(cls, federation: Federation) -> "SharedFederation":
         """Of a federation whose clients are slices of its stored samples, one after the other."""
         cuts = [
-            [len(c.train), len(c.val), len(c.test), c.new, c.domain is not None, c.domain or 0]
+            [len(c.train), len(c.val), len(c.test), c.new, c.malicious, c.domain is not None, c.domain or 0]
             for c in federation.clients
         ]
         names = tuple(c.given_name for c in federation.clients)
@@ -29,12 +29,13 @@ class SharedFederation:
     def cut(self) -> Federation:
         """The whole federation again."""
         stored, clients, start = self.blocks.stored, [], 0
-        for id, (*sizes, new, has_domain, domain) in enumerate(self.cuts.tolist()):
+        for id, (*sizes, new, malicious, has_domain, domain) in enumerate(self.cuts.tolist()):
             parts = []
             for size in sizes:
                 parts.append(stored.part(start, start + size))
                 start += size
             train, val, test = parts
             name = self.names[id] if self.names else ""
-            clients.append(ClientData(id, train, val, test, domain if has_domain else None, bool(new), name))
+            where = domain if has_domain else None
+            clients.append(ClientData(id, train, val, test, where, bool(new), name, bool(malicious)))
         return replace(self.blocks, clients=clients)

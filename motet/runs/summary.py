@@ -1,6 +1,7 @@
 """The summary of a run: the figures of the reported rounds under names that say what they are."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from motet.contract import Method
@@ -15,16 +16,16 @@ def summarize(
 ) -> dict[str, Any]:
     """One JSON object; a figure that does not exist for the method is None."""
     scoring = experiment.scoring
-    rows = {model: reported(rounds, scoring, model) for model in (GENERIC, PERSONAL)}
+    headline = experiment.headline
+    rows = {model: reported(rounds, scoring, model, headline) for model in (GENERIC, PERSONAL)}
     figures = figures_of(rows[GENERIC], rows[PERSONAL], new_clients)
     trained = [r for r in rounds if r["round"]]
-    headline, over = scoring.headline, scoring.mean_over_clients
+
+    def on(data: str, model: str = PERSONAL) -> float | None:
+        return replace(headline, model=model, data=data).of(figures)
 
     def pair(data: str, model: str = PERSONAL) -> dict[str, Any]:
-        return {
-            "generic_model": Figure(GENERIC, data, statistic=over).of(figures),
-            "personal_models": Figure(model, data, statistic=over).of(figures),
-        }
+        return {"generic_model": on(data, GENERIC), "personal_models": on(data, model)}
 
     def of_headline(statistic: str) -> float | None:
         return headline.over(statistic).of(figures)
@@ -50,7 +51,7 @@ def summarize(
             "derived": bool(rows[GENERIC].get(DERIVED)),
         },
         "personal": {
-            "common": {"personal_models": Figure(PERSONAL, "common", statistic=over).of(figures)},
+            "common": {"personal_models": on("common")},
             "weighted": pair("weighted"),
             "split": pair("split"),
             "validation": pair("validation"),
@@ -65,9 +66,7 @@ def summarize(
                 if model != PERSONAL
             },
         },
-        "new_clients": {
-            model: Figure(model, headline.data, statistic=over).of(figures) for model in _of_new_clients(new_clients)
-        },
+        "new_clients": {model: on(headline.data, model) for model in _of_new_clients(new_clients)},
         "figures": figures,
         "bytes_per_round": {
             "down": _mean(trained, "bytes_down"),
@@ -89,7 +88,7 @@ def personal_source(scoring: ScoringSettings, method: Method) -> str:
     return "global_plus_personal" if made_anew or (method.keeps_nothing and asked == "final_sync") else asked
 
 
-def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str) -> Row:
+def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headline: Figure | None = None) -> Row:
     """The row of the last scored round, or of the model's own best on test or on validation data.
 
     The generic model's test is the whole common test set, the personal models' is the headline. Without a figure of its
@@ -99,13 +98,13 @@ def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str) -> Row
     if scoring.report == "last":
         return scored[-1]
     by_validation = scoring.report == "best_on_validation"
-    over, headline = scoring.mean_over_clients, scoring.headline
+    headline = headline or scoring.headline
     deciding = {
         GENERIC: Figure(GENERIC, "common", statistic="pooled"),
         PERSONAL: headline,
     }
     if by_validation:
-        deciding = {each: Figure(each, "validation", statistic=over) for each in deciding}
+        deciding = {each: replace(headline, model=each, data="validation") for each in deciding}
     for figure in (deciding[model], *deciding.values()):
         if any(figure.of(row) is not None for row in scored):
             return _best(scored, figure)

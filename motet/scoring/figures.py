@@ -1,7 +1,8 @@
 """One name for a figure: whose model, on which data, which measure, which statistic over clients.
 
 `personal.weighted.accuracy.mean` is a column of rounds.jsonl and a key of `figures` in summary.json. One client's value
-has no statistic, `personal.weighted.accuracy`: a column of clients.jsonl. Names are made and read here alone.
+has no statistic, `personal.weighted.accuracy`: a column of clients.jsonl. Where some clients are malicious, the figure
+over the others is `personal.weighted.accuracy.benign.mean`. Names are made and read here alone.
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 
 GENERIC, PERSONAL, BEFORE, AFTER = "generic", "personal", "before", "after"
 OF_A_MEMBER, OF_A_RULE = "member:", "rule:"
+BENIGN = "benign"  # over the clients that are no attackers
 DERIVED = "generic.derived"  # a column of rounds.jsonl: the generic model is the mean of the personal ones
 
 DATA = {
@@ -39,23 +41,26 @@ class Figure:
     data: str
     measure: str = "accuracy"
     statistic: str = ""
+    among: str = ""  # over which clients: all, or BENIGN
 
     def __str__(self) -> str:
-        return ".".join(filter(None, (self.model, self.data, self.measure, self.statistic)))
+        return ".".join(filter(None, (self.model, self.data, self.measure, self.among, self.statistic)))
 
     @classmethod
     def read(cls, text: str) -> "Figure | None":
         """The figure of that name; None where the text names something else. A model's name may have dots in it."""
         body, _, last = text.rpartition(".")
         statistic = last if last in STATISTICS else ""
-        words = (body if statistic else text).rsplit(".", 2)
+        body = body if statistic else text
+        among = BENIGN if statistic and body.endswith(f".{BENIGN}") else ""
+        words = body.removesuffix(f".{among}").rsplit(".", 2) if among else body.rsplit(".", 2)
         if len(words) != 3 or words[1] not in DATA:
             return None
         model, data, measure = words
-        return cls(model, data, measure, statistic)
+        return cls(model, data, measure, statistic, among)
 
     def over(self, statistic: str) -> "Figure":
-        """The same over clients."""
+        """The same over clients; of benign ones where it was of these."""
         return replace(self, statistic=statistic)
 
     def of(self, row: Mapping[str, object]) -> float | None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from motet.errors import MotetError, unknown
 from motet.plugins import is_import, load_object
 from motet.scoring.calibration import ece, mce
-from motet.scoring.figures import DATA, STATISTICS
+from motet.scoring.figures import BENIGN, DATA, STATISTICS
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _own(text: str) -> Measure:
     if not callable(function):
         raise MotetError(f"scoring.measures: {text} is no function; accepted: one of logits and labels")
     name = text.rpartition(":")[2].rpartition(".")[2]
-    if name in MEASURES or name in STATISTICS or name in DATA:
+    if name in MEASURES or name in STATISTICS or name in DATA or name == BENIGN:
         raise MotetError(f"scoring.measures: {text} bears a name of Motet's own; accepted: a function of another name")
 
     def value(logits: Tensor, y: Tensor) -> float | None:

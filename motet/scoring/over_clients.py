@@ -1,12 +1,12 @@
 """From one value per client to the figures of a round: means, spreads, and who is worse off."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from motet.message import Message
-from motet.scoring.figures import AFTER, BEFORE, DATA, GENERIC, PERSONAL, Figure, diverged
+from motet.scoring.figures import AFTER, BEFORE, BENIGN, DATA, GENERIC, PERSONAL, Figure, diverged
 from motet.scoring.measures import ACCURACY, Measure, PerSample
 
 TRAINING, SPLIT, VALIDATION = "n", "n.split", "n.validation"  # how many samples a client has of each kind
@@ -50,6 +50,11 @@ def figures_over(replies: Sequence[Message], models: Sequence[str], measures: Se
         if model != GENERIC:
             figures[diverged(model)] = sum(bool(reply.get(diverged(model))) for reply in replies)
     return figures
+
+
+def of_benign(figures: Mapping[str, object]) -> dict[str, object]:
+    """Figures that were made over benign clients alone, under their names beside those over all."""
+    return {str(replace(f, among=BENIGN)): value for name, value in figures.items() if (f := Figure.read(name))}
 
 
 def _statistics(replies: Sequence[Message], figure: Figure, measure: Measure) -> Figures:

@@ -44,10 +44,11 @@ TINY: dict[str, Any] = {
 
 
 # Every registered name as a method that can be run in TINY: what personalizes others follows FedAvg.
-NEED_MORE_CLIENTS = {"krum", "apple", "l2gd"}  # than take part there
+NEED_MORE_CLIENTS = {"krum", "multi-krum", "apple", "l2gd"}  # than take part there
 NEED_ANOTHER_NET = {"fedbn"}
+SMALLER = {"fedgen": "fedgen(noise=8, hidden=16, steps=5)"}  # than their defaults
 ALONE = [
-    name if entry.kind != "personalization" else f"fedavg+{name}"
+    SMALLER.get(name, name) if entry.kind != "personalization" else f"fedavg+{name}"
     for name, entry in METHODS.items()
     if name not in NEED_MORE_CLIENTS | NEED_ANOTHER_NET
 ]

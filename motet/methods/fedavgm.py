@@ -1,0 +1,49 @@
+"""FedAvgM (Hsu et al. 2019), and what every optimizer at the server is."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import Field
+from torch import Tensor
+
+from motet.contract import Entry, Part, Serving
+from motet.contract.part import Acts
+from motet.message import Message, tensor
+
+
+class ServerOptimizer(Part):
+    """Δ = mean w_i − w is taken for a gradient, on the net's own weights; the rest of w stays as averaged."""
+
+    acts: ClassVar[Acts] = "server"
+    role: ClassVar[str | None] = "server optimizer"
+    without: ClassVar[Mapping[str, str]] = {"feddyn": "feddyn's server moves the mean by a rule of its own"}
+    serves_adaptation: ClassVar[bool] = False
+
+    eta: float = Field(1.0, gt=0, description="η, the server's step size")
+
+    def aggregate(self, s: Serving, replies: Mapping[int, Message]) -> None:
+        """w ← w + η·step(Δ)"""
+        before, after = s.moved
+        s.put(before + self.eta * self.step(s, after - before))
+
+    def step(self, s: Serving, delta: Tensor) -> Tensor:
+        """The direction, and what the server remembers of it."""
+        raise NotImplementedError
+
+
+class FedAvgM(ServerOptimizer):
+    """v ← β·v + Δ;  w ← w + η·v, without dampening"""
+
+    beta: float = Field(0.9, ge=0, lt=1, description="β, the server's momentum (the paper's grid: 0 to 0.997)")
+
+    def start(self, s: Serving) -> None:
+        """v = 0"""
+        s.state["fedavgm.v"] = s.zeros()
+
+    def step(self, s: Serving, delta: Tensor) -> Tensor:
+        """v ← β·v + Δ"""
+        v = s.state["fedavgm.v"] = self.beta * tensor(s.state, "fedavgm.v") + delta
+        return v
+
+
+ENTRY = Entry("fedavgm", "momentum at the server", "Hsu, Qi and Brown 2019", part=FedAvgM)

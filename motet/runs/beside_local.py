@@ -6,7 +6,8 @@ from typing import Any
 
 from motet.errors import MotetError
 from motet.runs.experiment import Experiment
-from motet.runs.record import Record, Row
+from motet.runs.record import Record
+from motet.runs.rows import Row
 from motet.scoring.figures import PERSONAL, Figure
 from motet.scoring.over_clients import worse_off
 
@@ -52,5 +53,5 @@ def beside_local(record: Record, local: Record) -> dict[str, Any]:
 def _values(record: Record, data: str) -> dict[int, float]:
     """Each client's accuracy in the reported round."""
     round, figure = record.summary["reported"]["round"], Figure(PERSONAL, data)
-    rows: list[Row] = [row for row in record.clients if row["round"] == round and not row["new"]]
-    return {row["client"]: value for row in rows if (value := figure.of(row)) is not None}
+    rows: list[Row] = [row for row in record.clients if row.get("round") == round and not row.get("new")]
+    return {row["client"]: value for row in rows if "client" in row and (value := figure.of(row)) is not None}

@@ -1,6 +1,7 @@
 """The models that a finished run serves, as plain torch modules with memory of their own."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +20,8 @@ from motet.runs.assembly import assemble
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.experiment import EngineSettings
 from motet.runs.record import Record
-from motet.runs.run import one_thread, restore
+from motet.runs.run import fitting, one_thread, restore
+from motet.runs.trust import require_trust
 from motet.scoring import family
 from motet.weights import Layout
 
@@ -61,8 +63,9 @@ class ToldClient(Client):
 class Served:
     """The last server state and private states of a run, ready to serve."""
 
-    def __init__(self, record: Record):
+    def __init__(self, record: Record, trust_code: bool = False):
         self.record, recorded = record, record.experiment
+        require_trust(recorded, record.folder, trust_code)
         here = {"engine": EngineSettings.model_validate({"name": "inline"}), "device": "cpu"}
         with one_thread():
             self.assembly = replace(
@@ -76,18 +79,23 @@ class Served:
 
     def generic_model(self) -> nn.Module:
         """The G-FL model."""
-        flat = self.method.generic(self.server)
-        if flat is None:
-            raise MotetError(f"method {self.name!r} has no generic model; accepted: personal_model(client_id)")
-        net = self.assembly.workplace.generic_net
-        model = deepcopy(net)
-        Layout(net).put(flat, model)
-        return RawModel(model, self.federation.prepare)
+        with self._fitting():
+            flat = self.method.generic(self.server)
+            if flat is None:
+                raise MotetError(f"method {self.name!r} has no generic model; accepted: personal_model(client_id)")
+            net = self.assembly.workplace.generic_net
+            model = deepcopy(net)
+            Layout(net).put(flat, model)
+            return RawModel(model, self.federation.prepare)
 
     def personal_model(self, client_id: int) -> nn.Module:
         """The P-FL model of a client, as the last round scored it; a new client's is the adapted one."""
         if not 0 <= client_id < len(self.federation.clients):
             raise MotetError(f"client {client_id} is not there; accepted: 0 to {len(self.federation.clients) - 1}")
+        with self._fitting():
+            return self._personal_model(client_id)
+
+    def _personal_model(self, client_id: int) -> nn.Module:
         message = self.method.broadcast(self.server, client_id)
         private = dict(self.assembly.engine.private(client_id))
         client = self.assembly.workplace.client(Task("score", client_id, self.round, message), private)
@@ -107,7 +115,8 @@ class Served:
         nothing = samples.part(0, 0)
         data = ClientData(self.next_id, samples, nothing, nothing, new=True)
         client = self.assembly.workplace.client_of(data, self.round, {})
-        return self._adapt(client, self.method.broadcast(self.server, client.id))
+        with self._fitting():
+            return self._adapt(client, self.method.broadcast(self.server, client.id))
 
     def adapted_to_counts(self, counts: Sequence[int]) -> nn.Module:
         """The model of a client that tells its class counts and nothing else."""
@@ -125,8 +134,11 @@ class Served:
             **vars(self.assembly.workplace.client_of(data, self.round, {})),
             told=torch.from_numpy(told.astype(np.int64)),
         )
-        with one_thread():
+        with one_thread(), self._fitting():
             return self._raw(self.method.personal(client, self.method.broadcast(self.server, client.id)))
+
+    def _fitting(self) -> AbstractContextManager[None]:
+        return fitting(f"run {self.record.folder} cannot serve this model")
 
     @property
     def name(self) -> str:
@@ -142,8 +154,8 @@ class Served:
         """Which of the client's family of models the last round reported, told from the scores in the record."""
         of = self.method.family
         assert of is not None
-        rows = [row for row in self.record.clients if row["round"] == self.round and not row["new"]]
-        scored = {row["client"]: row for row in rows if row["set_aside"] is None}
+        rows = [row for row in self.record.clients if row.get("round") == self.round and not row.get("new")]
+        scored = {row["client"]: row for row in rows if "client" in row and row.get("set_aside") is None}
         data = self.assembly.experiment.scoring.headline.data
         chosen = family.chosen_by(of.rule, family.choose(list(scored.values()), of.members, of.fixed, data))
         mine: dict[int, str] = dict(zip(scored, chosen, strict=True))

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "motet"
 LAYERS = [
     {"errors", "settings", "fields", "rng", "message", "memory", "files", "entries", "plain_json", "plugins"},
     {"weights", "losses", "nets", "data"},
-    {"local", "client", "together", "adapting"},
+    {"local", "client", "together", "adapting", "train_loss"},
     {"contract"},
     {"methods", "scoring", "engines", "post"},  # these know nothing of each other
     {"work", "evaluation", "derived", "rounds"},

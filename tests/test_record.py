@@ -31,7 +31,7 @@ SUMMARY = {
     "method": "fedavg",
     "data": "digits",
     "reported": {"rule": "last", "round": 2, "figure": "personal.split.accuracy.mean"},
-    "generic": {},
+    "generic": {"accuracy": None, "derived": False},
     "personal": {"std": None},
     "new_clients": {},
     "figures": {"personal.split.accuracy.mean": 0.5},

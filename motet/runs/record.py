@@ -9,7 +9,7 @@ say is checked (`motet/runs/rows.py`).
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +37,8 @@ from motet.runs.lock import FolderLock
 from motet.runs.rows import CLIENT, ROUND, Row, checked_row, checked_summary
 
 MOST_BYTES = 2**26  # of an object or a line of JSON, and of an experiment; a round of 100,000 clients takes a tenth
+
+MOST_TEXT = 4096  # of a field of an experiment: a path, or a sum of methods
 
 _ROUNDS, _CLIENTS = "rounds.jsonl", "clients.jsonl"
 _BEFORE_A_RUN = {"lock", "environment.json"}  # all that a process killed while creating a run leaves
@@ -154,7 +156,10 @@ class Record:
         self._require_run()
         path = self.folder / "experiment.toml"
         try:
-            return recorded(tomllib.loads(self._read_bytes(path.name).decode()))
+            values = tomllib.loads(self._read_bytes(path.name).decode())
+            if any(len(text) > MOST_TEXT for text in _texts(values)):
+                raise ValueError(f"a text of more than {MOST_TEXT} characters")
+            return recorded(values)
         except MotetError as error:
             raise MotetError(f"{path}: {_cut(str(error))}") from error
         except (ValueError, RecursionError, OverflowError) as error:  # no TOML, no UTF-8, numbers without end
@@ -255,6 +260,14 @@ def _object(data: bytes, where: str) -> Row:
     if not isinstance(value, dict):
         raise MotetError(f"{where} is damaged; accepted: a JSON object")
     return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in nested values."""
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(inner)
 
 
 def _cut(text: str, most: int = 350) -> str:

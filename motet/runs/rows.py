@@ -46,6 +46,10 @@ def _ids(value: object) -> bool:
     return isinstance(value, list) and all(map(_whole, value))
 
 
+def _losses(value: object) -> bool:
+    return isinstance(value, list) and all(map(_number_or_none, value))
+
+
 def _reasons(value: object) -> bool:
     return isinstance(value, dict) and all(_whole_text(k) and isinstance(v, str) for k, v in value.items())
 
@@ -83,7 +87,7 @@ ROUND: dict[str, Check] = {
     "bytes_up": _number_or_none,
     "lr": _number_or_none,
     "train_loss": _number_or_none,
-    "train_losses": _branch,
+    "train_losses": _losses,
     "seconds": _number,
     "train_seconds": _number,
     "checkpoint_seconds": _number,
@@ -93,7 +97,7 @@ SUMMARY: dict[str, Check] = {
     "method": _text,
     "data": _text,
     "reported": _section(rule=_text, round=_count, figure=_figure),
-    "generic": _branch,
+    "generic": _section(accuracy=_number_or_none, derived=_truth),
     "personal": _branch,
     "new_clients": _branch,
     "figures": _figures,

@@ -31,7 +31,8 @@ def build(settings: DataSettings, seed: int) -> Federation:
     splits = [_split(pool[hand], settings, seed, client) for client, hand in enumerate(hands)]
     new = _draw_new(len(hands), settings, seed)
 
-    prepare = fit_prepare(raw, settings.normalize, pool, AUGMENTS[settings.augment])
+    seen = pool if settings.normalize_on == "all" else _training_rows(splits, new)
+    prepare = fit_prepare(raw, settings.normalize, seen, AUGMENTS[settings.augment])
     test_is_clients = common is None
     if common is None:
         common = np.concatenate([test for _, _, test in splits])
@@ -107,6 +108,11 @@ def _draw_new(clients: int, settings: DataSettings, seed: int) -> set[int]:
             f"new_clients {settings.new_clients} leaves no training client of {clients}; accepted: a smaller share"
         )
     return set(numpy_generator(seed, "new-clients").permutation(clients)[:count].tolist())
+
+
+def _training_rows(splits: list[Split], new: set[int]) -> Integers:
+    """What training sees: no test data, no validation data, nothing of new clients."""
+    return np.sort(np.concatenate([train for i, (train, _, _) in enumerate(splits) if i not in new]))
 
 
 def _gather(raw: RawData, rows: Integers, prepare: Prepare) -> Samples:

@@ -114,9 +114,19 @@ class Result:
         """The model for everybody; takes samples as the data file has them, gives logits."""
         return self._served.generic_model()
 
-    def personal_model(self, client_id: int) -> nn.Module:
-        """One client's own model; takes samples as the data file has them, gives logits."""
-        return self._served.personal_model(client_id)
+    def personal_model(self, client: int | str) -> nn.Module:
+        """One client's own model, by its number or name; takes samples as the data file has them, gives logits."""
+        return self._served.personal_model(client)
+
+    @property
+    def client_names(self) -> list[str]:
+        """Of clients 0, 1, …, as the data call them, or else their numbers."""
+        return [client.name for client in self._served.facts.clients]
+
+    @property
+    def class_names(self) -> list[str]:
+        """Of the logits 0, 1, …, as the data call them, or else their numbers."""
+        return list(self._served.facts.class_names)
 
     def adapt(
         self,

@@ -25,6 +25,7 @@ FILES = (
     "clients.jsonl",
     "summary.json",
     "serving.json",
+    "serving.safetensors",
     "weights.safetensors",
     "checkpoint",
     "checkpoint/{manifest}",
@@ -76,6 +77,17 @@ ROUND_KEYS = ("round", "cohort", "set_aside", "bytes_up", "seconds", "lr", "pers
 CLIENT_KEYS = ("round", "client", "new", "set_aside", "personal.split.accuracy")
 SUMMARY_KEYS = ("method", "data", "reported", "generic", "personal", "new_clients", "figures", "bytes_per_round")
 SUMMARY_KEYS += ("set_aside", "seconds", "seed", "protocol", "diverged", "rounds")
+SERVING_KEYS = ("format", "name", "classes", "class_names", "content_hash", "prepare", "clients")
+PREPARES = (
+    '{"kind": "image", "shape": [8, 8, 1], "vocabulary": 0, "constants": false}',
+    '{"kind": "image", "shape": [9, 9, 1], "vocabulary": 0, "constants": false}',
+    '{"kind": "image", "shape": [1, 1, 16777216], "vocabulary": 0, "constants": true}',
+    '{"kind": "image", "shape": [4000000000, 4000000000, 1], "vocabulary": 0, "constants": true}',
+    '{"kind": "vector", "shape": [64], "vocabulary": 0, "constants": false}',
+    '{"kind": "tokens", "shape": [8], "vocabulary": 10, "constants": false}',
+    '{"kind": "tokens", "shape": [8], "vocabulary": 1e5, "constants": []}',
+    '{"kind": [], "shape": {}, "vocabulary": {}, "constants": {}}',
+)
 TOML = {
     "import": 'method = "{canary}/evil.py:Evil"',
     "import a sum": 'method = "fedavg+{canary}/evil.py:Evil"',
@@ -152,12 +164,18 @@ def _all() -> Iterator[tuple[str, Attack]]:
         for word, value in VALUES.items():
             yield f"summary {key} is {word}", partial(_object, "summary.json", key, value)
         yield f"summary without {key}", partial(_object, "summary.json", key, None)
+    for key in SERVING_KEYS:
+        for word, value in VALUES.items():
+            yield f"serving {key} is {word}", partial(_object, "serving.json", key, value)
+        yield f"serving without {key}", partial(_object, "serving.json", key, None)
+    for text in PREPARES:
+        yield f"serving prepare is {text}", partial(_object, "serving.json", "prepare", text)
     for word, text in TOML.items():
         yield f"experiment: {word}", partial(_toml, text)
     for word, data in SAFETENSORS.items():
         for role in ("server", "client"):
             yield f"{role} state: {word}", partial(_state, role, data)
-    for name in FILES[1:12]:
+    for name in (file for file in FILES if not file.endswith((".tmp", "lock"))):
         yield f"{name} is empty", partial(_write, name, b"")
         yield f"{name} is noise", partial(_write, name, b"\x00\xff\xfe" * 100)
         yield f"{name} is gone", partial(_remove, name)

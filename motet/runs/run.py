@@ -22,6 +22,7 @@ from motet.runs.identity import differences, fingerprint, recorded, same_experim
 from motet.runs.record import Record, default_folder
 from motet.runs.rhythm import Rhythm
 from motet.runs.rows import refuse_gaps
+from motet.runs.serving import write_serving
 from motet.runs.summary import summarize
 from motet.runs.trust import remember, require_trust
 from motet.weights import Layout
@@ -139,6 +140,7 @@ def _finish(
     finally:
         assembly.engine.close()
     write_generic(assembly, progress.server, record)
+    write_serving(record, assembly.federation_facts)
     rows = record.rounds
     seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
     record.write_summary(summarize(experiment, method, rows, scores.figures, seconds))

@@ -59,7 +59,7 @@ def _calibration(error: Callable[[Tensor, Tensor], float | None]) -> Callable[[T
 
 
 def _cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(logits.double(), y, reduction="none")
+    return torch.nn.functional.cross_entropy(logits, y, reduction="none").double()  # they are added up
 
 
 ACCURACY = PerSample("accuracy", "share of samples whose class is the largest logit; always there", "every paper here")

@@ -1,6 +1,7 @@
 """A run folder from somebody else: what is wrong in it is a sentence or a fall-back, and nothing outside changes."""
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -180,3 +181,31 @@ def test_no_foreign_folder_harms_anybody(
     name: str, work: str, real: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stands(ALL[name], work, real, tmp_path, capsys)
+
+
+@pytest.mark.parametrize(
+    "name", ["summary figures is text", "summary.json is deep", "summary.json is a pipe", "summary without reported"]
+)
+def test_a_bad_summary_breaks_only_its_own_run(
+    name: str, real: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = attacked(ALL[name], real["finished"], tmp_path)
+    shutil.copytree(real["finished"], tmp_path / "runs" / "good")
+    assert main(["show", str(tmp_path / "runs"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert len(json.loads(out)) == 1 and "left out: " in err and str(folder) in err.replace("\n", "")
+
+
+def test_the_canary_would_sing(tmp_path: Path) -> None:
+    """The tree that is looked at shows every kind of harm."""
+    canary = canary_tree(tmp_path / "canary")
+    before = look(canary)
+    for harm in (
+        lambda: (canary / "precious.txt").write_text(""),
+        lambda: (canary / ".half.tmp").unlink(),
+        lambda: (canary / "new-file").write_text(""),
+        lambda: exec(compile(EVIL, str(canary / "evil.py"), "exec"), {"__file__": str(canary / "evil.py")}),
+    ):
+        harm()
+        assert look(canary) != before
+        before = look(canary)

@@ -108,7 +108,10 @@ def hashes(setting: str, method: str) -> dict[str, str]:
     chosen = SETTINGS[setting] | ALIKE | {"method": method}
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "run"
-        result = motet.run(set=flat(chosen), out=folder)
+        try:
+            result = motet.run(set=flat(chosen), out=folder)
+        except motet.MotetError as error:  # a cohort too small for the method
+            return {"refused": str(error)}
         last = max((folder / "checkpoint").glob("*.json"))
         files = json.loads(last.read_text())["files"]
         found = {}

@@ -13,6 +13,7 @@ from motet.local import Descent, LocalSettings
 from motet.message import State
 from motet.rng import generator
 from motet.settings import Section, one_or_several
+from motet.train_loss import TrainLoss
 
 PersonalSource = Literal["last_participation", "final_sync", "global_plus_personal"]
 Selection = Literal["last", "best_on_validation"]
@@ -50,6 +51,7 @@ class Client:
     never_sampled: Literal["global", "initial"] = "global"
     shared_data: Samples | None = None  # the federation's small balanced set, for methods that declare it
     joins_lone: bool = False  # a last batch of one sample joins the one before, for nets that normalize over batches
+    train_loss: TrainLoss = field(default_factory=TrainLoss)
 
     @property
     def id(self) -> int:
@@ -76,10 +78,16 @@ class Client:
         return generator(self.seed, purpose, self.round, self.id)
 
     def descent(self, purpose: str = "train", epochs: int | None = None, lr: float | None = None) -> Descent:
-        """Local training by the experiment's rule, this round's learning rate and this client's randomness."""
+        """Local training by the experiment's rule, this round's learning rate and this client's randomness.
+
+        The losses of the one for "train" are the client's training loss.
+        """
         augment = self.rng(f"{purpose}-augment") if self.data.train.augments else None
         rate = self.lr if lr is None else lr
-        return Descent(self.local, rate, self.rng(purpose), epochs, augment=augment, joins_lone=self.joins_lone)
+        told = self.train_loss if purpose == "train" else None
+        return Descent(
+            self.local, rate, self.rng(purpose), epochs, augment=augment, joins_lone=self.joins_lone, told=told
+        )
 
     def selecting(self, selection: Selection) -> "Client":
         """The same client, as a method's `adapt` sees it: with one way to choose the adapted model."""

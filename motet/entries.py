@@ -1,13 +1,18 @@
 """Files that never change, each named with its SHA-256: what a checkpoint lists, and how damage is noticed."""
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
-from motet.files import replace_file
+from motet.errors import MotetError
+from motet.files import MOST_BYTES, read_own, replace_file
+from motet.message import State, decode
 
 Entry = dict[str, Any]  # file, sha256, bytes
 Entries = dict[int, Entry]  # of clients, by their numbers
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Damaged(Exception):
@@ -33,9 +38,34 @@ def write_entry(folder: Path, name: str, data: bytes) -> Entry:
 
 
 def read_entry(folder: Path, entry: Entry) -> bytes:
-    """The bytes of a file, if they are those that were written."""
+    """The bytes of a file of the folder, if they are those that were written."""
+    name = entry["file"]
+    if Path(name).name != name:
+        raise Damaged(f"{name[:100]!r} is no name of a file in the folder")
     try:
-        data = folder.joinpath(entry["file"]).read_bytes()
+        data = read_own(folder / name, min(entry["bytes"], MOST_BYTES))
     except OSError as error:
-        raise Damaged(f"{entry['file']}: {error.strerror}") from error
+        raise Damaged(f"{name}: {error.strerror}") from error
     return intact(entry, data)
+
+
+def decoded(entry: Entry, data: bytes) -> State:
+    """The state that these bytes are; also bytes with the right SHA-256 may be none."""
+    try:
+        return decode(data)
+    except MotetError as error:
+        raise Damaged(f"{entry['file']}: {error}") from error
+
+
+def checked(entry: object, names: re.Pattern[str], which: str) -> Entry:
+    """An entry as Motet writes one, with a name of that pattern; `which` says in errors whose it is."""
+    if not isinstance(entry, dict) or entry.keys() != {"file", "sha256", "bytes"}:
+        raise Damaged(f"the entry of {which} is none")
+    name, digest, size = entry["file"], entry["sha256"], entry["bytes"]
+    if not isinstance(name, str) or not names.fullmatch(name):
+        raise Damaged(f"the entry of {which} names the file {str(name)[:100]!r}")
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise Damaged(f"the entry of {which} has no SHA-256")
+    if type(size) is not int or size < 0:
+        raise Damaged(f"the entry of {which} has no size")
+    return entry

@@ -11,6 +11,7 @@ from torch import Tensor
 from motet.data import Samples
 from motet.errors import Diverged
 from motet.settings import Section
+from motet.train_loss import TrainLoss
 from motet.weights import is_finite
 
 NOT_FINITE = "training left the finite numbers (NaN or infinity in the weights)"
@@ -57,6 +58,7 @@ class Descent:
     augment: torch.Generator | None = None  # randomness of samples that vary in training
     joins_lone: bool = False  # a last batch of one sample joins the one before: normalization over one is none
     clipped_apart: tuple[slice, ...] = ()  # stretches of the weights whose gradients have a norm of their own
+    told: TrainLoss | None = None  # who is told the losses; None: nobody
     steps: int = field(default=0, init=False)
 
     def count(self, n: int) -> int:
@@ -93,6 +95,11 @@ class Descent:
                         return
             epoch += 1
 
+    def note(self, loss: Tensor, samples: int) -> None:
+        """Tell the mean loss of a batch; whoever computes losses in a training of his own calls this too."""
+        if self.told is not None:
+            self.told.add(loss, samples)
+
     @property
     def effective_steps(self) -> float:
         """How many plain steps went as far: with momentum m from rest, Σ_{j≤K} (1 − m^j)/(1 − m) instead of K."""
@@ -115,6 +122,8 @@ class Descent:
         rule = self.settings
         v = torch.zeros_like(g) if rule.clip else g
         v.zero_() if self.velocity is None else v.copy_(self.velocity)
+        if self.told is not None:
+            self.told.begin(len(self.sizes(len(samples))))
         for x, y in self.batches(samples):
             self.carry(v, w)
             if rule.clip:

@@ -69,12 +69,19 @@ def pieces(state: Mapping[str, Tensor | Scalar]) -> list[Piece]:
 
 
 def decode(data: bytes) -> State:
-    """The state that `encode` wrote."""
+    """The state that `encode` wrote; one sentence for any other bytes."""
     try:
         tensors = safetensors.torch.load(data)
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise MotetError(f"damaged message of {len(data)} bytes ({error}); accepted: safetensors") from error
-    return {name: value if value.dim() else value.item() for name, value in tensors.items()}
+        return {name: _checked(name, value) for name, value in tensors.items()}
+    except (SafetensorError, ValueError, LookupError, TypeError, RuntimeError, OverflowError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise MotetError(f"damaged message of {len(data)} bytes ({why}); accepted: safetensors") from error
+
+
+def _checked(name: str, value: Tensor) -> Tensor | Scalar:
+    if value.dtype not in _DTYPES:
+        raise ValueError(f"field {name[:100]!r} has type {value.dtype}")
+    return value if value.dim() else value.item()
 
 
 def byte_count(state: Mapping[str, Tensor | Scalar]) -> int:

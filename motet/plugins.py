@@ -26,6 +26,33 @@ def is_import(text: str) -> bool:
     return _IMPORT.fullmatch(text) is not None
 
 
+def find_file(text: str) -> Path | None:
+    """The file that `load_object` would run first, without running it; None where there is none, or none is known."""
+    found = _IMPORT.fullmatch(text)
+    if found is None:
+        return None
+    if found["where"].endswith(".py"):
+        path = Path(found["where"]).expanduser().resolve()
+        return path if path.is_file() else None
+    _look_in(Path.cwd())
+    importlib.invalidate_caches()
+    top, *inner = found["where"].split(".")
+    try:
+        spec = importlib.util.find_spec(top)  # of what is inside it would run the outer one
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    if not inner:
+        return Path(spec.origin) if spec.has_location and spec.origin else None
+    for folder in spec.submodule_search_locations or ():
+        place = Path(folder, *inner)
+        for spot in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            if spot.is_file():
+                return spot
+    return None
+
+
 def load_object(text: str, what: str) -> object:
     """The object of that name in a module, or in a file of the current folder or of a full path.
 

@@ -18,7 +18,8 @@ from motet.report.words import percent
 from motet.runs import run as runs
 from motet.runs.beside_local import beside_local
 from motet.runs.choices import among, choose, nested
-from motet.runs.record import Record, Row
+from motet.runs.record import Record
+from motet.runs.rows import Row
 from motet.runs.served import Served
 
 AnyPath = str | Path
@@ -37,9 +38,14 @@ class Figures(dict[str, Any]):
 class Result:
     """A finished run: figures as fractions, None where the method has no such figure."""
 
-    def __init__(self, folder: AnyPath, temporary: bool = False, local: AnyPath | None = None):
-        """Of the run in that folder, beside a run of `local` if one is named; a temporary folder goes with it."""
-        self.folder = Path(folder)
+    def __init__(
+        self, folder: AnyPath, temporary: bool = False, local: AnyPath | None = None, trust_code: bool = False
+    ):
+        """Of the run in that folder, beside a run of `local` if one is named; a temporary folder goes with it.
+
+        Figures and histories run no code that the folder names. Models do, if the user ran it before or trusts it.
+        """
+        self.folder, self._trust_code = Path(folder), trust_code
         record = Record(self.folder)
         self.summary = Figures(record.summary if local is None else beside_local(record, Record(Path(local))))
         if temporary:
@@ -102,15 +108,25 @@ class Result:
 
     @cached_property
     def _served(self) -> Served:
-        return Served(Record(self.folder))
+        return Served(Record(self.folder), self._trust_code)
 
     def generic_model(self) -> nn.Module:
         """The model for everybody; takes samples as the data file has them, gives logits."""
         return self._served.generic_model()
 
-    def personal_model(self, client_id: int) -> nn.Module:
-        """One client's own model; takes samples as the data file has them, gives logits."""
-        return self._served.personal_model(client_id)
+    def personal_model(self, client: int | str) -> nn.Module:
+        """One client's own model, by its number or name; takes samples as the data file has them, gives logits."""
+        return self._served.personal_model(client)
+
+    @property
+    def client_names(self) -> list[str]:
+        """Of clients 0, 1, …, as the data call them, or else their numbers."""
+        return [client.name for client in self._served.facts.clients]
+
+    @property
+    def class_names(self) -> list[str]:
+        """Of the logits 0, 1, …, as the data call them, or else their numbers."""
+        return list(self._served.facts.class_names)
 
     def adapt(
         self,
@@ -189,15 +205,22 @@ def _dotted(values: object) -> Mapping[str, Any]:
     return values
 
 
-def resume(folder: AnyPath, *, progress: bool = False) -> Result:
-    """Continue a run that was stopped at any moment."""
+def resume(folder: AnyPath, *, progress: bool = False, trust_code: bool = False) -> Result:
+    """Continue a run that was stopped at any moment.
+
+    A folder may name Python code (a method, net, source or measure by import). Code that you ran before, from the same
+    file as it is now, runs again; other code only with `trust_code`.
+    """
     with onlooker(Console(stderr=True, quiet=not progress)) as watcher:
-        return Result(runs.resume(Path(folder), watcher))
+        return Result(runs.resume(Path(folder), watcher, trust_code), trust_code=trust_code)
 
 
-def load(folder: AnyPath, *, local: AnyPath | None = None) -> Result:
-    """The result of a finished run; beside a run of `local` on the same data it also has who would be better alone."""
-    return Result(folder, local=local)
+def load(folder: AnyPath, *, local: AnyPath | None = None, trust_code: bool = False) -> Result:
+    """The result of a finished run; beside a run of `local` on the same data it also has who would be better alone.
+
+    Reading figures runs no code of the folder's; its models may need some, which runs as in `resume`.
+    """
+    return Result(folder, local=local, trust_code=trust_code)
 
 
 def flat(row: Row) -> Row:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motet.contract import Method
 from motet.engines import Engine, Kind, Task
-from motet.engines.replies import Reasons, Replies, answers, well_formed
+from motet.engines.replies import Reasons, Replies, answers, well_formed, without_losses
 from motet.errors import MotetError
 from motet.evaluation import Evaluator, Row
 from motet.local import LocalSettings
@@ -125,6 +125,9 @@ class Loop:
         tasks = [Task(kind, i, round, partial(self.method.broadcast, server, i)) for i in cohort]
         outcomes = self.engine.run(tasks)
         replies, reasons = answers(outcomes, kind, round, cohort)
+        losses: dict[int, float] = {}
+        if self.evaluator.scoring.train_loss:
+            replies, losses = without_losses(replies)
         if kind == "train" and self.posts:
             replies, unreadable = self._opened(replies, server, Arrival(-1, round, len(cohort), self.seed))
             reasons |= unreadable
@@ -140,6 +143,9 @@ class Loop:
             "bytes_down": None if self.method.pooled else sum(o.sent for o in outcomes),
             "bytes_up": None if self.method.pooled else sum(o.received for o in outcomes),
         }
+        if kind == "train" and self.evaluator.scoring.train_loss:
+            row["train_loss"] = sum(losses.values()) / len(losses) if losses else None
+            row["train_losses"] = [losses.get(client_id) for client_id in cohort]
         return replies, row
 
     def _opened(self, replies: Replies, server: State, arrival: Arrival) -> tuple[Replies, Reasons]:

@@ -18,7 +18,8 @@ from motet.weights import Layout
 WEIGHTS = 2**20  # of all nets of a group: with their momentum they should fit in a processor's cache
 GROUP = 32  # clients; more gain nothing
 
-Gradient = Callable[[Tensor, Tensor, Tensor], None]  # of x, y and the weight of each sample in its batch's mean
+Gradient = Callable[[Tensor, Tensor, Tensor, bool], Tensor | None]
+"""Of x, y, the weight of each sample in its batch's mean, and whether the batches' mean losses are wanted."""
 
 
 def descend_together(
@@ -33,14 +34,53 @@ def descend_together(
     for row, descent in zip(g, descents, strict=True):
         row.zero_() if descent.velocity is None else row.copy_(descent.velocity)
     batches = [next(feed, None) for feed in feeds]
+    losses = _Losses(descents, samples)
     while found := [batch for batch in batches if batch is not None]:
         v, moving = g[: len(found)], w[: len(found)]
         rule.carry(v, moving)
-        gradient(*_padded(found, w.device))
+        losses.add(gradient(*_padded(found, w.device), losses.wanted), [len(y) for _, y in found])
         moving.sub_(v, alpha=rule.lr)
         batches = [next(feed, None) for feed in feeds[: len(found)]]
     for row, descent in zip(g, descents, strict=True):
         descent.velocity = row.clone() if rule.settings.momentum else None  # a view would keep everybody's
+    losses.tell()
+
+
+class _Losses:
+    """The mean losses of everybody's last epoch; earlier steps compute none."""
+
+    def __init__(self, descents: Sequence[Descent], samples: Sequence[Samples]):
+        self.descents, self.step = descents, 0
+        of = list(zip(descents, (len(mine) for mine in samples), strict=True))
+        self.ends = [descent.count(n) for descent, n in of]
+        self.starts = [max(0, end - len(d.sizes(n))) for end, (d, n) in zip(self.ends, of, strict=True)]
+        self.first = min(self.starts) if any(d.told is not None for d in descents) else max(self.ends)
+        self.found: list[Tensor] = []  # from `first` on, of the clients that are not done yet
+        self.sizes: list[list[int]] = []  # of their batches; 0 where it is not yet the last epoch
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody may be in his last epoch."""
+        return self.step >= self.first
+
+    def add(self, losses: Tensor | None, sizes: Sequence[int]) -> None:
+        """One step of the clients that are not done yet."""
+        if losses is not None:
+            self.found.append(losses)
+            counts = [n if self.step >= start else 0 for n, start in zip(sizes, self.starts, strict=False)]
+            self.sizes.append(counts + [0] * (len(self.starts) - len(counts)))
+        self.step += 1
+
+    def tell(self) -> None:
+        """Each client's own mean, each sample alike."""
+        if not self.found:
+            return
+        losses = torch.nn.utils.rnn.pad_sequence(self.found).double()  # a row per client
+        sizes = torch.tensor(self.sizes, dtype=torch.float64, device=losses.device).T
+        for descent, mean in zip(self.descents, (losses * sizes).sum(1) / sizes.sum(1), strict=True):
+            if descent.told is not None:
+                descent.told.begin(1)
+                descent.told.add(mean, 1)
 
 
 def group_size(net: Net, layout: Layout) -> int:
@@ -61,8 +101,8 @@ class ManyNets:
             views = [[flat[:, place.where].view(-1, *place.shape) for flat in (w, g)] for place in places]
             self.layers.append((views[0], views[1] if len(views) > 1 else None, relu))
 
-    def add_gradient(self, x: Tensor, y: Tensor, share: Tensor) -> None:
-        """Add the gradient of Σ share·CE to g, for the first nets, as many as x has."""
+    def add_gradient(self, x: Tensor, y: Tensor, share: Tensor, losses: bool = False) -> Tensor | None:
+        """Add the gradient of Σ share·CE to g, for the first nets, as many as x has; that sum, if it is asked for."""
         k, values = len(x), [x.flatten(2)]
         for (W, _), bias, relu in self.layers:
             product = W[:k].transpose(1, 2)
@@ -72,7 +112,9 @@ class ManyNets:
                 else torch.baddbmm(bias[0][:k, None], values[-1], product)
             )
             values.append(x.relu_() if relu else x)
-        d = torch.softmax(values[-1], 2).sub_(torch.nn.functional.one_hot(y, x.shape[2])).mul_(share[..., None])
+        d = torch.softmax(values[-1], 2)
+        told = -(_log(d.gather(2, y[..., None]).squeeze(2)) * share).sum(1) if losses else None
+        d.sub_(torch.nn.functional.one_hot(y, x.shape[2])).mul_(share[..., None])
         for (W, g_W), bias, relu in reversed(self.layers):
             out = values.pop()
             if relu:
@@ -82,6 +124,12 @@ class ManyNets:
             g_W[:k].baddbmm_(d.transpose(1, 2), values[-1])
             if len(values) > 1:
                 d = torch.bmm(d, W[:k])
+        return told
+
+
+def _log(p: Tensor) -> Tensor:
+    """Of a probability, also where it is too small for its type."""
+    return p.clamp_min(torch.finfo(p.dtype).tiny).log_()
 
 
 def _padded(batches: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

@@ -15,6 +15,7 @@ from motet.client import AdaptSettings, Client
 from motet.contract import Method
 from motet.data import ClientData, FederationFacts, Holdings
 from motet.engines.engine import Kind, Outcome, Task, each_alone
+from motet.engines.replies import TRAIN_LOSS
 from motet.errors import Diverged
 from motet.local import LocalSettings
 from motet.message import Message, State, tensor
@@ -130,8 +131,12 @@ class Workplace:
     def _sent(self, client: Client, message: Message, reply: Message | Diverged) -> Message | Diverged:
         """A training's reply as it leaves the client."""
         reply = reply if isinstance(reply, Diverged) else _finite(reply)
+        if isinstance(reply, Diverged):
+            return reply
+        loss = client.train_loss.mean() if self.scoring.train_loss else None
+        told: Message = {} if loss is None else {TRAIN_LOSS: loss}
         posts = (*self.attack, *self.posts) if client.data.malicious else self.posts
-        return reply if isinstance(reply, Diverged) else packed(posts, client, message, reply)
+        return packed(posts, client, message, reply) | told
 
     def _export(self, client: Client, message: Message) -> Message:
         """The client's personal model itself, for the mean of all: only where the experiment asks for that."""

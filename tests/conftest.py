@@ -14,6 +14,12 @@ settings.register_profile("motet", deadline=None, max_examples=50)
 settings.load_profile("motet")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_memory_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What tests run as the user's code is not remembered as such."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data that this machine may have, outside the repository."""

@@ -16,6 +16,7 @@ from motet import entries
 from motet.engines import ClientStates
 from motet.entries import Entries
 from motet.errors import MotetError
+from motet.files import read_own
 from motet.message import State, encode
 from motet.runs import checkpoint
 from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
@@ -173,8 +174,9 @@ def test_every_private_state_is_read_once_and_before_the_checkpoint_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three_rounds(tmp_path)
-    read, read_bytes = [], Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda self: (read.append(self.name), read_bytes(self))[1])
+    read = []
+    for module in (entries, checkpoint):
+        monkeypatch.setattr(module, "read_own", lambda path, most: (read.append(path.name), read_own(path, most))[1])
     load(tmp_path)
     clients = [f"client-0000{i}-00000{r}.safetensors" for i, r in ((0, 3), (1, 2), (2, 2))]
     assert sorted(read) == sorted(["000003.json", "server-000003.safetensors", *clients])

@@ -67,6 +67,9 @@ def test_run_prints_one_json_object_and_all_else_on_stderr(capsys: pytest.Captur
 def test_a_figure_that_does_not_exist_is_null(capsys: pytest.CaptureFixture[str]) -> None:
     local = json.loads(call(capsys, "run", *TINY, "--method", "local", "--json")[0])
     assert local["generic"]["accuracy"] is None and local["new_clients"] == {"before": None, "after": None}
+    assert local["bytes_per_round"]["down"] == 0 and 0 < local["bytes_per_round"]["up"] < 1000  # training losses
+    told = ["--set", "scoring.train_loss=false"]
+    local = json.loads(call(capsys, "run", *TINY, "--method", "local", *told, "--json")[0])
     assert local["bytes_per_round"] == {"down": 0, "up": 0}
     pooled = json.loads(call(capsys, "run", *TINY, "--method", "centralized", "--json")[0])
     assert pooled["bytes_per_round"] == {"down": None, "up": None}

@@ -1,6 +1,7 @@
 """The federation: splits, views, preparation, the common test set, the hash."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -257,7 +258,7 @@ def test_normalizations(top: int) -> None:
 
 
 def test_standard_takes_its_constants_from_the_pool_alone() -> None:
-    federation = digits()
+    federation = digits(normalize_on="all")
     pool = federation.prepare(federation.stored.x)
     assert abs(float(pool.mean())) < 1e-5
     assert abs(float(pool.std(correction=0)) - 1) < 1e-5
@@ -346,3 +347,32 @@ def test_raw_colour_input_in_either_order() -> None:
 def test_prepare_survives_pickling() -> None:
     prepare = pickle.loads(pickle.dumps(SHARED.prepare))
     assert torch.equal(prepare(SHARED.test.x), SHARED.prepare(SHARED.test.x))
+
+
+def test_standard_is_fitted_on_what_training_sees() -> None:
+    settings = {"clients": 8, "new_clients": 0.25, "val_share": 0.2, "partition": "dirichlet:0.3"}
+    federation = digits(**settings)
+    seen = torch.cat([federation.clients[i].train.x for i in federation.training_ids]).double()
+    prepare = federation.prepare
+    assert torch.allclose(prepare.scale.double(), 1 / seen.std(correction=0), rtol=1e-5)
+    assert torch.allclose(prepare.shift.double(), -seen.mean() / seen.std(correction=0), rtol=1e-5)
+    dealt = federation.stored.x.double()
+    everything = digits(**settings, normalize_on="all").prepare
+    assert torch.allclose(everything.scale.double(), 1 / dealt.std(correction=0), rtol=1e-5)
+    assert not torch.allclose(everything.shift, prepare.shift, rtol=1e-5)
+
+
+def test_test_data_and_new_clients_have_no_say_in_normalization(tmp_path: Path) -> None:
+    """Whatever they hold: the same training data give the same constants."""
+    rng = np.random.default_rng(0)
+    x, y, client = rng.normal(size=(120, 4)).astype(np.float32), np.arange(120) % 3, np.repeat(np.arange(6), 20)
+    settings = {"partition": "natural", "new_clients": 0.34, "pool": "all"}
+    np.savez(tmp_path / "a.npz", x=x, y=y, client=client)
+    one = digits(name=str(tmp_path / "a.npz"), **settings)
+    hidden = np.concatenate([one.clients[i].train.x for i in one.new_ids] + [c.test.x for c in one.clients])
+    far = (x[:, None] == hidden[None]).all(2).any(1)
+    np.savez(tmp_path / "b.npz", x=np.where(far[:, None], 1000 * x, x), y=y, client=client)
+    other = digits(name=str(tmp_path / "b.npz"), **settings)
+    assert far.sum() == len(hidden) and torch.equal(one.prepare.scale, other.prepare.scale)
+    wide = digits(name=str(tmp_path / "b.npz"), **settings, normalize_on="all")
+    assert not torch.equal(wide.prepare.scale, other.prepare.scale)

@@ -9,9 +9,9 @@ PACKAGE = Path(__file__).parents[1] / "motet"
 
 # From low to high. A module may import its own layer and those below.
 LAYERS = [
-    {"errors", "settings", "fields", "rng", "message", "memory", "files", "entries", "plugins"},
+    {"errors", "settings", "fields", "rng", "message", "memory", "files", "entries", "plain_json", "plugins"},
     {"weights", "losses", "nets", "data"},
-    {"local", "client", "together", "adapting"},
+    {"local", "client", "together", "adapting", "train_loss"},
     {"contract"},
     {"methods", "scoring", "engines", "post"},  # these know nothing of each other
     {"work", "evaluation", "derived", "rounds"},

@@ -79,6 +79,7 @@ def test_every_measure_from_one_pass() -> None:
     confidence, said = logits.softmax(1).max(1)
     by_hand = {
         "accuracy": float((said == y).double().mean()),
+        "loss": float(-logits.double().log_softmax(1)[torch.arange(450), y].mean()),
         "top5": sum(int(y[i]) in logits[i].argsort(descending=True)[:5].tolist() for i in range(450)) / 450,
         "ece": ece(confidence, said == y),
         "mce": mce(confidence, said == y),
@@ -101,7 +102,7 @@ def test_parts_of_a_set_add_up_to_the_set() -> None:
 def test_nothing_was_asked_of_no_samples() -> None:
     model, samples = problem()
     answers = one_pass(model, samples.part(0, 0), ALL, 7)
-    assert model.calls == 0 and [answers.value(measure) for measure in ALL] == [None] * 4
+    assert model.calls == 0 and [answers.value(measure) for measure in ALL] == [None] * 5
 
 
 def test_logits_are_kept_only_where_a_measure_needs_them() -> None:
@@ -165,6 +166,7 @@ def by_hand(measures: Sequence[Measure], logits: Tensor, y: Tensor) -> dict[str,
     five = (logits.topk(5, 1).indices == y[:, None]).any(1)
     every = {"accuracy": (said == y).double().mean(), "top5": five.double().mean()}
     every |= {"ece": ece(confidence, said == y), "mce": mce(confidence, said == y)}  # type: ignore[dict-item]
+    every["loss"] = -logits.double().log_softmax(1)[torch.arange(len(y)), y].mean()
     return {measure.name: float(every[measure.name]) for measure in measures}
 
 

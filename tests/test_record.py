@@ -27,6 +27,19 @@ from motet.runs.record import Record, default_folder
 
 EXPERIMENT = resolve({"method": "fedprox(mu=0.01)+ft", "protocol": "dbe"})
 
+SUMMARY = {
+    "method": "fedavg",
+    "data": "digits",
+    "reported": {"rule": "last", "round": 2, "figure": "personal.split.accuracy.mean"},
+    "generic": {"accuracy": None, "derived": False},
+    "personal": {"std": None},
+    "new_clients": {},
+    "figures": {"personal.split.accuracy.mean": 0.5},
+    "bytes_per_round": {"down": 1.5, "up": None},
+    "set_aside": 0,
+    "seconds": 0.1,
+}
+
 
 def create(folder: Path) -> Record:
     return Record(folder).create(EXPERIMENT, {"python": "3"})
@@ -41,13 +54,13 @@ def test_a_run_reads_back(tmp_path: Path) -> None:
         record.append_round({"round": 2, "loss": math.nan})
         record.append_clients({"client": i} for i in range(3))
         record.write_weights(b"bytes")
-        record.write_summary({"rounds": 2})
+        record.write_summary(SUMMARY)
     back = Record(tmp_path / "a" / "run")
     assert back.experiment == EXPERIMENT
     assert back.environment == {"python": "3"}
     assert back.rounds == [{"round": 1, "loss": 0.1 + 0.2}, {"round": 2, "loss": None}]
     assert back.clients == [{"client": 0}, {"client": 1}, {"client": 2}]
-    assert back.finished and back.summary == {"rounds": 2}
+    assert back.finished and back.summary == SUMMARY
     assert (back.folder / "weights.safetensors").read_bytes() == b"bytes"
 
 
@@ -238,8 +251,12 @@ def test_what_the_disk_refuses_is_one_sentence(number: int) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk() -> None:
-    with pytest.raises(MotetError, match="cannot write /dev/full: No space left on device; free some space"):
-        append_lines(Path("/dev/full"), [{"round": 1}])
+    full = Path("/dev/full")
+    said = "cannot write /dev/full: No space left on device; free some space"
+    with pytest.raises(MotetError, match=said), writing(full), full.open("wb", buffering=0) as file:
+        file.write(b"1")
+    with pytest.raises(MotetError, match="cannot write /dev/full: it is a device or socket, not a file of the folder"):
+        append_lines(full, [{"round": 1}])
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from motet.runs import checkpoint, toml_text
 from motet.runs.assembly import assemble
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.experiment import Experiment, write
+from motet.runs.identity import fingerprint
 from motet.runs.record import Record
 from motet.runs.rhythm import Rhythm
 from motet.runs.run import resume, run
@@ -348,6 +349,29 @@ def test_a_run_of_a_motet_that_knew_fewer_fields_goes_on(tmp_path: Path) -> None
     resume(folder, watcher)
     assert watcher.began == 2
     assert_same_run(folder, run(asked, tmp_path / "whole"))
+
+
+def test_a_run_of_before_a_default_changed_goes_on_as_it_was_begun(tmp_path: Path) -> None:
+    """Defaults of version 1: normalization by all data dealt, and nobody told a training loss."""
+    then = {"data": {"normalize_on": "all"}, "scoring": {"every": 3, "train_loss": False}}
+    folder, asked = tmp_path / "run", experiment("scaffold", rounds={"count": 4}, **then)
+    stopped(asked, folder, 2)
+    unknown = ("data.normalize_on", "scoring.train_loss")
+    written = tomllib.loads((folder / "experiment.toml").read_text())
+    forget(written, unknown)
+    (folder / "experiment.toml").write_text(toml_text.dumps(written))
+    for path in (folder / "checkpoint").glob("*.json"):
+        manifest = json.loads(path.read_text())
+        del manifest["checksum"]
+        forget(manifest["extra"]["experiment"], unknown)
+        manifest["fingerprint"] = fingerprint(asked, defaults=1)
+        path.write_text(json.dumps(manifest | {"checksum": checkpoint._checksum(manifest)}))
+    watcher = StopsAfter(99)
+    resume(folder, watcher)
+    assert watcher.began == 2
+    assert_same_run(folder, run(asked, tmp_path / "whole"))
+    now = run(experiment("scaffold", rounds={"count": 4}), tmp_path / "now")
+    assert last_states(now) != last_states(folder)
 
 
 def test_a_field_that_it_did_not_know_may_not_change_a_number(tmp_path: Path) -> None:

@@ -139,7 +139,9 @@ def test_the_summary_says_what_it_reports(choices: dict[str, Any], data: str, ov
     assert summary["new_clients"] == new
     for statistic in ("std", "minimum", "worst_tenth", "hurt", "hurt_clients"):
         assert summary["personal"][statistic] == row[f"personal.{data}.accuracy.{statistic}"] is not None
-    there = {n: v for n, v in (row | played.new.figures).items() if v is not None and ".accuracy." in n}
+    there = {
+        n: v for n, v in (row | played.new.figures).items() if v is not None and (".accuracy." in n or ".loss." in n)
+    }
     assert summary["figures"] == there and "personal.common.accuracy.mean" in there
     assert summary["bytes_per_round"] == {
         "down": sum(r["bytes_down"] for r in played.rows) / 3,

@@ -70,11 +70,17 @@ def run(
 
 
 @app.command()
-def resume(folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of a run")], json: Json = False) -> None:
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of a run")],
+    trust_code: Annotated[
+        bool, typer.Option("--trust-code", help="run the Python code that it names, also if you did not run it before")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Continue a run that was stopped at any moment."""
     from motet.cli.running import resume_and_show
 
-    resume_and_show(folder, json)
+    resume_and_show(folder, json, trust_code)
 
 
 @app.command()

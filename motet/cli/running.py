@@ -19,9 +19,9 @@ def run_and_show(experiment: Experiment, out: Path | None, json: bool) -> None:
     _watch_and_show(lambda watcher: runs.run(experiment, out, watcher), out, json)
 
 
-def resume_and_show(folder: Path, json: bool) -> None:
+def resume_and_show(folder: Path, json: bool, trust_code: bool = False) -> None:
     """Continue a run and show its figures."""
-    _watch_and_show(lambda watcher: runs.resume(folder, watcher), folder, json)
+    _watch_and_show(lambda watcher: runs.resume(folder, watcher, trust_code), folder, json)
 
 
 def show_runs(folders: Sequence[Path], json: bool, local: Path | None = None) -> None:

@@ -57,7 +57,9 @@ class Training:
     def backward(self, x: Tensor, y: Tensor) -> None:
         """Add the gradient of the local objective on a batch to g, and the parts' corrections."""
         with self.net.collecting():
-            self.loss(x, y).backward()  # type: ignore[no-untyped-call]
+            loss = self.loss(x, y)
+            loss.backward()  # type: ignore[no-untyped-call]
+        self.descent.note(loss, len(y))
         for part in self.parts:
             part.correct(self)
 
@@ -82,7 +84,9 @@ class Training:
         """The gradient of the local objective on a batch at other weights, without corrections: a new vector."""
         g = torch.zeros_like(w)
         with self.at(w, g), self.net.collecting():
-            self.loss(x, y).backward()  # type: ignore[no-untyped-call]
+            loss = self.loss(x, y)
+            loss.backward()  # type: ignore[no-untyped-call]
+        self.descent.note(loss, len(y))
         return g
 
     # ------------------------------------------------------------ what it is about

@@ -33,7 +33,8 @@ def build(settings: DataSettings, seed: int) -> Federation:
     new = _draw_new(len(hands), settings, seed)
     malicious = _draw_malicious([i for i in range(len(hands)) if i not in new], settings, seed)
 
-    prepare = fit_prepare(raw, settings.normalize, pool, AUGMENTS[settings.augment])
+    seen = pool if settings.normalize_on == "all" else _training_rows(splits, new)
+    prepare = fit_prepare(raw, settings.normalize, seen, AUGMENTS[settings.augment])
     test_is_clients = common is None
     if common is None:
         common = np.concatenate([test for _, _, test in splits])
@@ -123,6 +124,11 @@ def _draw_malicious(training: list[int], settings: DataSettings, seed: int) -> s
             f"data.malicious {settings.malicious} leaves no benign client of {len(training)}; accepted: a smaller share"
         )
     return set(numpy_generator(seed, "malicious").permutation(training)[:count].tolist())
+
+
+def _training_rows(splits: list[Split], new: set[int]) -> Integers:
+    """What training sees: no test data, no validation data, nothing of new clients."""
+    return np.sort(np.concatenate([train for i, (train, _, _) in enumerate(splits) if i not in new]))
 
 
 def _gather(raw: RawData, rows: Integers, prepare: Prepare) -> Samples:

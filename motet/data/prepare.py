@@ -1,5 +1,7 @@
 """From stored samples to network input, one class per kind of sample: the same for training and for users."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -10,7 +12,7 @@ from torch import Tensor
 
 from motet.data.augment import Augment
 from motet.data.input import Input, Kind
-from motet.data.raw import Array, Integers, RawData
+from motet.data.raw import MOST_TOKENS, Array, Integers, RawData
 from motet.errors import MotetError
 
 Normalize = Literal["standard", "half", "unit", "none"]
@@ -177,6 +179,37 @@ def fit_prepare(raw: RawData, normalize: Normalize, rows: Integers, augment: Aug
     of_kind = _OF_NUMBERS[raw.kind]
     scale, shift = _scale_and_shift(of_kind, normalize, raw.x, rows, raw.top)
     return of_kind(shape, scale, shift, augment=augment)
+
+
+MOST_NUMBERS = 2**24  # of one sample
+
+
+def saved(prepare: Prepare) -> tuple[dict[str, object], dict[str, Tensor]]:
+    """What makes the same preparation again: words and numbers, and the constants of a normalization."""
+    constants = {}
+    if isinstance(prepare, NumbersPrepare) and prepare.scale is not None and prepare.shift is not None:
+        constants = {"scale": prepare.scale, "shift": prepare.shift}
+    words = {"kind": prepare.kind, "shape": list(prepare.sample_shape), "vocabulary": prepare.input.vocabulary}
+    return {**words, "constants": bool(constants)}, constants
+
+
+def restored(words: Mapping[str, object], constants: Mapping[str, object]) -> Prepare:
+    """The preparation that `saved` told of; it does not augment, for it serves. `ValueError` for anything else."""
+    kind, sides, vocabulary = words["kind"], words["shape"], words["vocabulary"]
+    if not isinstance(sides, list) or not all(type(side) is int and side > 0 for side in sides):
+        raise ValueError("shape")
+    shape = tuple(sides)
+    if not 0 < math.prod(shape) <= MOST_NUMBERS or len(shape) != {"image": 3, "signal": 2}.get(str(kind), 1):
+        raise ValueError("shape")
+    if kind == "tokens" and type(vocabulary) is int and 0 < vocabulary <= MOST_TOKENS:
+        return TokensPrepare(shape, vocabulary)
+    if kind not in ("image", "signal", "vector"):
+        raise ValueError("kind")
+    scale, shift = constants.get("scale"), constants.get("shift")
+    for each in (scale, shift) if words["constants"] else ():
+        if not isinstance(each, Tensor) or each.dtype != torch.float32 or tuple(each.shape) != shape:
+            raise ValueError("constants")
+    return _OF_NUMBERS[kind](shape, scale, shift)  # type: ignore[arg-type]
 
 
 def _tensor(x: npt.ArrayLike) -> Tensor:

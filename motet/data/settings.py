@@ -41,7 +41,12 @@ class DataSettings(Section):
     test_share: float = Field(0.2, ge=0, lt=1, description="share of a client's samples it keeps as its own test split")
     val_share: float = Field(0.0, ge=0, lt=1, description="share of what remains that a client keeps for validation")
     normalize: Literal["standard", "half", "unit", "none"] = Field(
-        "standard", description="mean 0 and deviation 1 over the data dealt; (x - 0.5) / 0.5; values in [0, 1]; none"
+        "standard", description="mean 0 and deviation 1 over `normalize_on`; (x - 0.5) / 0.5; values in [0, 1]; none"
+    )
+    normalize_on: Literal["training", "all"] = Field(
+        "training",
+        description="what `standard` measures: the training samples of the clients that train; or all data dealt, with "
+        "everybody's test data and new clients, as statistics of a whole data set have it",
     )
     augment: AugmentName = Field(
         "none", description="vary images in training batches: mirrored at random and moved by up to 4 pixels"

@@ -20,6 +20,18 @@ _T = TypeVar("_T")
 Form = tuple[torch.dtype, tuple[int, ...]] | None  # of a field; None: a number
 
 
+TRAIN_LOSS = "train.loss"
+"""The field in which a client tells the loss of its training. No method sees it."""
+
+
+def without_losses(replies: Replies) -> tuple[Replies, dict[int, float]]:
+    """The replies as methods know them, and the training loss of each client that told a number."""
+    told = {which: reply.get(TRAIN_LOSS) for which, reply in replies.items()}
+    losses = {i: v for i, v in told.items() if isinstance(v, float) and math.isfinite(v)}
+    rest = {i: {name: v for name, v in reply.items() if name != TRAIN_LOSS} for i, reply in replies.items()}
+    return rest, losses
+
+
 def answers(outcomes: Sequence[Outcome], kind: Kind, round: int, asked: Sequence[int]) -> tuple[Replies, Reasons]:
     """The replies to what was asked, in the order of client ids, and why others have none."""
     replies: Replies = {}

@@ -12,11 +12,11 @@ from typing import Protocol
 
 from motet.engines.engine import Engine
 from motet.engines.store import PrivateStore
-from motet.entries import Damaged, Entries, Entry, entry_of, intact, read_entry, write_entry
-from motet.files import make_folder, sync_folder
-from motet.message import State, decode, encode
+from motet.entries import Damaged, Entries, Entry, checked, decoded, entry_of, intact, read_entry, write_entry
+from motet.files import is_own_folder, make_folder, sync_folder
+from motet.message import State, encode
 
-_FILE = re.compile(r"client--?\d+-\d+\.safetensors")  # the pooled client is number -1
+_FILE = re.compile(r"client-(-?[0-9]{4,12})-[0-9]{6,12}\.safetensors")  # the pooled client is number -1
 
 
 class Shelf(Protocol):
@@ -46,7 +46,8 @@ class Folder:
 
     def write(self, name: str, data: bytes) -> Entry:
         """On disk with the next `settle`."""
-        make_folder(self.path)
+        if not is_own_folder(self.path):
+            make_folder(self.path)
         return write_entry(self.path, name, data)
 
     def settle(self) -> None:
@@ -55,8 +56,8 @@ class Folder:
             sync_folder(self.path)
 
     def read(self, entry: Entry) -> bytes:
-        """The bytes of a file that is whole."""
-        return read_entry(self.path, entry)
+        """The bytes of a file that is whole; its name is one that `write` was given."""
+        return read_entry(self.path, checked(entry, _FILE, "a client"))
 
     def remove(self, name: str) -> None:
         """If it is still there."""
@@ -144,7 +145,7 @@ class ClientStates:
         self.store.close()
         self.store = PrivateStore()
         for client_id, entry in sorted(entries.items()):
-            self.store.put(client_id, decode(self.shelf.read(entry)))
+            self.store.put(client_id, decoded(entry, self.shelf.read(entry)))
         self._entries, self._outdated = dict(entries), None
         self._changed.clear()
 

@@ -90,7 +90,9 @@ class APPLE(Averaging):
             theta[moving] = p @ cores[:, moving]
             G.zero_()
             with self.net.collecting():
-                cross_entropy(self.net(x), y).backward()  # type: ignore[no-untyped-call]
+                loss = cross_entropy(self.net(x), y)
+                loss.backward()  # type: ignore[no-untyped-call]
+            descent.note(loss, len(y))
             g[moving] += p[i] * G[moving]
             v.mul_(descent.settings.momentum).add_(cores[:, moving] @ G[moving] + pull * (p - p0))
             p = p - rate * v

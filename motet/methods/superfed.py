@@ -96,18 +96,20 @@ class SuPerFedMM(Averaging):
         self.layout.bind(self.net, w, g)
         self.net.train()
 
-        def gradient(x: Tensor, y: Tensor) -> None:
+        def gradient(x: Tensor, y: Tensor) -> Tensor:
             lams = self.draw(rng) if mixing else [0.0] * len(self.stretches)
             for lam, s in zip(lams, self.stretches, strict=True):
                 torch.lerp(w_f[s], w_l[s], lam, out=W[s])
             g.zero_()
             with self.net.collecting():
-                cross_entropy(self.net(x), y).backward()  # type: ignore[no-untyped-call]
+                loss = cross_entropy(self.net(x), y)
+                loss.backward()  # type: ignore[no-untyped-call]
             cos2 = cos2_shares(w_f, w_l, self.options.nu if mixing else 0.0)
             for lam, s in zip(lams, self.stretches, strict=True):
                 g_ends[:, s].addmm_(self.shares(lam, cos2).to(g)[: len(ends)], four[:, s])
             if self.options.prox == "sum_of_norms":
                 self.add_norms(g_ends[0], w_f - w_g)
+            return loss
 
         self.descend(client, ends, g_ends, gradient)
         client.private["superfed.w_l"] = w_l.clone()
@@ -122,13 +124,13 @@ class SuPerFedMM(Averaging):
             [[2 * mu, 0.0, -2 * mu, 0.0], [0.0, 0.0, 0.0, 0.0]]
         )
 
-    def descend(self, client: Client, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], None]) -> None:
+    def descend(self, client: Client, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], Tensor]) -> None:
         """The local loop; where momentum persists across rounds, that of w^l begins at zero in round L."""
         persist = client.local.momentum_across_rounds == "persist"
         descent, kept = client.descent(), client.private.get("velocity")
         if persist and isinstance(kept, Tensor):
             descent.velocity = torch.cat([kept, kept.new_zeros(len(w) - len(kept), w.shape[1])])
-        descent.run(client.data.train, w, g, gradient)
+        descent.run(client.data.train, w, g, lambda x, y: descent.note(gradient(x, y), len(y)))
         if persist and descent.velocity is not None:
             client.private["velocity"] = descent.velocity
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from motet.report.words import NOTHING, megabytes, number, percent
 from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL, Figure, variant
-from motet.scoring.measures import ACCURACY, MEASURES
+from motet.scoring.measures import ACCURACY, LOSS, MEASURES
 
 Summary = Mapping[str, Any]
 
@@ -93,8 +93,9 @@ def _others(summaries: Sequence[Summary], model: str) -> list[str]:
 
 
 def _measures(summaries: Sequence[Summary]) -> list[str]:
-    """Measures besides accuracy, in the order of the record."""
-    return list(dict.fromkeys(f.measure for f in _every(summaries) if f.measure != ACCURACY.name))
+    """Measures besides accuracy and loss, which are always there, in the order of the record."""
+    always = (ACCURACY.name, LOSS.name)
+    return list(dict.fromkeys(f.measure for f in _every(summaries) if f.measure not in always))
 
 
 def _every(summaries: Sequence[Summary]) -> list[Figure]:

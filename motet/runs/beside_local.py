@@ -6,7 +6,8 @@ from typing import Any
 
 from motet.errors import MotetError
 from motet.runs.experiment import Experiment
-from motet.runs.record import Record, Row
+from motet.runs.record import Record
+from motet.runs.rows import Row
 from motet.scoring.figures import PERSONAL, Figure
 from motet.scoring.over_clients import worse_off
 
@@ -53,5 +54,5 @@ def _values(record: Record, headline: Figure) -> dict[int, float]:
     """Each client's accuracy in the reported round; without attackers where the headline is."""
     round, figure = record.summary["reported"]["round"], Figure(PERSONAL, headline.data)
     left_out = {"new", "malicious"} if headline.among else {"new"}
-    rows: list[Row] = [row for row in record.clients if row["round"] == round and not any(map(row.get, left_out))]
-    return {row["client"]: value for row in rows if (value := figure.of(row)) is not None}
+    rows: list[Row] = [row for row in record.clients if row.get("round") == round and not any(map(row.get, left_out))]
+    return {row["client"]: value for row in rows if "client" in row and (value := figure.of(row)) is not None}

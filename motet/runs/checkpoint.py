@@ -6,7 +6,8 @@
       000012.json                       the manifest, written last: it names every file and its SHA-256
 
 A checkpoint exists once its manifest does. The two newest are kept, so that a damaged one has a predecessor.
-Whoever uses a folder holds its lock (`Record`).
+Whoever uses a folder holds its lock (`Record`). What a manifest says is checked before it is followed
+(`motet/runs/manifest.py`).
 """
 
 import hashlib
@@ -18,15 +19,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from motet.entries import Damaged, Entries, Entry, read_entry, write_entry
+from motet import plain_json
+from motet.entries import Damaged, Entries, Entry, decoded, read_entry, write_entry
 from motet.errors import MotetError
-from motet.files import make_folder, remove_temporaries, sync_folder, to_json, write_atomic
-from motet.message import State, decode, encode
+from motet.files import (
+    is_own_folder,
+    make_folder,
+    read_own,
+    remove_temporaries,
+    sync_folder,
+    to_json,
+    write_atomic,
+)
+from motet.message import State, encode
+from motet.runs.manifest import FORMAT, MOST_BYTES, SERVER_FILE, Manifest, checked_manifest
 
-FORMAT = 1
-
-_SERVER_FILE = re.compile(r"server-\d+\.safetensors")
-_MANIFEST = re.compile(r"\d+\.json")
+_MANIFEST = re.compile(r"[0-9]{6,12}\.json")
 
 IsOurs = Callable[[str, dict[str, Any]], bool]  # whether a fingerprint, saved with that `extra`, is of this run
 GoBack = Callable[[int, Entries], None]  # an engine's: give the clients of that round their states back, or `Damaged`
@@ -72,7 +80,8 @@ class Checkpoints:
             raise RuntimeError(
                 f"{self.folder} holds checkpoints that were not loaded; saving would forget their clients"
             )
-        make_folder(self.folder)
+        if not is_own_folder(self.folder):
+            make_folder(self.folder)
         if self._outdated is None:
             remove_temporaries(self.folder)
         saved = write_entry(self.folder, f"server-{round:06d}.safetensors", encode(server))
@@ -95,6 +104,8 @@ class Checkpoints:
 
     def load(self, is_ours: IsOurs, data_hash: str, go_back: GoBack) -> Loaded | None:
         """The newest checkpoint that is whole, or None if there never was one; its clients have gone back to it."""
+        if not is_own_folder(self.folder):
+            return None
         remove_temporaries(self.folder)
         damage: list[str] = []
         for round in sorted(self._manifests(), reverse=True):
@@ -105,51 +116,49 @@ class Checkpoints:
             except Damaged as error:
                 damage.append(f"the checkpoint of round {round} is damaged ({error})")
         if damage:
-            raise MotetError(f"no checkpoint in {self.folder} can be used: {', '.join(damage)}")
+            raise MotetError(f"no checkpoint in {self.folder} can be used: {_listed(damage)}")
         return None
 
     def recorded_extra(self) -> dict[str, Any]:
         """The `extra` of the newest manifest that can be read, whatever experiment it belongs to."""
         for round in sorted(self._manifests(), reverse=True):
             with suppress(Damaged):
-                return dict(self._manifest(round)["extra"])
+                return dict(self._manifest(round).extra)
         return {}
 
-    def _load(self, manifest: dict[str, Any], damage: list[str], go_back: GoBack) -> Loaded:
-        files: dict[str, Entry] = manifest["files"]
-        clients = {int(role.removeprefix("client/")): entry for role, entry in files.items() if role != "server"}
-        server, round = decode(read_entry(self.folder, files["server"])), manifest["round"]
-        go_back(round, clients)
-        self._round, self._server, self._outdated = round, files["server"], None
-        warning = f"{', '.join(damage)}; going on from round {round}" if damage else None
-        return Loaded(round, server, manifest["lengths"], manifest["extra"], warning, clients)
+    def _load(self, manifest: Manifest, damage: list[str], go_back: GoBack) -> Loaded:
+        server, round = decoded(manifest.server, read_entry(self.folder, manifest.server)), manifest.round
+        go_back(round, manifest.clients)
+        self._round, self._server, self._outdated = round, manifest.server, None
+        warning = f"{_listed(damage)}; going on from round {round}" if damage else None
+        return Loaded(round, server, manifest.lengths, manifest.extra, warning, manifest.clients)
 
-    def _check_origin(self, manifest: dict[str, Any], is_ours: IsOurs, data_hash: str) -> None:
-        which = f"the checkpoint of round {manifest['round']} in {self.folder}"
-        if not is_ours(manifest["fingerprint"], manifest["extra"]):
+    def _check_origin(self, manifest: Manifest, is_ours: IsOurs, data_hash: str) -> None:
+        which = f"the checkpoint of round {manifest.round} in {self.folder}"
+        if not is_ours(manifest.fingerprint, manifest.extra):
             raise OtherExperiment(f"{which} belongs to another experiment; accepted: the one in its experiment.toml")
-        if manifest["data_hash"] != data_hash:
-            raise MotetError(f"{which} was trained on other data; accepted: data with the hash {manifest['data_hash']}")
+        if manifest.data_hash != data_hash:
+            raise MotetError(f"{which} was trained on other data; accepted: data with the hash {manifest.data_hash}")
 
     def _manifests(self) -> list[int]:
-        if not self.folder.is_dir():
+        if not is_own_folder(self.folder):
             return []
         return [int(path.stem) for path in self.folder.iterdir() if _MANIFEST.fullmatch(path.name)]
 
-    def _manifest(self, round: int) -> dict[str, Any]:
+    def _manifest(self, round: int) -> Manifest:
         path = self.folder / f"{round:06d}.json"
         try:
-            manifest = json.loads(path.read_bytes())
+            manifest = plain_json.loads(read_own(path, MOST_BYTES))
         except OSError as error:
             raise Damaged(f"{path.name}: {error.strerror}") from error
         except ValueError as error:
             raise Damaged(f"{path.name} is not JSON") from error
         version = manifest.get("format") if isinstance(manifest, dict) else None
-        if isinstance(version, int) and version > FORMAT:
+        if type(version) is int and version > FORMAT:
             raise MotetError(f"checkpoint {path} has format {version}; accepted: up to {FORMAT}, so use a newer Motet")
-        if version != FORMAT or manifest.pop("checksum", None) != _checksum(manifest):
+        if not isinstance(manifest, dict) or manifest.pop("checksum", None) != _checksum(manifest):
             raise Damaged(f"{path.name} has a wrong checksum")
-        return dict(manifest)
+        return checked_manifest(manifest, round, path.name)
 
     def _remove_outdated(self, round: int, saved: Entry) -> None:
         """Keep this checkpoint and its predecessor, which is the one last saved or loaded."""
@@ -158,12 +167,17 @@ class Checkpoints:
             kept = {f"{known:06d}.json" for known in (round, self._round) if known is not None}
             names = [path.name for path in self.folder.iterdir()]
             self._outdated = [name for name in names if _MANIFEST.fullmatch(name) and name not in kept]
-            self._outdated += [name for name in names if _SERVER_FILE.fullmatch(name) and name not in now | before]
+            self._outdated += [name for name in names if SERVER_FILE.fullmatch(name) and name not in now | before]
         for name in self._outdated:
             with suppress(OSError):
                 (self.folder / name).unlink()
         manifest = [] if self._round in (None, round) else [f"{self._round:06d}.json"]
         self._outdated = [*manifest, *sorted(before - now)]
+
+
+def _listed(damage: list[str]) -> str:
+    """The newest two: a folder may hold any number."""
+    return ", ".join(damage[:2]) + (f" and {len(damage) - 2} more" if len(damage) > 2 else "")
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:

@@ -2,10 +2,11 @@
 
 import fcntl
 import os
+import re
 from pathlib import Path
 
 from motet.errors import MotetError
-from motet.files import writing
+from motet.files import open_own, writing
 
 _held: set[int] = set()
 
@@ -16,11 +17,11 @@ class FolderLock:
     def __init__(self, folder: Path):
         path = folder / "lock"
         with writing(path):
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._descriptor = open_own(path, os.O_RDWR | os.O_CREAT)  # what is not ours is not truncated
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                owner = os.read(self._descriptor, 20).decode(errors="replace").strip()
+                owner = re.sub(r"[^0-9]", "", os.read(self._descriptor, 20).decode(errors="replace"))
                 os.close(self._descriptor)
                 raise MotetError(f"run {folder} is in use by process {owner or 'unknown'}") from None
             except OSError:

@@ -36,6 +36,7 @@ _FEDROD = Protocol(
             "pool": "train",
             "test_share": 0.0,
             "normalize": "standard",
+            "normalize_on": "all",  # constants of the data set
         },
         "rounds": {"count": 100, "cohort": 0.2},
         "local": {
@@ -109,6 +110,7 @@ _FEDBASIS = Protocol(
             "pool": "train",
             "test_share": 0.0,
             "normalize": "standard",
+            "normalize_on": "all",  # constants of the data set
         },
         "rounds": {"count": 100, "cohort": 1.0},
         "local": {

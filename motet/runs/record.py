@@ -1,19 +1,28 @@
 """The record of a run: one folder that says what was asked, what happened and what came out.
 
 experiment.toml  environment.json  rounds.jsonl  clients.jsonl  summary.json  checkpoint/  lock
+
+The folder may be anybody's: files are read as they are in it, never through links, up to a sane size, and what they
+say is checked (`motet/runs/rows.py`).
 """
 
-import json
+import os
 import re
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from motet import plain_json
 from motet.errors import MotetError
 from motet.files import (
     append_lines,
+    is_own_folder,
     make_folder,
+    open_own,
+    read_own,
     remove_temporaries,
     sync_folder,
     synced_length,
@@ -25,8 +34,11 @@ from motet.runs import experiment as experiments
 from motet.runs.experiment import Experiment
 from motet.runs.identity import recorded
 from motet.runs.lock import FolderLock
+from motet.runs.rows import CLIENT, ROUND, Row, checked_row, checked_summary
 
-Row = dict[str, Any]
+MOST_BYTES = 2**26  # of an object or a line of JSON, and of an experiment; a round of 100,000 clients takes a tenth
+
+MOST_TEXT = 4096  # of a field of an experiment: a path, or a sum of methods
 
 _ROUNDS, _CLIENTS = "rounds.jsonl", "clients.jsonl"
 _BEFORE_A_RUN = {"lock", "environment.json"}  # all that a process killed while creating a run leaves
@@ -58,7 +70,12 @@ class Record:
         """Go on writing a run."""
         self._require_run()
         self._lock = FolderLock(self.folder)
-        remove_temporaries(self.folder)
+        try:
+            self.refuse_links()
+            remove_temporaries(self.folder)
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def close(self) -> None:
@@ -82,6 +99,12 @@ class Record:
         """Where the checkpoints are."""
         return self.folder / "checkpoint"
 
+    def refuse_links(self) -> None:
+        """Before a run is continued: nothing in it may lead out of its folder."""
+        is_own_folder(self.checkpoint_folder)
+        for name in (_ROUNDS, _CLIENTS):
+            synced_length(self.folder / name)
+
     def append_round(self, row: Mapping[str, Any]) -> None:
         """Add one line to rounds.jsonl."""
         append_lines(self.folder / _ROUNDS, [row])
@@ -97,9 +120,22 @@ class Record:
         return lengths
 
     def truncate(self, lengths: Mapping[str, int] | None = None) -> None:
-        """Forget the lines written after a checkpoint; without lengths, all lines."""
-        for name in (_ROUNDS, _CLIENTS):
-            truncate(self.folder / name, (lengths or {}).get(name, 0))
+        """Forget the lines written after a checkpoint; without lengths, all lines. First all is checked, then cut."""
+        wanted = {name: (lengths or {}).get(name, 0) for name in (_ROUNDS, _CLIENTS)}
+        for name, length in wanted.items():
+            if length and not self._ends_a_line(name, length):
+                raise MotetError(f"{self.folder / name} has no end of a line where its checkpoint says, at {length}")
+        for name, length in wanted.items():
+            truncate(self.folder / name, length)
+
+    def _ends_a_line(self, name: str, length: int) -> bool:
+        """Also true of a file that is too short, of which `truncate` says more."""
+        try:
+            with os.fdopen(open_own(self.folder / name, os.O_RDONLY), "rb") as file:
+                file.seek(length - 1)
+                return file.read(1) in (b"\n", b"")
+        except FileNotFoundError:
+            return True
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json: with it the run is finished."""
@@ -118,7 +154,16 @@ class Record:
     def experiment(self) -> Experiment:
         """What was asked."""
         self._require_run()
-        return recorded(experiments.read(self.folder / "experiment.toml"))
+        path = self.folder / "experiment.toml"
+        try:
+            values = tomllib.loads(self._read_bytes(path.name).decode())
+            if any(len(text) > MOST_TEXT for text in _texts(values)):
+                raise ValueError(f"a text of more than {MOST_TEXT} characters")
+            return recorded(values)
+        except MotetError as error:
+            raise MotetError(f"{path}: {_cut(str(error))}") from error
+        except (ValueError, RecursionError, OverflowError) as error:  # no TOML, no UTF-8, numbers without end
+            raise MotetError(f"{path} is damaged ({_cut(str(error))}); accepted: an experiment in TOML") from error
 
     @property
     def environment(self) -> Row:
@@ -128,12 +173,12 @@ class Record:
     @property
     def rounds(self) -> list[Row]:
         """One row per round so far."""
-        return self._read_lines(_ROUNDS)
+        return self._read_lines(_ROUNDS, ROUND)
 
     @property
     def clients(self) -> list[Row]:
         """One row per client and scoring so far."""
-        return self._read_lines(_CLIENTS)
+        return self._read_lines(_CLIENTS, CLIENT)
 
     @property
     def finished(self) -> bool:
@@ -146,7 +191,7 @@ class Record:
         """What came out."""
         if not self.finished:
             raise MotetError(f"run {self.folder} is not finished; continue it with `motet resume {self.folder}`")
-        return self._read_json("summary.json")
+        return checked_summary(self._read_json("summary.json"), self.folder)
 
     def _refuse_if_taken(self) -> None:
         if not self.folder.exists():
@@ -172,17 +217,25 @@ class Record:
         self._require_run()
         return _object(self._read_bytes(name), f"{self.folder / name}")
 
-    def _read_lines(self, name: str) -> list[Row]:
+    def _read_lines(self, name: str, known: Mapping[str, Callable[[object], bool]]) -> list[Row]:
         self._require_run()
-        if not (self.folder / name).exists():
+        rows = []
+        try:
+            with os.fdopen(open_own(self.folder / name, os.O_RDONLY), "rb") as file:
+                for i, line in enumerate(iter(partial(file.readline, MOST_BYTES), b""), 1):
+                    if not line.endswith(b"\n") and len(line) < MOST_BYTES:
+                        break  # half a line of a process that was killed or still writes
+                    where = f"line {i} of {self.folder / name}"
+                    rows.append(checked_row(_object(line, where), known, where))
+        except FileNotFoundError:
             return []
-        lines = self._read_bytes(name).split(b"\n")
-        # What follows the last line end is empty, or half a line of a process that was killed or still writes.
-        return [_object(line, f"line {i} of {self.folder / name}") for i, line in enumerate(lines[:-1], 1)]
+        except OSError as error:
+            raise MotetError(f"cannot read {self.folder / name}: {error.strerror}") from error
+        return rows
 
     def _read_bytes(self, name: str) -> bytes:
         try:
-            return (self.folder / name).read_bytes()
+            return read_own(self.folder / name, MOST_BYTES)
         except OSError as error:
             raise MotetError(f"cannot read {self.folder / name}: {error.strerror}") from error
 
@@ -201,9 +254,21 @@ def default_folder(experiment: Experiment, base: Path = Path("runs")) -> Path:
 
 def _object(data: bytes, where: str) -> Row:
     try:
-        value = json.loads(data)
+        value = plain_json.loads(data)
     except ValueError:
         value = None
     if not isinstance(value, dict):
         raise MotetError(f"{where} is damaged; accepted: a JSON object")
     return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in nested values."""
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(inner)
+
+
+def _cut(text: str, most: int = 350) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"

@@ -1,7 +1,7 @@
 """Run an experiment into a folder, or continue one: nothing is lost, and every byte comes out the same."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,10 @@ from motet.runs.experiment import Experiment
 from motet.runs.identity import differences, fingerprint, recorded, same_experiment
 from motet.runs.record import Record, default_folder
 from motet.runs.rhythm import Rhythm
+from motet.runs.rows import refuse_gaps
+from motet.runs.serving import write_serving
 from motet.runs.summary import summarize
+from motet.runs.trust import remember, require_trust
 from motet.weights import Layout
 
 
@@ -51,24 +54,31 @@ def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | N
     keep_freed_memory()
     with one_thread():
         record = Record(folder or default_folder(experiment))
+        remember(experiment)
         assembly = assemble(experiment, record.checkpoint_folder)
         with record.create(experiment, environment()):
             _finish(assembly, record, Checkpoints(record.checkpoint_folder), None, watcher or Silent())
     return record.folder
 
 
-def resume(folder: Path, watcher: Watcher | None = None) -> Path:
-    """Continue a run that was stopped at any moment."""
+def resume(folder: Path, watcher: Watcher | None = None, trust_code: bool = False) -> Path:
+    """Continue a run that was stopped at any moment; with `trust_code`, whatever Python code it names."""
     record = Record(folder)
     if record.finished:
         return folder
+    require_trust(record.experiment, folder, trust_code)
     keep_freed_memory()
     with record.reopen(), one_thread():
         experiment = record.experiment
         assembly = assemble(experiment, record.checkpoint_folder)
         checkpoints = Checkpoints(record.checkpoint_folder)
-        loaded = restore(assembly, checkpoints)
-        record.truncate(loaded.lengths if loaded else None)
+        try:
+            loaded = restore(assembly, checkpoints)
+            record.truncate(loaded.lengths if loaded else None)
+            refuse_gaps(record.rounds, loaded.round if loaded else 0, experiment.rounds.count, folder)
+        except BaseException:
+            assembly.engine.close()
+            raise
         _finish(assembly, record, checkpoints, loaded, watcher or Silent())
     return folder
 
@@ -80,14 +90,24 @@ def restore(assembly: ServerSide, checkpoints: Checkpoints) -> Loaded | None:
         data_hash = assembly.federation_facts.content_hash
         return checkpoints.load(partial(_is_of, experiment), data_hash, assembly.engine.go_back)
     except OtherExperiment as error:
-        there = checkpoints.recorded_extra().get("experiment")
-        reasons = f" ({'; '.join(differences(recorded(there), experiment))})" if there else ""
-        raise MotetError(f"{error}{reasons}") from None
+        raise MotetError(f"{error}{_differences(checkpoints, experiment)}") from None
+
+
+def _differences(checkpoints: Checkpoints, experiment: Experiment) -> str:
+    """What is another in the experiment that the newest checkpoint tells, if it can be read."""
+    there = checkpoints.recorded_extra().get("experiment")
+    try:
+        found = differences(recorded(there), experiment) if isinstance(there, dict) else []
+    except MotetError:
+        return ""
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f" ({'; '.join(text[:80] for text in found[:3])}{more})" if found else ""
 
 
 def _is_of(experiment: Experiment, saved_as: str, extra: Mapping[str, Any]) -> bool:
     """Whether a checkpoint with this fingerprint is one of the experiment."""
-    return same_experiment(saved_as, extra.get("experiment", {}), experiment)
+    there = extra.get("experiment")
+    return same_experiment(saved_as, there if isinstance(there, Mapping) else {}, experiment)
 
 
 def _finish(
@@ -112,13 +132,15 @@ def _finish(
         posts=assembly.posts,
     )
     try:
-        progress = loop.run(progress)
+        with fitting(f"run {record.folder} cannot go on", keeper.no_round_yet if loaded else None):
+            progress = loop.run(progress)
         began = time.perf_counter()
         scores = assembly.evaluator.new_clients(progress.server, progress.round)
         record.append_clients(scores.clients)
     finally:
         assembly.engine.close()
     write_generic(assembly, progress.server, record)
+    write_serving(record, assembly.federation_facts)
     rows = record.rounds
     seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
     record.write_summary(summarize(experiment, method, rows, scores.figures, seconds))
@@ -139,16 +161,34 @@ def write_generic(assembly: ServerSide, server: State, record: Record) -> None:
         record.write_weights(encode({name: t if t.dim() else t.view(1) for name, t in named.items()}))
 
 
+@contextmanager
+def fitting(what: str, whether: Callable[[], bool] | None = lambda: True) -> Iterator[None]:
+    """States that a folder holds may not fit its method, although they are whole: then the first use fails."""
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        if whether is None or not whether():
+            raise
+        why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:150]}"
+        raise MotetError(f"{what}: the states in its checkpoint do not fit its method ({why})") from error
+
+
 class _Keeper:
     """Writes each round to the record, and a checkpoint when one is due."""
 
     def __init__(self, assembly: ServerSide, record: Record, checkpoints: Checkpoints, watcher: Watcher):
         self.assembly, self.record, self.checkpoints, self.watcher = assembly, record, checkpoints, watcher
         self.fingerprint = fingerprint(assembly.experiment)
+        self.rounds = 0  # since this process began
         self.rhythm = Rhythm(assembly.experiment.checkpoint.every, assembly.experiment.rounds.count)
+
+    def no_round_yet(self) -> bool:
+        """Whether this process has done nothing so far."""
+        return not self.rounds
 
     def round_done(self, row: Row, clients: list[Row], progress: Progress) -> None:
         """Record first, then checkpoint: a kill in between costs rounds, never a line."""
+        self.rounds += 1
         row["checkpoint_seconds"] = self.rhythm.seconds()  # of what was saved since the row before
         self.record.append_round(row)
         self.record.append_clients(clients)

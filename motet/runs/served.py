@@ -1,8 +1,11 @@
 """The models that a finished run serves, as plain torch modules with memory of their own."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,17 +14,21 @@ import torch
 from torch import Tensor, nn
 
 from motet.client import Client
-from motet.data import ClientData, Prepare, Samples
-from motet.engines import Task
+from motet.data import ClientData, FederationFacts, Prepare, Samples
+from motet.data.absent import AbsentFederation, AbsentSamples, NeedsData
+from motet.engines import Inline, Task
 from motet.errors import MotetError
 from motet.message import Message
-from motet.runs.assembly import assemble
+from motet.runs.assembly import ServerSide, assemble, workplace_of
 from motet.runs.checkpoint import Checkpoints
-from motet.runs.experiment import EngineSettings
+from motet.runs.experiment import EngineSettings, Experiment
 from motet.runs.record import Record
-from motet.runs.run import one_thread, restore
+from motet.runs.run import fitting, one_thread, restore
+from motet.runs.serving import read_serving
+from motet.runs.trust import require_trust
 from motet.scoring import family
 from motet.weights import Layout
+from motet.work import Workplace
 
 
 class RawModel(nn.Module):
@@ -33,9 +40,10 @@ class RawModel(nn.Module):
         self.eval()
 
     def forward(self, x: npt.ArrayLike | Tensor) -> Tensor:
-        """Logits of a batch of samples."""
+        """Logits of a batch of samples, to read and not to learn from."""
         device = next(self.model.parameters()).device
-        logits: Tensor = self.model(self._prepare.raw(x).to(device))
+        with torch.no_grad():
+            logits: Tensor = self.model(self._prepare.raw(x).to(device))
         return logits
 
 
@@ -58,109 +66,194 @@ class ToldClient(Client):
         return self.told
 
 
-class Served:
-    """The last server state and private states of a run, ready to serve."""
+class Bench:
+    """A method with the last states of a run, and the data of its clients or their absence."""
 
-    def __init__(self, record: Record):
-        self.record, recorded = record, record.experiment
-        here = {"engine": EngineSettings.model_validate({"name": "inline"}), "device": "cpu"}
-        with one_thread():
-            self.assembly = replace(
-                assemble(recorded.model_copy(update=here), record.checkpoint_folder), experiment=recorded
-            )
-            loaded = restore(self.assembly, Checkpoints(record.checkpoint_folder))
+    def __init__(self, record: Record, side: ServerSide, workplace: Workplace):
+        self.record, self.side, self.workplace = record, side, workplace
+        self.method, self.prepare, self.facts = side.method, workplace.holdings.prepare, side.federation_facts
+        with one_thread(), self._fitting():
+            loaded = restore(side, Checkpoints(record.checkpoint_folder))
         if loaded is None:
             raise MotetError(f"run {record.folder} has no checkpoint, so it serves no models")
         self.server, self.round = loaded.server, loaded.round
-        self.federation, self.method = self.assembly.federation, self.assembly.method
+
+    @classmethod
+    def with_data(cls, record: Record) -> "Bench":
+        """Where the data of the run are, or can be read again."""
+        recorded = record.experiment
+        assembly = assemble(_here(recorded), record.checkpoint_folder)
+        return cls(record, replace(assembly, experiment=recorded), assembly.workplace)
+
+    @classmethod
+    def without_data(cls, record: Record) -> "Bench | None":
+        """From what the folder keeps; None where an older Motet kept nothing."""
+        kept = read_serving(record)
+        if kept is None:
+            return None
+        facts, prepare = kept
+        recorded = record.experiment
+        with fitting(f"run {record.folder} cannot be served"):
+            workplace = workplace_of(_here(recorded), AbsentFederation(facts, prepare), facts)
+        engine = Inline(workplace, record.checkpoint_folder)
+        return cls(record, ServerSide(recorded, facts, workplace.method, workplace.generic_net, engine), workplace)
 
     def generic_model(self) -> nn.Module:
         """The G-FL model."""
-        flat = self.method.generic(self.server)
-        if flat is None:
-            raise MotetError(f"method {self.name!r} has no generic model; accepted: personal_model(client_id)")
-        net = self.assembly.workplace.generic_net
-        model = deepcopy(net)
-        Layout(net).put(flat, model)
-        return RawModel(model, self.federation.prepare)
+        with self._fitting():
+            flat = self.method.generic(self.server)
+            if flat is None:
+                raise MotetError(f"method {self.name!r} has no generic model; accepted: personal_model(client)")
+            net = self.workplace.generic_net
+            model = deepcopy(net)
+            Layout(net).put(flat, model)
+            return RawModel(model, self.prepare)
 
     def personal_model(self, client_id: int) -> nn.Module:
         """The P-FL model of a client, as the last round scored it; a new client's is the adapted one."""
-        if not 0 <= client_id < len(self.federation.clients):
-            raise MotetError(f"client {client_id} is not there; accepted: 0 to {len(self.federation.clients) - 1}")
-        message = self.method.broadcast(self.server, client_id)
-        private = dict(self.assembly.engine.private(client_id))
-        client = self.assembly.workplace.client(Task("score", client_id, self.round, message), private)
-        if client.data.new:
-            return self._adapt(client, message)
-        with one_thread():
-            client = client.reading(self.assembly.experiment.scoring.readings[0])
+        with self._fitting(), one_thread():
+            message = self.method.broadcast(self.server, client_id)
+            private = dict(self.side.engine.private(client_id))
+            client = self.workplace.client(Task("score", client_id, self.round, message), private)
+            if client.data.new:
+                return self._adapt(client, message)
+            client = client.reading(self.side.experiment.scoring.readings[0])
             if client.pm_source == "final_sync" and not self.method.keeps_nothing:
-                client = self.assembly.workplace.synced(client, message)
+                client = self.workplace.synced(client, message)
             if self.method.family:
                 return self._raw(self.method.member(client, message, self._member(client_id)))
             return self._raw(self.method.personal(client, message))
 
-    def adapted(self, x: Any, y: Any) -> nn.Module:
+    def adapted(self, client_id: int, samples: Samples) -> nn.Module:
         """The model of a client that comes with samples and labels."""
-        samples = self._samples(x, y)
         nothing = samples.part(0, 0)
-        data = ClientData(self.next_id, samples, nothing, nothing, new=True)
-        client = self.assembly.workplace.client_of(data, self.round, {})
-        return self._adapt(client, self.method.broadcast(self.server, client.id))
+        client = self.workplace.client_of(ClientData(client_id, samples, nothing, nothing, new=True), self.round, {})
+        with self._fitting(), one_thread():
+            return self._adapt(client, self.method.broadcast(self.server, client.id))
 
-    def adapted_to_counts(self, counts: Sequence[int]) -> nn.Module:
+    def adapted_to_counts(self, client_id: int, told: Tensor) -> nn.Module:
         """The model of a client that tells its class counts and nothing else."""
-        told, classes = np.array(counts), self.federation.classes
-        if told.shape != (classes,) or told.dtype.kind not in "iu" or told.min() < 0 or not told.any():
-            raise MotetError(f"counts is {told.tolist()}; accepted: {classes} whole numbers, not negative, not all 0")
         if not self.method.from_counts:
             raise MotetError(
                 f"method {self.name!r} makes no model from class counts alone; "
                 f"accepted: adapt(x, y), or a method that does, such as fedrod(head=hyper)"
             )
-        nothing = self.federation.stored.part(0, 0)
-        data = OnlyCounts(self.next_id, nothing, nothing, nothing, new=True)
-        client = ToldClient(
-            **vars(self.assembly.workplace.client_of(data, self.round, {})),
-            told=torch.from_numpy(told.astype(np.int64)),
-        )
-        with one_thread():
+        nothing = AbsentSamples("a client that told its class counts", 0, self.prepare)
+        data = OnlyCounts(client_id, nothing, nothing, nothing, new=True)
+        client = ToldClient(**vars(self.workplace.client_of(data, self.round, {})), told=told)
+        with one_thread(), self._fitting():
             return self._raw(self.method.personal(client, self.method.broadcast(self.server, client.id)))
 
     @property
     def name(self) -> str:
         """The method's."""
-        return self.assembly.experiment.method
+        return self.side.experiment.method
 
-    @property
-    def next_id(self) -> int:
-        """The number of a client that joins now."""
-        return len(self.federation.clients)
+    def _fitting(self) -> AbstractContextManager[None]:
+        return fitting(f"run {self.record.folder} cannot serve this model")
 
     def _member(self, client_id: int) -> str:
         """Which of the client's family of models the last round reported, told from the scores in the record."""
         of = self.method.family
         assert of is not None
-        rows = [row for row in self.record.clients if row["round"] == self.round and not row["new"]]
-        scored = {row["client"]: row for row in rows if row["set_aside"] is None}
-        data = self.assembly.experiment.scoring.headline.data
+        rows = [row for row in self.record.clients if row.get("round") == self.round and not row.get("new")]
+        scored = {row["client"]: row for row in rows if "client" in row and row.get("set_aside") is None}
+        data = self.side.experiment.scoring.headline.data
         chosen = family.chosen_by(of.rule, family.choose(list(scored.values()), of.members, of.fixed, data))
         mine: dict[int, str] = dict(zip(scored, chosen, strict=True))
         return mine.get(client_id, of.fixed)
 
     def _adapt(self, client: Client, message: Message) -> nn.Module:
-        with one_thread():
-            return self._raw(self.method.adapt(client.selecting(client.adapt.selections[0]), message))
+        return self._raw(self.method.adapt(client.selecting(client.adapt.selections[0]), message))
 
     def _raw(self, model: nn.Module | None) -> nn.Module:
         if model is None:
             raise MotetError(f"method {self.name!r} has no model for this client; accepted: adapt(x, y)")
-        return RawModel(model, self.federation.prepare)
+        return RawModel(model, self.prepare)
+
+
+class Served:
+    """The models of a run: made from its folder alone where that is enough, else with its data."""
+
+    def __init__(self, record: Record, trust_code: bool = False):
+        require_trust(record.experiment, record.folder, trust_code)
+        self.record, self._alone = record, Bench.without_data(record)
+
+    @cached_property
+    def _whole(self) -> Bench:
+        return Bench.with_data(self.record)
+
+    @property
+    def _any(self) -> Bench:
+        return self._alone or self._whole
+
+    @property
+    def facts(self) -> FederationFacts:
+        """Who took part, and the names."""
+        return self._any.facts
+
+    def generic_model(self) -> nn.Module:
+        """The G-FL model."""
+        return self._any.generic_model()
+
+    def personal_model(self, client: int | str) -> nn.Module:
+        """The P-FL model of a client by its number or name; a new client's is the adapted one."""
+        client_id = self.number_of(client)
+        return self._made(lambda bench: bench.personal_model(client_id), f"the personal model of client {client}")
+
+    def adapted(self, x: Any, y: Any) -> nn.Module:
+        """The model of a client that comes with samples and labels."""
+        samples = self._samples(x, y)
+        return self._made(lambda bench: bench.adapted(self.next_id, samples), "the model of a new client")
+
+    def adapted_to_counts(self, counts: Sequence[int]) -> nn.Module:
+        """The model of a client that tells its class counts and nothing else."""
+        told, classes = np.array(counts), self.facts.classes
+        if told.shape != (classes,) or told.dtype.kind not in "iu" or told.min() < 0 or not told.any():
+            raise MotetError(f"counts is {told.tolist()}; accepted: {classes} whole numbers, not negative, not all 0")
+        asked = torch.from_numpy(told.astype(np.int64))
+        return self._made(lambda bench: bench.adapted_to_counts(self.next_id, asked), "the model of a new client")
+
+    @property
+    def next_id(self) -> int:
+        """The number of a client that joins now."""
+        return len(self.facts.clients)
+
+    def number_of(self, client: int | str) -> int:
+        """A client by its number, or by its name in the data."""
+        clients = self.facts.clients
+        if isinstance(client, str):
+            found = [each.id for each in clients if each.name == client]
+            if len(found) == 1:
+                return found[0]
+            near = difflib.get_close_matches(client, [each.name for each in clients], n=3)
+            some = ", ".join(repr(name) for name in near or [each.name for each in clients[:3]])
+            much = f"{len(found)} clients are" if found else "no client is"
+            raise MotetError(f"{much} named {client[:100]!r}; accepted: such as {some}, or 0 to {len(clients) - 1}")
+        if isinstance(client, bool) or not isinstance(client, int | np.integer) or not 0 <= client < len(clients):
+            raise MotetError(f"client {str(client)[:100]} is not there; accepted: 0 to {len(clients) - 1}, or a name")
+        return int(client)
+
+    def _made(self, make: Callable[[Bench], nn.Module], what: str) -> nn.Module:
+        """Without data first: a folder may be all that there is."""
+        if self._alone is None:
+            return make(self._whole)
+        try:
+            return make(self._alone)
+        except NeedsData:
+            method = self._alone.name
+        try:
+            whole = self._whole
+        except MotetError as error:
+            raise MotetError(
+                f"{what} is made of the client's own data by method {method!r}, and they are not here "
+                f"({str(error)[:200]}); accepted: a machine that has them, or adapt(x, y)"
+            ) from error
+        return make(whole)
 
     def _samples(self, x: Any, y: Any) -> Samples:
         """A user's arrays as the federation stores samples."""
-        prepare, classes = self.federation.prepare, self.federation.classes
+        prepare, classes = self._any.prepare, self.facts.classes
         stored = prepare.stored(x)
         labels = y.numpy(force=True) if isinstance(y, Tensor) else np.array(y)
         if labels.shape != (len(stored),) or labels.dtype.kind not in "iu" or not len(labels):
@@ -172,3 +265,9 @@ class Served:
         if len(wrong):
             raise MotetError(f"y holds label {wrong[0]}; accepted: 0 to {classes - 1}")
         return Samples(stored.contiguous(), torch.from_numpy(labels.astype(np.int64)), prepare)
+
+
+def _here(experiment: Experiment) -> Experiment:
+    """The same on this machine, wherever it ran."""
+    here = {"engine": EngineSettings.model_validate({"name": "inline"}), "device": "cpu"}
+    return experiment.model_copy(update=here)

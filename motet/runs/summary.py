@@ -6,7 +6,7 @@ from typing import Any
 
 from motet.contract import Method
 from motet.runs.experiment import Experiment
-from motet.runs.record import Row
+from motet.runs.rows import Row
 from motet.scoring import Figure, ScoringSettings
 from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, diverged, is_scored
 

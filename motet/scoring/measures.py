@@ -1,6 +1,6 @@
 """The measures: what a client computes from logits and labels, and how the value is read.
 
-`PerSample` says of every sample whether it was right, so that samples and classes can be weighted afterwards (Eq. 20);
+`PerSample` says something of every sample, so that samples and classes can be weighted afterwards (Eq. 20);
 `OfASet` is one number for a whole set of samples. A user's own is a function of the latter kind, `module:function` or
 `path/file.py:function`.
 """
@@ -33,9 +33,10 @@ class Measure:
 
 @dataclass(frozen=True)
 class PerSample(Measure):
-    """Right or wrong, sample by sample."""
+    """Right or wrong, sample by sample; or a number of each."""
 
     right: Callable[[Tensor, Tensor], Tensor] = lambda logits, y: logits.argmax(1) == y
+    counts: bool = True  # right or wrong; else `right` is a number, of which the mean counts
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,21 @@ def _calibration(error: Callable[[Tensor, Tensor], float | None]) -> Callable[[T
     return of_logits
 
 
+def _cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    return torch.nn.functional.cross_entropy(logits, y, reduction="none").double()  # they are added up
+
+
 ACCURACY = PerSample("accuracy", "share of samples whose class is the largest logit; always there", "every paper here")
+LOSS = PerSample(
+    "loss",
+    "mean cross-entropy; always there, of models that stayed among the finite numbers",
+    "every paper here",
+    percent=False,
+    higher_is_better=False,
+    worst=None,
+    right=_cross_entropy,
+    counts=False,
+)
 _MORE: tuple[Measure, ...] = (
     PerSample("top5", "share of samples whose class is among the five largest logits", "ILSVRC", right=_among_five),
     OfASet(
@@ -77,12 +92,12 @@ _MORE: tuple[Measure, ...] = (
         value=_calibration(mce),
     ),
 )
-MEASURES = {measure.name: measure for measure in (ACCURACY, *_MORE)}
+MEASURES = {measure.name: measure for measure in (ACCURACY, LOSS, *_MORE)}
 
 
 def measures_of(asked: Sequence[str]) -> tuple[Measure, ...]:
-    """Accuracy, and the measures asked for, in their order."""
-    found: dict[str, Measure] = {ACCURACY.name: ACCURACY}
+    """Accuracy and loss, and the measures asked for, in their order."""
+    found: dict[str, Measure] = {ACCURACY.name: ACCURACY, LOSS.name: LOSS}
     for text in asked:
         measure = _own(text) if is_import(text) else MEASURES.get(text)
         if measure is None:

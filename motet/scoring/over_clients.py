@@ -88,6 +88,7 @@ def pooled_from_splits(replies: Sequence[Message], model: str, measures: Sequenc
         have = [reply for reply in replies if name in reply]
         samples = sum(int(reply[SPLIT]) for reply in have)
         if isinstance(measure, PerSample) and samples:
-            right = sum(round(float(reply[name]) * int(reply[SPLIT])) for reply in have)
+            sums = [float(reply[name]) * int(reply[SPLIT]) for reply in have]
+            right = sum(map(round, sums)) if measure.counts else sum(sums)
             figures[str(Figure(model, "common", measure.name, "pooled"))] = right / samples
     return figures

@@ -15,7 +15,7 @@ EVALUATION_BATCH = 200  # as fast as larger ones, whatever the C library does wi
 
 @dataclass
 class Answers:
-    """What a pass told: samples per class, right ones per class and measure, all logits if a measure needs them."""
+    """What a pass told: samples per class, right ones (or a sum) per class and measure, logits if needed."""
 
     counts: Tensor
     right: dict[str, Tensor]
@@ -34,10 +34,13 @@ class Answers:
         if not int(self.counts.sum()):
             return None
         if isinstance(measure, PerSample):
-            return share_right(self.right[measure.name], self.counts)
+            return _finite(share_right(self.right[measure.name], self.counts), measure)
         assert isinstance(measure, OfASet) and self.logits is not None and self.y is not None
-        value = measure.value(self.logits, self.y)
-        return value if value is None or isfinite(value) else measure.worst
+        return _finite(measure.value(self.logits, self.y), measure)
+
+
+def _finite(value: float | None, measure: Measure) -> float | None:
+    return value if value is None or isfinite(value) else measure.worst
 
 
 def one_pass(
@@ -48,7 +51,7 @@ def one_pass(
     device = next(model.parameters()).device
     each = [measure for measure in measures if isinstance(measure, PerSample)]
     keeping = len(each) < len(measures)
-    right = {measure.name: torch.zeros(classes, dtype=torch.int64) for measure in each}
+    right = {m.name: torch.zeros(classes, dtype=torch.int64 if m.counts else torch.float64) for m in each}
     batches = (
         samples.all_batches(EVALUATION_BATCH)
         if rows is None
@@ -59,7 +62,12 @@ def one_pass(
         for x, y in batches:
             logits = model(x.to(device)).cpu()
             for measure in each:
-                right[measure.name] += torch.bincount(y[measure.right(logits, y)], minlength=classes)
+                said_of_each = measure.right(logits, y)
+                right[measure.name] += (
+                    torch.bincount(y[said_of_each], minlength=classes)
+                    if measure.counts
+                    else torch.bincount(y, weights=said_of_each, minlength=classes)
+                )
             if keeping:
                 said.append(logits)
     y = samples.y if rows is None else samples.y.index_select(0, rows)
@@ -70,9 +78,9 @@ def one_pass(
 
 
 def share_right(right: Tensor, counts: Tensor) -> float | None:
-    """Right answers among all samples; None without samples."""
+    """Right answers among all samples, or the mean of a number of each; None without samples."""
     total = int(counts.sum())
-    return int(right.sum()) / total if total else None
+    return right.sum().item() / total if total else None
 
 
 def class_weighted(right: Tensor, counts: Tensor, client_counts: Tensor, corrected: bool = False) -> float | None:
@@ -86,4 +94,5 @@ def class_weighted(right: Tensor, counts: Tensor, client_counts: Tensor, correct
     weight = (share if corrected else share * counts)[present]
     if not weight.sum():
         return None
-    return float((weight * (right[present] / counts[present])).sum() / weight.sum())
+    found = float((weight * (right[present] / counts[present])).sum() / weight.sum())
+    return found if isfinite(found) else None

@@ -45,6 +45,11 @@ class ScoringSettings(Section):
         description="besides accuracy: names of `motet list measures`, or a function of logits and labels as "
         "module:function or file.py:function",
     )
+    train_loss: bool = Field(
+        True,
+        description="clients tell the server the loss of their training (mean over the last epoch): a number more that "
+        "leaves them; false: nobody tells it",
+    )
     derived_generic: bool = Field(
         False,
         description="where a method has no generic model because weights are private: score the mean of the clients' "

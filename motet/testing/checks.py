@@ -12,6 +12,7 @@ from torch import Tensor
 
 from motet.contract import Entry, Method, Part, Wrapped
 from motet.engines import Task
+from motet.engines.replies import TRAIN_LOSS, without_losses
 from motet.errors import MotetError
 from motet.evaluation import Row
 from motet.message import State, decode, encode
@@ -105,7 +106,7 @@ def uploads_what_it_declares(trial: Trial) -> None:
     for exchange in engine.exchanges:
         work, reply = exchange.task.kind in ("prepare", "train"), decode(exchange.answered or encode({}))
         for name, value in reply.items():
-            if work and name not in {*declared, "n"}:
+            if work and name not in {*declared, "n", TRAIN_LOSS}:
                 raise trial.fault(f"a reply has the field {name!r}; `uploads` declares {_listed(declared)}")
             if work and name in exchange.after:
                 raise trial.fault(f"a reply has the field {name!r}, the name of a private state of the client's")
@@ -162,7 +163,7 @@ def is_the_same_in_a_group(trial: Trial) -> None:
         tasks = [Task("train", i, round, assembly.method.broadcast(server, i)) for i in loop.sample(round)]
         outcomes = assembly.workplace.perform_together(tasks, [privates.get(t.client_id, {}) for t in tasks])
         privates |= {o.client_id: o.private for o in outcomes if o.private is not None}
-        replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
+        replies, _ = without_losses({o.client_id: o.reply for o in outcomes if o.reply is not None})
         server = {**assembly.method.aggregate(server, replies), "round": round}
     if away := _far(alone.server, server):
         raise trial.fault(

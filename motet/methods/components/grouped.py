@@ -21,11 +21,12 @@ def learn_together(net: Net, layout: Layout, ts: Sequence[Training]) -> None:
     for t, row, g_row in zip(ts, w, g, strict=True):
         t.w, t.g = row, g_row
 
-    def gradient(x: Tensor, y: Tensor, share: Tensor) -> None:
-        nets.add_gradient(x, y, share)
+    def gradient(x: Tensor, y: Tensor, share: Tensor, losses: bool) -> Tensor | None:
+        told = nets.add_gradient(x, y, share, losses)
         for t in ts[: len(x)] if correcting else ():
             for part in t.parts:
                 part.correct(t)
+        return told
 
     descend_together([t.descent for t in ts], [t.client.data.train for t in ts], w, g, gradient)
     for t in ts:

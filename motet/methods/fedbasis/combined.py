@@ -21,13 +21,15 @@ class Combined:
         layout.bind(net, self.theta, self.G)
         net.train(training)
 
-    def gradient(self, x: Tensor, y: Tensor) -> None:
-        """Fill G; with `decay`, L includes (decay/2)‖θ‖²."""
+    def gradient(self, x: Tensor, y: Tensor) -> Tensor:
+        """Fill G, and give the loss; with `decay`, L includes (decay/2)‖θ‖², which the loss given does not."""
         self.G.zero_()
         with self.net.collecting():
-            cross_entropy(self.net(x), y).backward()  # type: ignore[no-untyped-call]
+            loss = cross_entropy(self.net(x), y)
+            loss.backward()  # type: ignore[no-untyped-call]
         if self.decay:
             self.G.add_(self.theta, alpha=self.decay)
+        return loss
 
 
 @dataclass

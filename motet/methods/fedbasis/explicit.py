@@ -26,7 +26,7 @@ def train_each(
     def gradient(x: Tensor, y: Tensor) -> None:
         a = mixing.weights(alpha())
         mixing.moving.combine(a, v, out=theta)
-        model.gradient(x, y)
+        phase.descent.note(model.gradient(x, y), len(y))
         pull = a / a.square().sum(1, keepdim=True) if phase.compensate else a
         for b, s in mixing.moving.stretches:
             g_v[:, s].addr_(pull[b], G[s])  # ∇_{v_k} L = a_k·∇_θ L (Eq. 8)

@@ -61,7 +61,7 @@ def train_as_one(phase: BasesPhase, mixing: Mixing, alpha: Tensor) -> Message:
     P = torch.zeros_like(theta)
 
     def gradient(x: Tensor, y: Tensor) -> None:
-        model.gradient(x, y)
+        phase.descent.note(model.gradient(x, y), len(y))
         kept = clipping()
         for b, s in mixing.moving.stretches:
             P[s].add_(G[s], alpha=kept * factors[b])

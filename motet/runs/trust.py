@@ -1,0 +1,87 @@
+"""Whose code a run folder may run: an experiment can name a Python file, and a folder can come from anybody.
+
+What a user ran himself, by `motet run` or `motet.run`, is remembered beside his other settings, by path and content:
+that it may run again needs no word. Any other code that a folder names runs only if the user says so.
+"""
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from motet.contract.expression import parse
+from motet.errors import MotetError
+from motet.plugins import find_file, is_import
+from motet.runs.experiment import Experiment
+
+MOST_REMEMBERED = 2**22  # bytes: some 60,000 files
+
+_in_this_process: set[str] = set()
+
+
+def imports_of(experiment: Experiment) -> list[str]:
+    """Everything in an experiment that names Python code."""
+    names = [term.name for term in parse(experiment.method)]
+    return [
+        text
+        for text in (*names, experiment.net.name, experiment.data.name, *experiment.scoring.measures)
+        if is_import(text)
+    ]
+
+
+def remember(experiment: Experiment) -> None:
+    """The user runs this experiment: its code may run again."""
+    new = {mark for text in imports_of(experiment) if (mark := _mark(text))} - _known()
+    if not new:
+        return
+    _in_this_process.update(new)
+    path = _file()
+    with suppress(OSError):  # where there is no home to write to, it is remembered while this process lives
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write("".join(f"{mark}\n" for mark in sorted(new)))
+
+
+def require_trust(experiment: Experiment, folder: Path, said: bool) -> None:
+    """Refuse a folder that names code which the user did not run before, unless he says that he trusts it."""
+    if said:
+        return
+    for text in imports_of(experiment):
+        mark = _mark(text)
+        if mark is None and text.rpartition(":")[0].endswith(".py"):
+            continue  # there is no such file: nothing can run, and whoever loads it says so
+        if mark not in _known():
+            raise MotetError(
+                f"run {_short(folder)} would run code of {_short(find_file(text) or text)}, which you did not run "
+                f"yourself as it is now; if you trust it, say so: --trust-code, or trust_code=True in Python"
+            )
+
+
+def _mark(text: str) -> str | None:
+    """A file by its place and its content; code beside it may belong to it, so that a copy elsewhere is another."""
+    path = find_file(text)
+    if path is None:
+        return None
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    return hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content).hexdigest()
+
+
+def _known() -> set[str]:
+    try:
+        with _file().open() as file:
+            return _in_this_process | set(file.read(MOST_REMEMBERED).split())
+    except (OSError, ValueError):
+        return _in_this_process
+
+
+def _file() -> Path:
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "motet" / "code-run-before"
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 150 else f"… {text[-150:]}"

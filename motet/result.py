@@ -12,7 +12,8 @@ import numpy.typing as npt
 from rich.console import Console
 from torch import Tensor, nn
 
-from motet.errors import MotetError
+from motet.errors import MotetError, shown
+from motet.inspect_files import user_path
 from motet.report.progress import onlooker
 from motet.report.words import percent
 from motet.runs import run as runs
@@ -39,9 +40,9 @@ class Result:
 
     def __init__(self, folder: AnyPath, temporary: bool = False, local: AnyPath | None = None):
         """Of the run in that folder, beside a run of `local` if one is named; a temporary folder goes with it."""
-        self.folder = Path(folder)
-        record = Record(self.folder)
-        self.summary = Figures(record.summary if local is None else beside_local(record, Record(Path(local))))
+        self.folder = user_path(folder, "folder")
+        record, beside = Record(self.folder), None if local is None else Record(user_path(local, "folder"))
+        self.summary = Figures(record.summary if beside is None else beside_local(record, beside))
         if temporary:
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
@@ -164,10 +165,10 @@ def run(
     `**{"local.momentum": 0.5}`. Without `out` the record lives as long as the result.
     """
     short = among(locals())
-    by_name = {**_dotted(set), **dotted}
-    settings = [nested(name, value) for name, value in by_name.items()]
-    chosen = choose(short, Path(experiment) if experiment else None, *settings)
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="motet-"))
+    settings = [nested(name, value) for name, value in _dotted(set).items()]
+    file = None if experiment is None else user_path(experiment, "experiment file")
+    chosen = choose(short, file, *settings, beside=[nested(name, value) for name, value in dotted.items()])
+    folder = user_path(out, "out") if out is not None else Path(tempfile.mkdtemp(prefix="motet-"))
     with onlooker(Console(stderr=True, quiet=not progress)) as watcher:
         try:
             runs.run(chosen, folder, watcher)
@@ -184,7 +185,7 @@ def _dotted(values: object) -> Mapping[str, Any]:
         return {}
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
         raise MotetError(
-            f'set is {values!r}; accepted: a dictionary by dotted names, such as {{"local.momentum": 0.5}}'
+            f'set is {shown(values)}; accepted: a dictionary by dotted names, such as {{"local.momentum": 0.5}}'
         )
     return values
 
@@ -192,7 +193,7 @@ def _dotted(values: object) -> Mapping[str, Any]:
 def resume(folder: AnyPath, *, progress: bool = False) -> Result:
     """Continue a run that was stopped at any moment."""
     with onlooker(Console(stderr=True, quiet=not progress)) as watcher:
-        return Result(runs.resume(Path(folder), watcher))
+        return Result(runs.resume(user_path(folder, "folder"), watcher))
 
 
 def load(folder: AnyPath, *, local: AnyPath | None = None) -> Result:

@@ -65,8 +65,8 @@ def run(
     from motet.cli.running import run_and_show
     from motet.runs.experiment import parse_set
 
-    asked = nested("scoring.measures", measure or None)
-    run_and_show(choose(short, experiment, asked, *map(parse_set, settings or [])), out, json)
+    asked = [nested("scoring.measures", measure)] if measure else []
+    run_and_show(choose(short, experiment, *map(parse_set, settings or []), beside=asked), out, json)
 
 
 @app.command()

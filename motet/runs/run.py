@@ -16,10 +16,11 @@ from motet.message import State, encode
 from motet.rounds import Loop, Progress
 from motet.runs.assembly import ServerSide, assemble, settle
 from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
+from motet.runs.claim import claimed
 from motet.runs.environment import cpu_has_bf16, environment
 from motet.runs.experiment import Experiment
 from motet.runs.identity import differences, fingerprint, recorded, same_experiment
-from motet.runs.record import Record, default_folder
+from motet.runs.record import Record
 from motet.runs.rhythm import Rhythm
 from motet.runs.summary import summarize
 from motet.weights import Layout
@@ -49,8 +50,8 @@ def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | N
     """Run an experiment to its end and return the folder of its record."""
     experiment = settle(experiment)
     keep_freed_memory()
-    with one_thread():
-        record = Record(folder or default_folder(experiment))
+    with one_thread(), claimed(folder, experiment) as mine:
+        record = Record(mine)
         assembly = assemble(experiment, record.checkpoint_folder)
         with record.create(experiment, environment()):
             _finish(assembly, record, Checkpoints(record.checkpoint_folder), None, watcher or Silent())

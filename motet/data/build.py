@@ -8,7 +8,7 @@ import torch
 
 from motet.data.augment import AUGMENTS
 from motet.data.federation import ClientData, Federation, Samples
-from motet.data.partitions import deal, parse
+from motet.data.partitions import deal, parse, rows_by_value
 from motet.data.prepare import Prepare, fit_prepare
 from motet.data.raw import Integers, RawData
 from motet.data.settings import DataSettings
@@ -82,8 +82,8 @@ def _stratified(raw: RawData, rows: Integers, share: float, least: int, rng: np.
     """A share of the rows of every class (and domain), at least so many of each, in rising order."""
     stratum = raw.y if raw.domain is None else raw.y + raw.classes * np.unique(raw.domain, return_inverse=True)[1]
     chosen = []
-    for value in np.unique(stratum[rows]):
-        members = rows[stratum[rows] == value]
+    for where in rows_by_value(stratum[rows]):
+        members = rows[where]
         chosen.append(rng.permutation(members)[: max(least, round(share * len(members)))])
     return np.sort(np.concatenate(chosen))
 

@@ -23,6 +23,8 @@ def checked(section: type[S], values: Mapping[str, object], where: str) -> S:
         return section.model_validate(dict(values))
     except ValidationError as error:
         raise MotetError(f"{where}: {refusal(error, section)}") from None
+    except OverflowError:  # a whole number where a number belongs, but larger than any
+        raise MotetError(f"{where}: a number has hundreds of digits; accepted: fewer") from None
 
 
 def section_of(info: FieldInfo) -> type[Section] | None:

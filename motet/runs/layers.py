@@ -1,5 +1,6 @@
 """One layer of choices: a file, the flags of a command, its settings. Short names are spelled out, nothing is lost."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ def one_layer(choices: Iterable[Mapping[str, Any]], origin: str) -> Values:
     found: dict[Path, _Choice] = {}
     for values in choices:
         for choice in _spelled_out(values):
+            _refuse_objects(choice)
             before = found.get(choice.path)
             if before and before.spelled != choice.spelled and not _same(before.value, choice.value):
                 raise MotetError(
@@ -73,6 +75,16 @@ def _refuse_arrays(value: Any) -> None:
         raise MotetError(IN_MEMORY.format(what=f"a {type(value).__name__}"))
     if any(getattr(item, "shape", ()) for item in inside):
         raise MotetError(IN_MEMORY.format(what=f"a {type(value).__name__} of arrays"))
+
+
+def _refuse_objects(choice: _Choice) -> None:
+    """What is neither number nor text would become one, for anything can be shown."""
+    value = choice.value
+    if not isinstance(value, str | int | float | list | tuple | Mapping | os.PathLike) and not hasattr(value, "tolist"):
+        raise MotetError(
+            f"{choice.spelled} is {shown(value)}, a {type(value).__name__}; accepted: a number, text, true or false, "
+            f"or a list of them"
+        )
 
 
 def _is_tables(value: Any) -> bool:

@@ -16,6 +16,7 @@ import torch
 
 from motet.errors import MotetError, shown
 from motet.inspect_files import user_path
+from motet.user_modules import USERS
 
 _IDENTIFIER = r"[^\W\d]\w*"
 _IMPORT = re.compile(rf"(?P<where>.+\.py|{_IDENTIFIER}(?:\.{_IDENTIFIER})*):(?P<name>{_IDENTIFIER})", re.DOTALL)
@@ -49,7 +50,7 @@ def _import_file(where: str, label: str) -> ModuleType:
     path = user_path(where, label).resolve()
     if not path.is_file():
         raise MotetError(f"{label}: there is no file {path}; accepted: a Python file, from the current folder on")
-    name = f"motet_user_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    name = f"{USERS}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

@@ -65,6 +65,13 @@ def test_a_bug_says_that_it_is_one(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert len(list(Path().glob("motet-bug-*.txt"))) == 1
 
 
+def test_an_error_in_a_users_own_file_is_not_a_bug_of_motets(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.py").write_text("def build(input, classes, split):\n    return 1 / 0\n")
+    assert main(["run", "--net", "mine.py:build", "--out", "here"]) == 2
+    assert "error: ZeroDivisionError: division by zero (in " in (err := capsys.readouterr().err)
+    assert "mine.py, line 2); MOTET_DEBUG=1 shows the traceback" in err
+
+
 @pytest.mark.parametrize(
     "error",
     [MemoryError(), RuntimeError("[enforce fail at alloc_cpu.cpp:114] DefaultCPUAllocator: can't allocate memory")],

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import typer
 
-from motet.cli.bugs import BUG, NO_MEMORY, is_memory, tell_of_bug
+from motet.cli.bugs import BUG, DEBUG, NO_MEMORY, is_memory, of_the_user, tell_of_bug
 from motet.cli.commands import app
 from motet.cli.stopped import Stopped, ended_by_signals, stop_code
 from motet.errors import MotetError, one_sentence
@@ -43,6 +43,8 @@ def main(words: Sequence[str] | None = None) -> int:
             return _say(f"error: {one_sentence(complaint())} (see motet --help)", WRONG)
         if is_memory(error):
             return _say(f"error: {NO_MEMORY}", WRONG)
+        if (sentence := of_the_user(error)) and not os.environ.get(DEBUG):
+            return _say(sentence, WRONG)
         return _say(tell_of_bug(error), BUG)
     return code if isinstance(code, int) else 0
 

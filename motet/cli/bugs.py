@@ -6,6 +6,7 @@ import tempfile
 import traceback
 
 from motet.errors import one_sentence
+from motet.user_modules import USERS
 
 BUG = 70  # EX_SOFTWARE of sysexits.h
 NO_MEMORY = (
@@ -13,6 +14,19 @@ NO_MEMORY = (
     "workers (engine.workers)"
 )
 DEBUG = "MOTET_DEBUG"
+
+
+def of_the_user(error: BaseException) -> str | None:
+    """A sentence about an error in code that an experiment imported from the user's own file; None for any other."""
+    own = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if _is_own(frame.f_globals.get("__name__", ""))]
+    if not own:
+        return None
+    where = f"{own[-1].f_code.co_filename}, line {own[-1].f_lineno}"
+    return one_sentence(f"error: {type(error).__name__}: {error} (in {where}); {DEBUG}=1 shows the traceback")
+
+
+def _is_own(module: str) -> bool:
+    return module.startswith(USERS)
 
 
 def tell_of_bug(error: BaseException) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from motet.cli.options import with_choices
+from motet.inspect_files import user_path
 from motet.runs.choices import CHOICES, FIELDS, choose, nested
 
 app = typer.Typer(
@@ -66,7 +67,9 @@ def run(
     from motet.runs.experiment import parse_set
 
     asked = [nested("scoring.measures", measure)] if measure else []
-    run_and_show(choose(short, experiment, *map(parse_set, settings or []), beside=asked), out, json)
+    file = user_path(experiment, "experiment file") if experiment else None
+    folder = user_path(out, "--out") if out else None
+    run_and_show(choose(short, file, *map(parse_set, settings or []), beside=asked), folder, json)
 
 
 @app.command()
@@ -74,7 +77,7 @@ def resume(folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of
     """Continue a run that was stopped at any moment."""
     from motet.cli.running import resume_and_show
 
-    resume_and_show(folder, json)
+    resume_and_show(user_path(folder, "folder"), json)
 
 
 @app.command()
@@ -88,7 +91,7 @@ def show(
     """Finished runs side by side."""
     from motet.cli.running import show_runs
 
-    show_runs(folders, json, local)
+    show_runs([user_path(folder, "folder") for folder in folders], json, local and user_path(local, "--local"))
 
 
 @app.command("list")

@@ -51,8 +51,8 @@ def names_in(path: Path) -> list[str]:
         raise
     except Exception as error:  # whatever zipfile has for a file that somebody else wrote
         raise MotetError(f"{path}: cannot be read as .npz ({_why(error)}); accepted: a complete .npz file") from error
-    twice = next((name for name in names if names.count(name) > 1), None) if len(names) < 1000 else names[0]
-    if twice is not None:
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise MotetError(f"{path}: field {shown(twice)} is there more than once; accepted: each field once")
     return names
 

@@ -159,7 +159,7 @@ def _coded(values: Array, field: str, where: str) -> tuple[Integers, tuple[str, 
     try:
         names = tuple(map(str, found))
         "".join(names).encode()
-    except ValueError:  # numbers that are no characters, or half of one
+    except (ValueError, SystemError):  # numbers that are no characters, or half of one
         raise MotetError(f"{where}: field {field!r} holds text that is none; accepted: names in Unicode") from None
     longest = max(names, key=len)
     if len(longest) > MOST_CHARACTERS:
@@ -185,7 +185,10 @@ def _word(value: Array, where: str) -> KindOrAuto:
     """The field `kind`, which `kind_of` then looks at."""
     if value.shape or value.dtype.kind != "U":
         raise MotetError(f"{where}: field 'kind' has dtype {value.dtype} and shape {value.shape}; accepted: one word")
-    word: KindOrAuto = str(value)  # type: ignore[assignment]
+    try:
+        word: KindOrAuto = str(value)  # type: ignore[assignment]
+    except (ValueError, SystemError):
+        raise MotetError(f"{where}: field 'kind' holds text that is none; accepted: one word") from None
     return word
 
 

@@ -173,6 +173,7 @@ def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
         split = None if experiment.net.head == "auto" else experiment.net.head
         net = build_net(experiment.net.name, facts.input, facts.classes, split)
     net.bf16 = experiment.precision == "bf16"
+    _refuse_device(experiment.device)
     return net.to(experiment.device)
 
 

@@ -42,7 +42,10 @@ def command_case(rng: random.Random, folder: Path) -> Case:
 
 def _run(rng: random.Random, folder: Path, words: list[str]) -> Case:
     out = str(folder / f"run-{rng.randrange(10**9)}")
-    return Case(f"run {words}"[:500], lambda: command("run", *TINY, *words, "--out", out, "--json"))
+    new = (
+        ["--new-clients", "0.25", "--rounds", "2"] if rng.random() < 0.5 else []
+    )  # served, and what comes after round 1
+    return Case(f"run {words}"[:500], lambda: command("run", *TINY, *new, *words, "--out", out, "--json"))
 
 
 def _method(rng: random.Random) -> str:

@@ -15,6 +15,7 @@ from motet.data.settings import DataSettings
 from motet.data.sources import load
 from motet.errors import MotetError
 from motet.rng import numpy_generator
+from motet.room import refuse_if_too_large
 
 COMMON_TEST_SHARE = 0.2
 """Of data without an official test set."""
@@ -28,6 +29,11 @@ def build(settings: DataSettings, seed: int) -> Federation:
     pool, common = _pool_and_common(raw, settings, seed)
     client, domain = (None if column is None else column[pool] for column in (raw.client, raw.domain))
     hands = deal(settings.partition, raw.y[pool], settings.clients, seed, client, settings.min_size, domain)
+    refuse_if_too_large(
+        8 * len(hands) * raw.classes,
+        f"data {settings.name!r} with {len(hands)} clients and {raw.classes} classes",
+        "fewer",
+    )
     splits = [_split(pool[hand], settings, seed, client) for client, hand in enumerate(hands)]
     new = _draw_new(len(hands), settings, seed)
 

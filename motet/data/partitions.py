@@ -16,6 +16,7 @@ from motet.rng import numpy_generator
 from motet.room import refuse_if_too_large
 
 MOST_DRAWS = 1000
+MOST_CUTS = 2_000_000  # of classes, in all draws: minutes
 SMALLEST, LARGEST = 1e-9, 1e9
 """Of a partition's argument: beyond them all is alike, and shares are no numbers any more."""
 
@@ -251,12 +252,13 @@ def _redraw(table: Table, draw: Callable[[], Stacks | None]) -> Hands:
         f"partition {table.spec!r} of {classes} classes to {table.clients} clients",
         "fewer clients",
     )
-    for _ in range(MOST_DRAWS):
+    draws = min(MOST_DRAWS, max(20, MOST_CUTS // classes))
+    for _ in range(draws):
         stacks = draw()
         if stacks is not None and stacks.sizes.min() >= table.least:
             return stacks.hands()
     raise MotetError(
-        f"partition {table.spec!r}: none of {MOST_DRAWS} draws gave each of {table.clients} clients at least "
+        f"partition {table.spec!r}: none of {draws} draws gave each of {table.clients} clients at least "
         f"{table.least} samples; accepted: a larger argument, fewer clients or a smaller min_size"
     )
 

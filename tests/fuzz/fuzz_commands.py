@@ -1,6 +1,9 @@
 """Command lines: words in every order, methods and partitions that nearly make sense, options at their limits."""
 
 import random
+from collections.abc import Iterator
+from functools import partial
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ TINY = [
     "--set", "engine.name=inline", "--set", "adapt.epochs=1",
 ]  # fmt: skip
 NUMBERS = ["0", "1", "2", "-1", "0.5", "1e20", "-1e20", "1e-15", "1e21", "1e308", "nan", "inf", "1000000000", "9" * 30]
+LIMITS = ("1e20", "1e-15", "0")
 WORDS = ["x", "", "none", "None", "true", "'", "(", "[1]", "full", "head", "ce", "auto"]
 COMMANDS = ["run", "resume", "show", "list", "data", "config", "demo ", "", "--help", "--version", "-x", "nonsense"]
 SHORT_RUN = {"rounds", "epochs", "clients", "subset"}  # a large one is right, and takes as long as it takes
@@ -95,3 +99,19 @@ def _word(rng: random.Random) -> str:
     return rng.choice(
         ["nowhere", ".", "/", "/dev/null", "a" * 5000, "\x1b[31m", "\ud800", "~x/y", "--data=x", "digits"]
     )
+
+
+def cases_at_limits(folder: Path) -> Iterator[Case]:
+    """Every number of every method at the largest and the smallest that is accepted, and so is the learning rate."""
+    runs = count()
+    for name, entry in METHODS.items():
+        options = [
+            (o, v) for o, info in entry.options.model_fields.items() if "float" in str(info.annotation) for v in LIMITS
+        ]
+        texts = [name, *(f"{name}({option}={value})" for option, value in options)]
+        for text, lr in product(texts, ("1e20", "1e-15")):
+            method = f"fedavg+{text}" if entry.wraps else text
+            words = ["--method", method, "--lr", lr, "--rounds", "2", "--new-clients", "0.25", "--cohort", "1.0"]
+            more = [] if "(" in text else ["--set", "local.momentum=0.9999999999999999", "--set", "adapt.lr=1e20"]
+            out = str(folder / f"limit-{next(runs)}")
+            yield Case(f"run {words}", partial(command, "run", *TINY, *words, *more, "--out", out, "--json"))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fuzz_commands import command_case
+from fuzz_commands import cases_at_limits, command_case
 from fuzz_config import config_case
 from fuzz_data import data_case
 from fuzz_judge import Case, Tally, fingerprint_of, judge
@@ -59,6 +59,19 @@ def test_many_inputs(
     area: str, count: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
 ) -> None:
     tried(area, seed, count, tmp_path, monkeypatch, tally)
+
+
+@pytest.mark.slow
+def test_every_option_of_every_method_at_its_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = len(tally.failures)
+    for case in cases_at_limits(tmp_path):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            judge(case, tally)
+    assert not tally.failures[known:], "\n\n".join(tally.failures[known:][:20])
 
 
 # ------------------------------------------------------------ text of any kind

@@ -8,7 +8,7 @@ import annotated_types
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from motet.errors import MotetError, unknown
+from motet.errors import MotetError, shown, unknown
 from motet.settings import Section
 
 _KINDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
@@ -23,6 +23,8 @@ def checked(section: type[S], values: Mapping[str, object], where: str) -> S:
         return section.model_validate(dict(values))
     except ValidationError as error:
         raise MotetError(f"{where}: {refusal(error, section)}") from None
+    except OverflowError:  # a whole number where a number belongs, but larger than any
+        raise MotetError(f"{where}: a number has hundreds of digits; accepted: fewer") from None
 
 
 def section_of(info: FieldInfo) -> type[Section] | None:
@@ -62,17 +64,38 @@ def refusal(error: ValidationError, model: type[Section]) -> MotetError:
         return MotetError(f"{'.'.join(path) or 'the experiment'}: {first['msg']}")
     name, value = ".".join(path), first["input"]
     if first["type"] in ("value_error", "assertion_error"):  # a check of the section's own
-        return MotetError(f"{name} is {value!r}; {first['ctx']['error']}")
-    return MotetError(f"{name} is {value!r}; accepted: {accepted(info)}")
+        return MotetError(f"{name} is {shown(value)}; {first['ctx']['error']}")
+    if (inner := section_of(info)) is not None:
+        return _no_section(name, value, inner, accepted(info))
+    return MotetError(f"{name} is {shown(value)}; accepted: {accepted(info)}")
+
+
+def _no_section(name: str, value: object, section: type[Section], accepted: str) -> MotetError:
+    """One value where a whole section belongs, with the first of its fields that would take it."""
+    if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        return MotetError(f"{name} is a list of tables, as [[{name}]] makes one; accepted: [{name}], {accepted}")
+    near = next((field for field in section.model_fields if _takes(section, field, value)), None)
+    hint = f": did you mean {name}.{near}?" if near else ";"
+    return MotetError(f"{name} is {shown(value)}{hint} accepted: {accepted}")
+
+
+def _takes(section: type[Section], field: str, value: object) -> bool:
+    try:
+        section.model_validate({field: value}, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def _unknown_field(path: list[str], model: type[Section]) -> MotetError:
     *sections, name = path
     if not sections:
         for dotted, _ in dotted_fields(model):
+            if dotted == name:
+                return MotetError(f"unknown field {name!r} in quotes; accepted: {name}, without them")
             if dotted.endswith(f".{name}"):
                 return MotetError(f"unknown field {name!r}: did you mean {dotted!r}?")
-        return unknown("field", name, model.model_fields)
+        return unknown("field", name, [*model.model_fields, *model.short_names])
     info = _find(sections, model)
     inner = section_of(info) if info else None
     return unknown(f"field in [{'.'.join(sections)}]", name, inner.model_fields if inner else ())

@@ -42,8 +42,8 @@ class LocalSettings(Section):
     )
 
     def at_round(self, round: int) -> float:
-        """The learning rate of a round (the first is 1; before it, as in the first)."""
-        return self.lr * self.lr_decay ** max(round - 1, 0)
+        """The learning rate of a round (the first is 1; before it, as in the first); never 0, for some divide by it."""
+        return max(self.lr * self.lr_decay ** max(round - 1, 0), 1e-30)
 
 
 @dataclass

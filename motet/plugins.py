@@ -14,7 +14,9 @@ from types import ModuleType
 
 import torch
 
-from motet.errors import MotetError
+from motet.errors import MotetError, shown
+from motet.inspect_files import user_path
+from motet.user_modules import USERS
 
 _IDENTIFIER = r"[^\W\d]\w*"
 _IMPORT = re.compile(rf"(?P<where>.+\.py|{_IDENTIFIER}(?:\.{_IDENTIFIER})*):(?P<name>{_IDENTIFIER})", re.DOTALL)
@@ -60,22 +62,22 @@ def load_object(text: str, what: str) -> object:
     """
     found = _IMPORT.fullmatch(text)
     if found is None:
-        raise MotetError(f"{what} is {text!r}; accepted: module:Name, or path/to/file.py:Name")
+        raise MotetError(f"{what} is {shown(text)}; accepted: module:Name, or path/to/file.py:Name")
     where, name = found["where"], found["name"]
-    label = f"{what} {text!r}"
+    label = f"{what} {shown(text)}"
     with torch.random.fork_rng(devices=[]):  # what an import draws must not depend on who imports it first
         module = _import_file(where, label) if where.endswith(".py") else _import_module(where, label)
     try:
         return getattr(module, name)
-    except AttributeError:
+    except Exception:  # a module may answer for its names itself
         raise MotetError(f"{label}: {where} has no {name!r}; {_names(module, name)}") from None
 
 
 def _import_file(where: str, label: str) -> ModuleType:
-    path = Path(where).expanduser().resolve()
+    path = user_path(where, label).resolve()
     if not path.is_file():
         raise MotetError(f"{label}: there is no file {path}; accepted: a Python file, from the current folder on")
-    name = f"motet_user_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    name = f"{USERS}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

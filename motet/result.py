@@ -12,7 +12,8 @@ import numpy.typing as npt
 from rich.console import Console
 from torch import Tensor, nn
 
-from motet.errors import MotetError
+from motet.errors import MotetError, shown
+from motet.inspect_files import user_path
 from motet.report.progress import onlooker
 from motet.report.words import percent
 from motet.runs import run as runs
@@ -45,9 +46,9 @@ class Result:
 
         Figures and histories run no code that the folder names. Models do, if the user ran it before or trusts it.
         """
-        self.folder, self._trust_code = Path(folder), trust_code
-        record = Record(self.folder)
-        self.summary = Figures(record.summary if local is None else beside_local(record, Record(Path(local))))
+        self.folder, self._trust_code = user_path(folder, "folder"), trust_code
+        record, beside = Record(self.folder), None if local is None else Record(user_path(local, "folder"))
+        self.summary = Figures(record.summary if beside is None else beside_local(record, beside))
         if temporary:
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
@@ -180,10 +181,10 @@ def run(
     `**{"local.momentum": 0.5}`. Without `out` the record lives as long as the result.
     """
     short = among(locals())
-    by_name = {**_dotted(set), **dotted}
-    settings = [nested(name, value) for name, value in by_name.items()]
-    chosen = choose(short, Path(experiment) if experiment else None, *settings)
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="motet-"))
+    settings = [nested(name, value) for name, value in _dotted(set).items()]
+    file = None if experiment is None else user_path(experiment, "experiment file")
+    chosen = choose(short, file, *settings, beside=[nested(name, value) for name, value in dotted.items()])
+    folder = user_path(out, "out") if out is not None else Path(tempfile.mkdtemp(prefix="motet-"))
     with onlooker(Console(stderr=True, quiet=not progress)) as watcher:
         try:
             runs.run(chosen, folder, watcher)
@@ -200,7 +201,7 @@ def _dotted(values: object) -> Mapping[str, Any]:
         return {}
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
         raise MotetError(
-            f'set is {values!r}; accepted: a dictionary by dotted names, such as {{"local.momentum": 0.5}}'
+            f'set is {shown(values)}; accepted: a dictionary by dotted names, such as {{"local.momentum": 0.5}}'
         )
     return values
 
@@ -212,7 +213,7 @@ def resume(folder: AnyPath, *, progress: bool = False, trust_code: bool = False)
     file as it is now, runs again; other code only with `trust_code`.
     """
     with onlooker(Console(stderr=True, quiet=not progress)) as watcher:
-        return Result(runs.resume(Path(folder), watcher, trust_code), trust_code=trust_code)
+        return Result(runs.resume(user_path(folder, "folder"), watcher, trust_code), trust_code=trust_code)
 
 
 def load(folder: AnyPath, *, local: AnyPath | None = None, trust_code: bool = False) -> Result:

@@ -4,9 +4,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Annotated, Any, Protocol
 
-from pydantic import Field
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 from torch import Tensor
 
 from motet.contract import Method
@@ -21,15 +21,25 @@ from motet.rng import numpy_generator
 from motet.settings import Section
 
 
+def _one_stays_whole(value: Any, checked: ValidatorFunctionWrapHandler) -> float:
+    """1 without a point is one client, 1.0 is all of them; other numbers mean the same in both spellings."""
+    number: float = checked(value)
+    return 1 if type(value) is int and number == 1 else number
+
+
 class RoundSettings(Section):
     """[rounds]: how long, and how many clients take part each time."""
 
     count: int = Field(20, ge=1, description="rounds of training")
-    cohort: float = Field(0.4, gt=0, description="clients per round: a share up to 1, or a number above 1")
+    cohort: Annotated[float, WrapValidator(_one_stays_whole)] = Field(
+        0.4,
+        gt=0,
+        description="clients per round: a number such as 1 or 5, or a share such as 0.4; 1 is one, 1.0 is all",
+    )
 
     def cohort_size(self, clients: int) -> int:
         """How many of the training clients take part in a round."""
-        if self.cohort <= 1:
+        if isinstance(self.cohort, float) and self.cohort <= 1:
             return max(1, int(self.cohort * clients + 1e-9))
         if self.cohort != int(self.cohort) or self.cohort > clients:
             raise MotetError(

@@ -1,15 +1,44 @@
 """The base of every section of an experiment: typed, closed to unknown names, never changed in place."""
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+import annotated_types
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+
+LARGEST_COUNT = 10**9
+"""Of whole numbers, where a field has no bound of its own."""
+LARGEST_SEED = 2**63 - 1
+LARGEST, SMALLEST = 1e20, 1e-15
+"""Of numbers, and of those that must be above 0: a product of one and the other way round still has 32 bits."""
 
 
 class Section(BaseModel):
     """One table of the experiment file, or the options of a method. Each room of the house defines its own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    short_names: ClassVar[tuple[str, ...]] = ()
+    """Names that its fields have elsewhere, for the sentence about one that nobody knows."""
+
+    @field_validator("*")
+    @classmethod
+    def _that_can_be_computed_with(cls, value: Any, info: ValidationInfo) -> Any:
+        """Every number has bounds, or else the first sum with it would fail far from here."""
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            most = LARGEST_SEED if "seed" in (info.field_name or "") else LARGEST_COUNT
+            if abs(value) > most:
+                raise ValueError(f"accepted: a whole number of at most {most}")
+        elif isinstance(value, float):
+            if math.fabs(value) > LARGEST:
+                raise ValueError(f"accepted: a number of at most {LARGEST:g}")
+            above_0 = annotated_types.Gt(0) in cls.model_fields[info.field_name or ""].metadata
+            if above_0 and value < SMALLEST:  # somebody may divide by it
+                raise ValueError(f"accepted: a number of at least {SMALLEST:g}")
+        return value
 
 
 def one_or_several(*words: str) -> Callable[[Any], Any]:

@@ -256,6 +256,15 @@ def test_config_is_an_experiment_file(protocol: str | None, capsys: pytest.Captu
     assert resolve(tomllib.loads(out)) == resolve({"protocol": protocol})
 
 
+def test_an_option_without_a_value_is_shown_as_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`gamma=None` could not be typed."""
+    monkeypatch.setenv("COLUMNS", "300")
+    out, _ = call(capsys, "list", "methods")
+    assert "gamma=left out" in out and "=None" not in out
+
+
 # ------------------------------------------------------------ demo
 
 

@@ -132,7 +132,7 @@ def test_combinations_that_make_no_sense(words: list[str], why: str, capsys: pyt
         (["show", "nowhere"], "nowhere is no run: no experiment.toml there; accepted: a folder of `motet run`"),
         (["resume", "nowhere"], "nowhere is no run: no experiment.toml there; accepted: a folder of `motet run`"),
         (["run", "missing.toml"], "experiment file missing.toml does not exist"),
-        (["run", "."], "cannot read experiment file .: Is a directory"),
+        (["run", "."], "experiment file . is a folder; accepted: a file"),
         (["config", "--protocol", "x"], "protocol is 'x'; accepted: motet | "),
         (["data", "show", "nothing.npz"], "nothing.npz: no such file; accepted: "),
     ],

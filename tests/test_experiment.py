@@ -48,7 +48,7 @@ CHOICES = st.fixed_dictionaries(
         "local": st.fixed_dictionaries(
             {},
             optional={
-                "lr": st.floats(0, 1e6, exclude_min=True, allow_nan=False),
+                "lr": st.floats(1e-15, 1e6, allow_nan=False),
                 "momentum": st.floats(0, 1, exclude_max=True),
                 "drop_last": st.booleans(),
             },
@@ -103,7 +103,7 @@ def test_numpy_numbers_and_paths_are_choices() -> None:
             "data.partition_seed is -1; accepted: a whole number of at least 0, or left",
         ),
         ({"method": 3}, "method is 3; accepted: text"),
-        ({"net": "cnn4"}, "net is 'cnn4'; accepted: a section with name, head"),
+        ({"net": "cnn4"}, "net is 'cnn4': did you mean net.name? accepted: a section with name, head"),
         ({"protocol": "ditto"}, "protocol is 'ditto'; accepted: motet | fedrod | pgfed | fedbasis | superfed | dbe"),
         ({"protocol": ["dbe"]}, "protocol is ['dbe']; accepted: motet |"),
         ({"local": {"ephocs": 1}}, "unknown field in [local] 'ephocs': did you mean 'epochs'?"),
@@ -164,7 +164,7 @@ def test_the_file_is_fully_resolved(tmp_path: Path) -> None:
         (b"seed = 1\nlocal = = 2\n", r"is not valid TOML: .*line 2"),
         (b"seed = 1\nseed = 2\n", r"is not valid TOML: .*line 2"),
         (b"method = '\xff'\n", "is not text in UTF-8"),
-        ("folder", "Is a directory"),
+        ("folder", "is a folder; accepted: a file"),
     ],
 )
 def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | str | None, sentence: str) -> None:
@@ -369,7 +369,7 @@ def test_every_protocol_resolves() -> None:
 @pytest.mark.parametrize(
     ("name", "row"),
     [
-        # pm_source, test, client weighting, report, drop_last, momentum kept, (FIDELITY 1) pool, test share (2.1)
+        # pm_source, test, client weighting, report, drop_last, momentum kept, pool, test share
         ("fedrod", ("last_participation", "common", "uniform", "last", False, "reset", "train", 0.0)),
         ("pgfed", ("last_participation", "split", "uniform", "best", True, "persist", "all", 0.25)),
         ("fedbasis", ("final_sync", "common", "uniform", "last", False, "reset", "train", 0.0)),
@@ -387,7 +387,7 @@ def test_protocols_differ_as_the_papers_do(name: str, row: tuple[Any, ...]) -> N
 @pytest.mark.parametrize(
     ("name", "row"),
     [
-        # lr, decay, momentum, weight decay, epochs, batch, rounds, cohort (FIDELITY 1, 3.f, 4.f, 5.f, 6.f, 7.f)
+        # lr, decay, momentum, weight decay, epochs, batch, rounds, cohort
         ("fedrod", (0.01, 0.99, 0.9, 1e-5, 5, 40, 100, 0.2)),
         ("pgfed", (0.005, 1.0, 0.9, 0.0, 5, 10, 300, 0.25)),
         ("fedbasis", (0.01, 1.0, 0.9, 1e-4, 5, 16, 100, 1.0)),

@@ -1,4 +1,7 @@
-"""The command line. What a user did wrong is one sentence on stderr and exit code 2, never a traceback."""
+"""The command line. What a user did wrong is one sentence on stderr and exit code 2, never a traceback.
+
+Other codes: 70 a bug of Motet's, 130 Ctrl-C, 143 SIGTERM, 1 a reader of stdout that left.
+"""
 
 import os
 import sys
@@ -6,21 +9,25 @@ from collections.abc import Sequence
 
 import typer
 
+from motet.cli.bugs import BUG, DEBUG, NO_MEMORY, is_memory, of_the_user, tell_of_bug
 from motet.cli.commands import app
-from motet.cli.stopped import Stopped
-from motet.errors import MotetError
+from motet.cli.stopped import Stopped, ended_by_signals, stop_code
+from motet.errors import MotetError, one_sentence
 
-UNREAD, WRONG, STOPPED = 1, 2, 130
+UNREAD, WRONG = 1, 2
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line of these words, or of this process; the exit code."""
     command = typer.main.get_command(app)
     try:
-        code = command.main(args=words, prog_name="motet", standalone_mode=False)
-        sys.stdout.flush()
+        with ended_by_signals():
+            code = command.main(args=words, prog_name="motet", standalone_mode=False)
+            sys.stdout.flush()
     except Stopped as stopped:
-        return _say(str(stopped), STOPPED)
+        return _say(str(stopped), stopped.code)
+    except (KeyboardInterrupt, typer.Abort) as stopped:  # before there was anything to go on with
+        return stop_code(stopped)
     except BrokenPipeError:  # `motet list methods | head -1`
         _give_up_stdout()
         return UNREAD
@@ -29,14 +36,16 @@ def main(words: Sequence[str] | None = None) -> int:
     except OSError as error:  # where no module had a better sentence
         _give_up_stdout()
         where = f"{error.filename}: " if error.filename else ""
-        return _say(f"error: {where}{error.strerror or error}", WRONG)
-    except typer.Abort:
-        return STOPPED
+        return _say(f"error: {one_sentence(f'{where}{error.strerror or error}')}", WRONG)
     except Exception as error:
         complaint = getattr(error, "format_message", None)  # click's errors about the words of a command line
-        if complaint is None:
-            raise
-        return _say(f"error: {complaint()} (see motet --help)", WRONG)
+        if complaint is not None:
+            return _say(f"error: {one_sentence(complaint())} (see motet --help)", WRONG)
+        if is_memory(error):
+            return _say(f"error: {NO_MEMORY}", WRONG)
+        if (sentence := of_the_user(error)) and not os.environ.get(DEBUG):
+            return _say(sentence, WRONG)
+        return _say(tell_of_bug(error), BUG)
     return code if isinstance(code, int) else 0
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from motet.cli.options import with_choices
+from motet.inspect_files import user_path
 from motet.runs.choices import CHOICES, FIELDS, choose, nested
 
 app = typer.Typer(
@@ -65,8 +66,10 @@ def run(
     from motet.cli.running import run_and_show
     from motet.runs.experiment import parse_set
 
-    asked = nested("scoring.measures", measure or None)
-    run_and_show(choose(short, experiment, asked, *map(parse_set, settings or [])), out, json)
+    asked = [nested("scoring.measures", measure)] if measure else []
+    file = user_path(experiment, "experiment file") if experiment else None
+    folder = user_path(out, "--out") if out else None
+    run_and_show(choose(short, file, *map(parse_set, settings or []), beside=asked), folder, json)
 
 
 @app.command()
@@ -80,7 +83,7 @@ def resume(
     """Continue a run that was stopped at any moment."""
     from motet.cli.running import resume_and_show
 
-    resume_and_show(folder, json, trust_code)
+    resume_and_show(user_path(folder, "folder"), json, trust_code)
 
 
 @app.command()
@@ -94,7 +97,7 @@ def show(
     """Finished runs side by side."""
     from motet.cli.running import show_runs
 
-    show_runs(folders, json, local)
+    show_runs([user_path(folder, "folder") for folder in folders], json, local and user_path(local, "--local"))
 
 
 @app.command("list")

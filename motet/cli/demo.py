@@ -6,10 +6,10 @@ from pathlib import Path
 from motet.cli.console import messages, note, output
 from motet.cli.running import side_by_side
 from motet.cli.stopped import told_how_to_go_on
-from motet.files import writing
 from motet.report.progress import onlooker
 from motet.report.tables import comparison
 from motet.runs.choices import choose
+from motet.runs.claim import new_folder
 from motet.runs.record import default_folder
 from motet.runs.run import run
 
@@ -56,12 +56,5 @@ def compare(base: Path = Path("runs")) -> None:
 
 def _new_folder(base: Path) -> Path:
     """demo, or demo-2 and so on where that is taken."""
-    for number in count(1):
-        folder = base / (f"demo-{number}" if number > 1 else "demo")
-        with writing(folder):
-            try:
-                folder.mkdir(parents=True)
-                return folder
-            except FileExistsError:
-                continue
-    raise AssertionError("there is always another number")
+    names = (base / (f"demo-{number}" if number > 1 else "demo") for number in count(1))
+    return new_folder(lambda: next(names))

@@ -1,6 +1,7 @@
 """The options of a command that stand for fields of an experiment, made from the table of short names."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, TypeVar
 
@@ -8,17 +9,22 @@ import typer
 
 from motet.runs.choices import CHOICES, Choice
 
+MOST_DIGITS = 100  # of a number; Python reads no more than some thousand
+
 C = TypeVar("C", bound=Callable[..., None])
 
 
 def number(text: str) -> int | float | str:
-    """A number, or else the text itself, which the experiment refuses with the field's own sentence."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    """A number, or else the text itself, which the experiment refuses with the field's own sentence.
+
+    1 is a whole number and 1.0 is not: they are different cohorts.
+    """
+    if re.fullmatch(r"\s*[+-]?\d+\s*", text):
+        return int(text) if len(text) <= MOST_DIGITS else text
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def with_choices(names: Iterable[str]) -> Callable[[C], C]:

@@ -4,7 +4,7 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 
-from motet.errors import MotetError
+from motet.errors import MotetError, shown
 
 _TERM = re.compile(r"\s*((?:[^\s()+:,=]+:)?[A-Za-z_][\w-]*)\s*(?:\(([^()]*)\))?\s*")
 
@@ -31,7 +31,7 @@ def parse(text: str, kind: str = "method", such_as: str = "fedprox(mu=0.01)+ft")
         return _terms(text)
     except _Unreadable as why:
         raise MotetError(
-            f"{kind} {text!r} cannot be read ({why}); accepted: names joined by +, such as {such_as}"
+            f"{kind} {shown(text)} cannot be read ({why}); accepted: names joined by +, such as {such_as}"
         ) from None
 
 
@@ -40,14 +40,14 @@ def _terms(text: str) -> list[Term]:
     while True:
         match = _TERM.match(text, at)
         if not match:
-            raise _Unreadable(f"nothing readable at {text[at:]!r}")
+            raise _Unreadable(f"nothing readable at {shown(text[at:])}")
         name = match[1] if ":" in match[1] else match[1].lower()
         terms.append(Term(name, _options(match[2] or "")))
         at = match.end()
         if at == len(text):
             return terms
         if text[at] != "+":
-            raise _Unreadable(f"unexpected {text[at:]!r}")
+            raise _Unreadable(f"unexpected {shown(text[at:])}")
         at += 1
 
 
@@ -56,7 +56,7 @@ def _options(inside: str) -> dict[str, object]:
     for item in filter(None, (piece.strip() for piece in inside.split(","))):
         key, equals, value = (piece.strip() for piece in item.partition("="))
         if not equals or not re.fullmatch(r"[A-Za-z_]\w*", key) or not value:
-            raise _Unreadable(f"{item!r} is not option=value")
+            raise _Unreadable(f"{shown(item)} is not option=value")
         if key in options:
             raise _Unreadable(f"option {key!r} is given twice")
         options[key] = literal(value)
@@ -67,7 +67,7 @@ def literal(text: str) -> object:
     """A TOML value, or the text itself where it is a bare word."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # TOML's own; a number of thousands of digits; lists in lists
         try:
             return float(text)  # TOML has no 1. or .5
         except ValueError:

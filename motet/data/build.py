@@ -9,13 +9,14 @@ import torch
 from motet.data.augment import AUGMENTS
 from motet.data.corruption import poison_labels
 from motet.data.federation import ClientData, Federation, Samples
-from motet.data.partitions import deal, parse
+from motet.data.partitions import deal, parse, rows_by_value
 from motet.data.prepare import Prepare, fit_prepare
 from motet.data.raw import Integers, RawData
 from motet.data.settings import DataSettings
 from motet.data.sources import load
 from motet.errors import MotetError
 from motet.rng import numpy_generator
+from motet.room import refuse_if_too_large
 
 COMMON_TEST_SHARE = 0.2
 """Of data without an official test set."""
@@ -29,6 +30,11 @@ def build(settings: DataSettings, seed: int) -> Federation:
     pool, common = _pool_and_common(raw, settings, seed)
     client, domain = (None if column is None else column[pool] for column in (raw.client, raw.domain))
     hands = deal(settings.partition, raw.y[pool], settings.clients, seed, client, settings.min_size, domain)
+    refuse_if_too_large(
+        8 * len(hands) * raw.classes,
+        f"data {settings.name!r} with {len(hands)} clients and {raw.classes} classes",
+        "fewer",
+    )
     splits = [_split(pool[hand], settings, seed, client) for client, hand in enumerate(hands)]
     new = _draw_new(len(hands), settings, seed)
     malicious = _draw_malicious([i for i in range(len(hands)) if i not in new], settings, seed)
@@ -87,8 +93,8 @@ def _stratified(raw: RawData, rows: Integers, share: float, least: int, rng: np.
     """A share of the rows of every class (and domain), at least so many of each, in rising order."""
     stratum = raw.y if raw.domain is None else raw.y + raw.classes * np.unique(raw.domain, return_inverse=True)[1]
     chosen = []
-    for value in np.unique(stratum[rows]):
-        members = rows[stratum[rows] == value]
+    for where in rows_by_value(stratum[rows]):
+        members = rows[where]
         chosen.append(rng.permutation(members)[: max(least, round(share * len(members)))])
     return np.sort(np.concatenate(chosen))
 

@@ -3,11 +3,13 @@
 import os
 from pathlib import Path
 
+from motet.inspect_files import user_path
+
 
 def data_folder() -> Path | None:
     """The folder the user names in MOTET_DATA, if any."""
     named = os.environ.get("MOTET_DATA")
-    return Path(named).expanduser() if named else None
+    return user_path(named, "MOTET_DATA") if named else None
 
 
 def cache_folder() -> Path:

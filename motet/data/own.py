@@ -21,10 +21,13 @@ from motet.data.raw import (
     stored_layout,
     token_type,
 )
-from motet.errors import MotetError
+from motet.errors import MotetError, shown
 
 MOST_CLASSES = 65_536
 """A label beyond this is a mistake (an id, a time stamp), and would cost memory everywhere."""
+
+MOST_CHARACTERS = 500
+"""Of a name; what is longer is a text, not a name."""
 
 NAMED = ("y", "client", "domain")
 """The columns that may hold names instead of numbers."""
@@ -80,7 +83,10 @@ def _read_folder(folder: Path, kind: KindOrAuto) -> RawData:
 
 
 def _files(folder: Path) -> list[Path]:
-    paths = sorted(folder.glob("*.npz"))
+    try:
+        paths = sorted(folder.glob("*.npz"))
+    except OSError as error:
+        raise MotetError(f"{folder}: cannot be read ({error.strerror}); accepted: a folder of .npz files") from error
     if not paths:
         raise MotetError(f"{folder}: holds no .npz file; accepted: one .npz file per client")
     return paths
@@ -120,11 +126,11 @@ def _raw(table: _Table, where: str, client_names: tuple[str, ...] = ()) -> RawDa
     numbers, names = dict(table.columns), dict[str, tuple[str, ...]]()
     for field in NAMED:
         if field in numbers:
-            numbers[field], names[field] = _coded(numbers[field])
+            numbers[field], names[field] = _coded(numbers[field], field, where)
     y = numbers.pop("y")
     classes = int(y.max()) + 1
     if classes < 2:
-        only = repr(names["y"][0]) if names["y"] else "0"
+        only = shown(names["y"][0]) if names["y"] else "0"
         raise MotetError(f"{where}: field 'y' holds only label {only}; accepted: at least two classes, such as 0 and 1")
     if classes > MOST_CLASSES:
         raise MotetError(f"{where}: field 'y' holds {classes} different names; accepted: at most {MOST_CLASSES}")
@@ -145,12 +151,22 @@ def _raw(table: _Table, where: str, client_names: tuple[str, ...] = ()) -> RawDa
     )
 
 
-def _coded(values: Array) -> tuple[Integers, tuple[str, ...]]:
+def _coded(values: Array, field: str, where: str) -> tuple[Integers, tuple[str, ...]]:
     """Text as the numbers of its names in sorted order; numbers stay as they are and have no names."""
     if values.dtype.kind != "U":
         return values, ()
-    names, numbers = np.unique(values, return_inverse=True)
-    return numbers.astype(np.int64), tuple(map(str, names))
+    found, numbers = np.unique(values, return_inverse=True)
+    try:
+        names = tuple(map(str, found))
+        "".join(names).encode()
+    except (ValueError, SystemError):  # numbers that are no characters, or half of one
+        raise MotetError(f"{where}: field {field!r} holds text that is none; accepted: names in Unicode") from None
+    longest = max(names, key=len)
+    if len(longest) > MOST_CHARACTERS:
+        raise MotetError(
+            f"{where}: field {field!r} holds a name of {len(longest)} characters; accepted: at most {MOST_CHARACTERS}"
+        )
+    return numbers.astype(np.int64), names
 
 
 def _read_arrays(path: Path) -> dict[str, Array]:
@@ -169,7 +185,10 @@ def _word(value: Array, where: str) -> KindOrAuto:
     """The field `kind`, which `kind_of` then looks at."""
     if value.shape or value.dtype.kind != "U":
         raise MotetError(f"{where}: field 'kind' has dtype {value.dtype} and shape {value.shape}; accepted: one word")
-    word: KindOrAuto = str(value)  # type: ignore[assignment]
+    try:
+        word: KindOrAuto = str(value)  # type: ignore[assignment]
+    except (ValueError, SystemError):
+        raise MotetError(f"{where}: field 'kind' holds text that is none; accepted: one word") from None
     return word
 
 
@@ -184,7 +203,8 @@ def _vocabulary(arrays: Mapping[str, Array], x: Array, kind: Kind, where: str) -
         return needed
     if given.shape or given.dtype.kind not in "iu" or not needed <= given <= MOST_TOKENS:
         raise MotetError(
-            f"{where}: field 'vocabulary' is {given}; accepted: one whole number from {needed} to {MOST_TOKENS}"
+            f"{where}: field 'vocabulary' is {shown(given.tolist())}; "
+            f"accepted: one whole number from {needed} to {MOST_TOKENS}"
         )
     return int(given)
 

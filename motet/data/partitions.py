@@ -11,10 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from motet.data.raw import Integers
-from motet.errors import MotetError, unknown
+from motet.errors import MotetError, shown, unknown
 from motet.rng import numpy_generator
+from motet.room import refuse_if_too_large
 
 MOST_DRAWS = 1000
+MOST_CUTS = 2_000_000  # of classes, in all draws: minutes
+SMALLEST, LARGEST = 1e-9, 1e9
+"""Of a partition's argument: beyond them all is alike, and shares are no numbers any more."""
+
+_BYTES_OF_A_PIECE = 150
 
 Hands = list[Integers]
 """One array of row numbers per client."""
@@ -37,7 +43,7 @@ class Table:
 
     def rows_by_class(self) -> list[Integers]:
         """The rows of each class that occurs, in class order."""
-        return [np.flatnonzero(self.y == label) for label in np.unique(self.y)]
+        return rows_by_value(self.y)
 
     def generator(self) -> np.random.Generator:
         """Motet's own randomness for dealing."""
@@ -73,9 +79,10 @@ def deal(
     """Deal the rows of y to clients, as the partition `spec` says; no client gets fewer than min_size."""
     partition, argument = parse(spec)
     least = partition.least if min_size is None else min_size
-    if clients * least > len(y) and partition.name != "natural":
+    needed = max(1, least)  # nobody can take part without a sample
+    if clients * needed > len(y) and partition.name != "natural":
         raise MotetError(
-            f"partition {spec!r} cannot give {clients} clients at least {least} of {len(y)} samples each; "
+            f"partition {spec!r} cannot give {clients} clients at least {needed} of {len(y)} samples each; "
             f"accepted: fewer clients or a smaller min_size"
         )
     hands = partition.deal(Table(spec, argument, y, clients, seed, least, client_column, domain))
@@ -96,17 +103,29 @@ def parse(spec: str) -> tuple[Partition, float]:
     partition = PARTITIONS[name]
     if not partition.argument:
         if colon:
-            raise MotetError(f"partition {name!r} takes no argument, not {text!r}; accepted: {name}")
+            raise MotetError(f"partition {name!r} takes no argument, not {shown(text)}; accepted: {name}")
         return partition, 0.0
     whole = partition.argument in ("CLASSES", "SHARDS")
     try:
         value = float(int(text)) if whole else float(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         value = math.nan
+    accepted = f"{name}:{partition.argument}, {partition.accepted}"
     if not (math.isfinite(value) and value > 0):
-        accepted = f"{name}:{partition.argument}, {partition.accepted}"
-        raise MotetError(f"partition {name!r} has argument {text!r}; accepted: {accepted}")
+        raise MotetError(f"partition {name!r} has argument {shown(text)}; accepted: {accepted}")
+    if not SMALLEST <= value <= LARGEST:
+        raise MotetError(
+            f"partition {name!r} has argument {shown(text)}; accepted: {accepted}, from {SMALLEST:g} to {LARGEST:g}"
+        )
     return partition, value
+
+
+def rows_by_value(column: Integers) -> list[Integers]:
+    """The rows of each value that occurs, by rising value; the rows of one rise too."""
+    order = np.argsort(column, kind="stable")
+    if not len(order):
+        return []
+    return np.split(order, np.flatnonzero(np.diff(column[order])) + 1)
 
 
 def describe_partitions() -> list[dict[str, str]]:
@@ -126,14 +145,13 @@ def deal_dirichlet(table: Table) -> Hands:
     """Client m gets a share q_c[m] of class c, q_c ~ Dir(alpha); drawn again while a client is too small."""
     rng = table.generator()
 
-    def draw() -> Hands | None:
-        hands: list[list[Integers]] = [[] for _ in range(table.clients)]
+    def draw() -> Stacks | None:
+        stacks = Stacks(table.clients)
         for rows in table.rows_by_class():
             rng.shuffle(rows)
-            shares = rng.dirichlet(np.full(table.clients, table.argument))
-            if not _hand_out(rows, shares, hands):
+            if not stacks.add(rows, rng.dirichlet(np.full(table.clients, table.argument))):
                 return None
-        return [np.concatenate(hand) for hand in hands]
+        return stacks
 
     return _redraw(table, draw)
 
@@ -146,16 +164,14 @@ def deal_dirichlet_balanced(table: Table) -> Hands:
     rng = table.legacy_generator()
     fair_size = len(table.y) / table.clients
 
-    def draw() -> Hands | None:
-        hands: list[list[Integers]] = [[] for _ in range(table.clients)]
-        sizes = np.zeros(table.clients)
+    def draw() -> Stacks | None:
+        stacks = Stacks(table.clients)
         for rows in table.rows_by_class():
             rng.shuffle(rows)
-            shares = rng.dirichlet(np.full(table.clients, table.argument)) * (sizes < fair_size)
-            if not _hand_out(rows, shares / max(shares.sum(), np.finfo(float).tiny), hands):
+            shares = rng.dirichlet(np.full(table.clients, table.argument)) * (stacks.sizes < fair_size)
+            if not stacks.add(rows, shares / max(shares.sum(), np.finfo(float).tiny)):
                 return None
-            sizes += [len(hand[-1]) for hand in hands]
-        return [np.concatenate(hand) for hand in hands]
+        return stacks
 
     return _redraw(table, draw)
 
@@ -167,7 +183,7 @@ def deal_pathological(table: Table) -> Hands:
     """
     rng = table.legacy_generator()
     by_class = table.rows_by_class()
-    budget = np.full(table.clients, int(table.argument))
+    budget = np.full(table.clients, min(int(table.argument), len(by_class)))
     hands: list[list[Integers]] = [[] for _ in range(table.clients)]
     takers_per_class = math.ceil(table.clients / len(by_class) * table.argument)
     for rows in by_class:
@@ -204,33 +220,58 @@ def deal_natural(table: Table) -> Hands:
     if table.client_column is None:
         others = ", ".join(name for name in PARTITIONS if name != "natural")
         raise MotetError(f"partition 'natural' needs data with a field 'client'; accepted for this data: {others}")
-    return [np.flatnonzero(table.client_column == value) for value in np.unique(table.client_column)]
+    return rows_by_value(table.client_column)
 
 
-def _hand_out(rows: Integers, shares: Shares, hands: list[list[Integers]]) -> bool:
-    """Cut one class by shares, a piece per client; False when the shares underflowed to nothing."""
-    if not math.isclose(shares.sum(), 1, abs_tol=1e-6):
-        return False
-    cuts = (np.cumsum(shares) * len(rows)).astype(int)[:-1]
-    for hand, piece in zip(hands, np.split(rows, cuts), strict=True):
-        hand.append(piece)
-    return True
+class Stacks:
+    """A draw: each class cut by shares, a piece per client. Most draws are thrown away for the sizes they give."""
+
+    def __init__(self, clients: int):
+        self.sizes: Integers = np.zeros(clients, np.int64)
+        self._cut: list[tuple[Integers, Integers]] = []
+
+    def add(self, rows: Integers, shares: Shares) -> bool:
+        """Cut one class; False when the shares underflowed to nothing."""
+        if not math.isclose(shares.sum(), 1, abs_tol=1e-6):
+            return False
+        cuts = np.minimum((np.cumsum(shares) * len(rows)).astype(np.int64)[:-1], len(rows))
+        self.sizes += np.diff(cuts, prepend=0, append=len(rows))
+        self._cut.append((rows, cuts))
+        return True
+
+    def hands(self) -> Hands:
+        """What each client holds, class after class."""
+        cut = [(rows, [0, *cuts.tolist(), len(rows)]) for rows, cuts in self._cut]
+        return [np.concatenate([rows[at[i] : at[i + 1]] for rows, at in cut]) for i in range(len(self.sizes))]
 
 
-def _redraw(table: Table, draw: Callable[[], Hands | None]) -> Hands:
-    for _ in range(MOST_DRAWS):
-        hands = draw()
-        if hands is not None and min(map(len, hands)) >= table.least:
-            return hands
+def _redraw(table: Table, draw: Callable[[], Stacks | None]) -> Hands:
+    classes = len(np.unique(table.y))
+    refuse_if_too_large(
+        classes * table.clients * _BYTES_OF_A_PIECE,
+        f"partition {table.spec!r} of {classes} classes to {table.clients} clients",
+        "fewer clients",
+    )
+    draws = min(MOST_DRAWS, max(20, MOST_CUTS // classes))
+    for _ in range(draws):
+        stacks = draw()
+        if stacks is not None and stacks.sizes.min() >= table.least:
+            return stacks.hands()
     raise MotetError(
-        f"partition {table.spec!r}: none of {MOST_DRAWS} draws gave each of {table.clients} clients at least "
+        f"partition {table.spec!r}: none of {draws} draws gave each of {table.clients} clients at least "
         f"{table.least} samples; accepted: a larger argument, fewer clients or a smaller min_size"
     )
 
 
 def _label_shards(table: Table) -> list[Integers]:
     """Equal cuts of the rows in label order; where it does not divide, the first shards hold one more."""
-    return np.array_split(np.argsort(table.y, kind="stable"), int(table.argument) * table.clients)
+    shards = int(table.argument) * table.clients
+    if shards > len(table.y):
+        raise MotetError(
+            f"partition {table.spec!r} cuts {len(table.y)} samples into {shards} shards; accepted: at most "
+            f"{len(table.y) // table.clients} shards for each of {table.clients} clients"
+        )
+    return np.array_split(np.argsort(table.y, kind="stable"), shards)
 
 
 _PARTITIONS = (

@@ -141,4 +141,9 @@ def _measured(runs: Sequence[Finished]) -> Text:
 
 
 def _options(options: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}={str(v).lower() if isinstance(v, bool) else v}" for name, v in options.items())
+    return ", ".join(f"{name}={_option(value)}" for name, value in options.items())
+
+
+def _option(value: object) -> str:
+    """As it would be typed; None cannot be, it is what leaving out means."""
+    return "left out" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -5,16 +5,21 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from motet.contract import Entry, Facts, Method
+from motet.contract.expression import parse
 from motet.data import Federation, FederationFacts, Holdings, build, default_net
 from motet.engines import Engine, Inline, Pool
-from motet.errors import MotetError, unknown
+from motet.errors import MotetError, shown, unknown
 from motet.evaluation import Evaluator
 from motet.methods import METHODS, build_method, canonical
+from motet.methods.registry import entry_of
 from motet.nets import Net, build_net
 from motet.post import POSTS, Post, attack_of, build_posts, canonical_posts
 from motet.post.post import Entry as PostEntry
 from motet.rng import seeded
+from motet.runs.estimate import refuse_what_needs_too_much
 from motet.runs.experiment import Experiment
 from motet.runs.shared_federation import SharedFederation
 from motet.work import POOLED, Workplace
@@ -102,6 +107,8 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
     _refuse_contradictions(experiment)
     federation = build(experiment.data, experiment.seed)
     facts = FederationFacts.of(federation)
+    cohort = experiment.rounds.cohort_size(len(facts.training_ids))
+    refuse_what_needs_too_much(experiment, facts, cohort)
     workplace = workplace_of(experiment, federation, facts)
     engine = _engine(experiment, federation, workplace, folder)
     assembly = Assembly(experiment, facts, workplace.method, workplace.generic_net, engine, federation, workplace)
@@ -174,19 +181,37 @@ def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
         split = None if experiment.net.head == "auto" else experiment.net.head
         net = build_net(experiment.net.name, facts.input, facts.classes, split)
     net.bf16 = experiment.precision == "bf16"
+    _refuse_device(experiment.device)
+    return net.to(experiment.device)
+
+
+def _refuse_device(device: str) -> None:
+    """A device that torch does not have here, or that computes nothing."""
     try:
-        return net.to(experiment.device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise MotetError(
-            f"device is {experiment.device!r} ({reason}); accepted: cpu, or a device torch has here"
-        ) from None
+        torch.ones(1, device=device).add(1).item()
+    except Exception as error:  # each kind of device has its own
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise MotetError(f"device is {shown(device)} ({reason}); accepted: cpu, or a device torch has here") from None
+
+
+def _refuse_methods_of_the_script(experiment: Experiment) -> None:
+    """Worker processes do not run the script that called, so that what it defines is not there."""
+    for term in parse(experiment.method):
+        thing = entry_of(term.name).thing
+        if thing.__module__ == "__main__" or "<locals>" in thing.__qualname__:
+            raise MotetError(
+                f"engine.name is 'pool', but method {term.name!r} is defined in the script that was called, which no "
+                f"worker process can import; accepted: engine.name = inline or auto, or the method in a file of its own"
+            )
 
 
 def _refuse_contradictions(experiment: Experiment) -> None:
     data, scoring = experiment.data, experiment.scoring
     if experiment.engine.name not in ("auto", *ENGINES):
         raise unknown("engine (engine.name)", experiment.engine.name, ("auto", *ENGINES))
+    _refuse_device(experiment.device)
+    if experiment.engine.name == "pool":
+        _refuse_methods_of_the_script(experiment)
     if scoring.report == "best_on_validation" and not data.val_share:
         raise MotetError(
             "scoring.report is 'best_on_validation' but data.val_share is 0; accepted: a val_share above 0"

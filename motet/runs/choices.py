@@ -1,9 +1,10 @@
 """The short names for the choices that people make most: the flags of `motet run`, the keywords of `motet.run`.
 
-Nothing here imports torch before a choice is made: `motet --help` shows this table.
+An experiment file and `--set` know them too. Nothing here imports torch before a choice is made: `motet --help` shows
+this table.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,9 @@ CHOICES = {
     "new_clients": Choice("data.new_clients", float, "share of clients held out as new"),
     "subset": Choice("data.subset", float, "stratified share of the data to deal"),
     "rounds": Choice("rounds.count", int, "rounds of training"),
-    "cohort": Choice("rounds.cohort", float, "clients per round: a share up to 1, or a number"),
+    "cohort": Choice(
+        "rounds.cohort", float, "clients per round: a number such as 1 or 5, or a share such as 0.4 or 1.0"
+    ),
     "epochs": Choice("local.epochs", int, "passes over a client's data per round"),
     "batch": Choice("local.batch", int, "samples per gradient step"),
     "lr": Choice("local.lr", float, "learning rate of the first round"),
@@ -42,12 +45,28 @@ CHOICES = {
 FIELDS = {name: choice.field for name, choice in CHOICES.items()}
 
 
-def choose(short: Mapping[str, Any], file: Path | None = None, *settings: Mapping[str, Any]) -> "Experiment":
-    """The experiment of these choices; a later layer wins: defaults, protocol, file, short names, settings."""
-    from motet.runs.experiment import merge, read, resolve
+def choose(
+    short: Mapping[str, Any],
+    file: Path | None = None,
+    *settings: Mapping[str, Any],
+    beside: Sequence[Mapping[str, Any]] = (),
+) -> "Experiment":
+    """The experiment of these choices; a later layer wins: defaults, protocol, file, short names, settings.
 
-    named = [nested(FIELDS[name], value) for name, value in short.items()]
-    return resolve(merge(read(file) if file else {}, *named, *settings))
+    `beside` are choices of the short names' own layer. What a layer says twice it says the same way, and each layer is
+    sound by itself: nothing that somebody wrote is dropped because something stands over it.
+    """
+    from motet.runs.experiment import merge, read, resolve
+    from motet.runs.layers import one_layer
+
+    layers = [
+        one_layer([read(file)] if file else [], f"experiment file {file}"),
+        one_layer([short, *beside], "the command"),
+        one_layer(settings, "--set"),
+    ]
+    for layer in layers:
+        resolve(layer)
+    return resolve(merge(*layers))
 
 
 def among(values: Mapping[str, Any]) -> dict[str, Any]:

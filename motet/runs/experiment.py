@@ -7,17 +7,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
 from motet.client import AdaptSettings
 from motet.data.settings import DataSettings
+from motet.errors import MotetError, shown
 from motet.fields import refusal
 from motet.files import write_atomic
 from motet.local import LocalSettings
 from motet.rounds import RoundSettings
 from motet.runs import toml_text
+from motet.runs.choices import FIELDS
 from motet.runs.protocols import PROTOCOLS
 from motet.runs.template import commented
 from motet.runs.toml_text import Values, parse_set, read
@@ -30,6 +32,7 @@ __all__ = [
     "EngineSettings",
     "Experiment",
     "NetSettings",
+    "Values",
     "commented_template",
     "merge",
     "parse_set",
@@ -61,7 +64,7 @@ class EngineSettings(Section):
         description="inline: one process; pool: worker processes on this machine; auto: with more than one core, a "
         "pool that starts its workers once the run has lasted some seconds",
     )
-    workers: int = Field(0, ge=0, description="worker processes; 0 = one per core")
+    workers: int = Field(0, ge=0, le=1024, description="worker processes; 0 = one per core")
 
 
 class CheckpointSettings(Section):
@@ -76,6 +79,8 @@ class CheckpointSettings(Section):
 
 class Experiment(Section):
     """Every choice of one run."""
+
+    short_names: ClassVar[tuple[str, ...]] = tuple(FIELDS)
 
     method: str = Field("fedavg", description="a method of `motet list methods`, or a sum such as fedprox(mu=0.01)+ft")
     seed: int = Field(0, ge=0, description="the one source of all randomness")
@@ -106,10 +111,15 @@ class Experiment(Section):
 
 def resolve(values: Mapping[str, Any]) -> Experiment:
     """The experiment of these explicit choices; a choice of None is no choice."""
-    chosen = merge(values)
-    name = chosen.get("protocol", "motet")
-    preset = PROTOCOLS[name].values if isinstance(name, str) and name in PROTOCOLS else {}
-    text = json.dumps(merge(preset, chosen), default=_plain)
+    try:
+        chosen = merge(values)
+        name = chosen.get("protocol", "motet")
+        preset = PROTOCOLS[name].values if isinstance(name, str) and name in PROTOCOLS else {}
+        text = json.dumps(merge(preset, chosen), default=_plain)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise MotetError(
+            f"the experiment holds what no field can ({_reason(error)}); accepted: numbers, words and lists, by names"
+        ) from error
     try:
         # Strict JSON: no text for a number, no truth for a count, but a list for a tuple.
         return Experiment.model_validate_json(text, strict=True)
@@ -145,5 +155,13 @@ def commented_template(experiment: Experiment | None = None) -> str:
     return commented(experiment or resolve({}))
 
 
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "values within values without end"
+    return "a number of thousands of digits" if "digits" in str(error) else shown(str(error))
+
+
 def _plain(value: Any) -> Any:
+    if getattr(value, "shape", ()):
+        return f"an array of shape {tuple(value.shape)}"  # in a sentence; no field takes one
     return value.tolist() if hasattr(value, "tolist") else str(value)

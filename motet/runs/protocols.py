@@ -1,4 +1,4 @@
-"""How each of the five papers trains and measures, as presets (FIDELITY sections 1, 2.1 and each paper's own).
+"""How each of the five papers trains and measures, as presets.
 
 The papers do not measure the same thing; a preset sets all those choices at once. The data set and the network
 stay the user's choice.

@@ -16,10 +16,11 @@ from motet.message import State, encode
 from motet.rounds import Loop, Progress
 from motet.runs.assembly import ServerSide, assemble, settle
 from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
+from motet.runs.claim import claimed
 from motet.runs.environment import cpu_has_bf16, environment
 from motet.runs.experiment import Experiment
 from motet.runs.identity import differences, fingerprint, recorded, same_experiment
-from motet.runs.record import Record, default_folder
+from motet.runs.record import Record
 from motet.runs.rhythm import Rhythm
 from motet.runs.rows import refuse_gaps
 from motet.runs.serving import write_serving
@@ -52,8 +53,8 @@ def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | N
     """Run an experiment to its end and return the folder of its record."""
     experiment = settle(experiment)
     keep_freed_memory()
-    with one_thread():
-        record = Record(folder or default_folder(experiment))
+    with one_thread(), claimed(folder, experiment) as mine:
+        record = Record(mine)
         remember(experiment)
         assembly = assemble(experiment, record.checkpoint_folder)
         with record.create(experiment, environment()):

@@ -8,6 +8,7 @@ from motet.data.raw import KindOrAuto, RawData, default_net_for
 from motet.data.sources import digits, fashion, mnist
 from motet.data.sources.source import Source
 from motet.errors import MotetError, unknown
+from motet.inspect_files import user_path
 from motet.plugins import is_import, load_object
 
 __all__ = ["SOURCES", "Source", "default_net", "describe_sources", "load"]
@@ -69,7 +70,7 @@ def _source(name: str) -> Source | None:
 
 
 def _path(name: str) -> Path:
-    path = Path(name).expanduser()
+    path = user_path(name, "data")
     if path.suffix == ".npz" or os.sep in name or path.exists():
         return path
     raise unknown("data", name, [*SOURCES, "FILE.npz", "FOLDER/", "FILE.py:source"])

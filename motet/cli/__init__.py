@@ -9,6 +9,7 @@ import typer
 from motet.cli.commands import app
 from motet.cli.stopped import Stopped
 from motet.errors import MotetError
+from motet.printable import printable
 
 UNREAD, WRONG, STOPPED = 1, 2, 130
 
@@ -41,7 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _say(text: str, code: int) -> int:
-    print(" ".join(text.split()), file=sys.stderr)
+    print(printable(" ".join(text.split())), file=sys.stderr)
     return code
 
 

@@ -83,12 +83,14 @@ def show(
     local: Annotated[
         Path | None, typer.Option(metavar="DIR", help="a run of `local`: how many clients would be better alone")
     ] = None,
+    clients: Annotated[bool, typer.Option("--clients", help="a row per client, by name: who gains, who loses")] = False,
+    each: Annotated[bool, typer.Option("--each", help="every run, also those that differ in the seed alone")] = False,
     json: Json = False,
 ) -> None:
-    """Finished runs side by side."""
+    """Finished runs side by side; those that differ in the seed alone are one line."""
     from motet.cli.running import show_runs
 
-    show_runs(folders, json, local)
+    show_runs(folders, json, local, each, clients)
 
 
 @app.command("list")

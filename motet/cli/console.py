@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from motet.files import to_json
+from motet.printable import printable
 
 _WIDTH_OF_A_FILE = 100
 
@@ -28,7 +29,7 @@ def write_json(value: Any) -> None:
 
 def note(text: str) -> None:
     """One line for the user that is no result."""
-    messages().print(text, markup=False, highlight=False, soft_wrap=True)
+    messages().print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _console(stderr: bool) -> Console:

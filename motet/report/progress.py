@@ -8,10 +8,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from motet.evaluation import Row
+from motet.printable import printable, shortened
 from motet.report.words import percent
 from motet.runs.experiment import Experiment
 from motet.scoring.figures import GENERIC, Figure, is_scored
 
+LEAST_NAME, BESIDE_NAME = 12, 70  # cells of a method's name beside its bar, and what bar and figures take
 _AN_HOUR = 3600.0  # rounds may be long: the time left is told from all those of the last hour
 
 
@@ -35,7 +37,9 @@ class Onlooker:
         """A run begins, or goes on after that many rounds."""
         self.experiment, self.folder = experiment, folder
         if warning:
-            self.console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+            self.console.print(
+                printable(f"warning: {warning}"), style="yellow", markup=False, highlight=False, soft_wrap=True
+            )
 
     def round(self, row: Row) -> None:
         """A round ended."""
@@ -70,7 +74,7 @@ class Lines(Onlooker):
             self._print(f"{self.experiment.method}: round {row['round']} of {count}, {scores}")
 
     def _print(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 class Bars(Onlooker):
@@ -101,7 +105,8 @@ class Bars(Onlooker):
 
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
         super().started(experiment, folder, round, warning)
-        self.task = self.bars.add_task(experiment.method, total=experiment.rounds.count, completed=round, scores="")
+        method = shortened(printable(experiment.method), max(LEAST_NAME, self.console.width - BESIDE_NAME))
+        self.task = self.bars.add_task(method, total=experiment.rounds.count, completed=round, scores="")
 
     def round(self, row: Row) -> None:
         assert self.task is not None and isinstance(row["round"], int)

@@ -12,10 +12,10 @@ from typing import Any
 from motet.errors import MotetError
 from motet.runs.experiment import Experiment, merge, resolve
 
-DEFAULTS = 1
+DEFAULTS = 2
 """Goes up when a default changes, or when a field comes whose default is not how Motet acted before."""
 
-_UNTIL: dict[int, dict[str, Any]] = {0: {"local.together": False}}
+_UNTIL: dict[int, dict[str, Any]] = {0: {"local.together": False}, 1: {"scoring.test": "common"}}
 """For each version, the fields that were otherwise up to it: their defaults then, or how Motet acted without them."""
 
 # What may change without changing a number of the run.

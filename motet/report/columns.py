@@ -60,8 +60,8 @@ def _of_headline(data: str) -> list[Column]:
     return [
         *_pair(data, headline=True),
         Column("worst\nclient", _cell(PERSONAL, data, "minimum"), data),
-        Column("better off\nthan generic", _count(data, ""), data),
-        Column("better off\nthan alone", _count(data, "_vs_local"), data),
+        Column("better\noff than\ngeneric", _count(data, ""), data),
+        Column("better\noff than\nalone", _count(data, "_vs_local"), data),
     ]
 
 

@@ -51,7 +51,7 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
         [[_cell(column, line, best) for column in columns] for line in lines],
         [f"{_GROUPS[column.data]}\n{_samples(runs, column.data)}" if column.data else "" for column in columns],
     )
-    notes = [_measured(runs, columns), *_chance(lines, best)]
+    notes = [_measured(runs, columns), *_over_seeds(lines), *_chance(lines, best)]
     if left_out:
         notes.append(f"The runs also differ in {', '.join(left_out)}.")
     return Group(_title(lines, differing), Text(), table, Text(), *(Prose(note, "dim") for note in notes))
@@ -101,8 +101,14 @@ def best_of(lines: Sequence[Line], differing: Sequence[str]) -> Line | None:
     """
     if len({line.first.headline for line in lines}) > 1 or any(name.startswith("data.") for name in differing):
         return None
+    if "seed" in differing and all(len(line.runs) == 1 for line in lines):  # other clients each
+        return None
     scored = [line for line in lines if line.headline() and not is_yardstick(line)]
-    return max(scored, key=lambda line: fmean(line.headline().values())) if len(scored) > 1 else None
+    return max(scored, key=_mean) if len(scored) > 1 else None
+
+
+def _mean(line: Line) -> float:
+    return fmean(line.headline().values() or [-1.0])
 
 
 def is_yardstick(line: Line) -> bool:
@@ -114,16 +120,25 @@ def _cell(column: Column, line: Line, best: Line | None) -> str | Text:
     text = column.cell([run.summary for run in line.runs])
     if not column.headline or best is None:
         return text
-    if line is best:
+    if not is_yardstick(line) and _mean(line) == _mean(best):
         return Text(text + BEST, style="bold")
     return text + (NEAR if not is_yardstick(line) and line.headline() and within_noise(best, line) else " ")
+
+
+def _over_seeds(lines: Sequence[Line]) -> list[str]:
+    """What ± is, and of how many."""
+    counts = sorted({len(line.runs) for line in lines if len(line.runs) > 1})
+    if not counts:
+        return []
+    n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return [f"Mean ± standard deviation over seeds (n = {n}); `--each` shows every run."]
 
 
 def _chance(lines: Sequence[Line], best: Line | None) -> list[str]:
     """What the marks of the best mean, and what cannot be told."""
     if best is None:
         return []
-    others = [line for line in lines if line is not best and line.headline() and not is_yardstick(line)]
+    others = [line for line in lines if line.headline() and not is_yardstick(line) and _mean(line) < _mean(best)]
     told = [within_noise(best, line) for line in others]
     words = [f"{BEST} the best" + (" but for the yardstick" if any(is_yardstick(line) for line in lines) else "")]
     if any(told):
@@ -149,7 +164,7 @@ def _title(lines: Sequence[Line], differing: Sequence[str]) -> Prose:
         "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",
         "net.name": f"net {shortened(printable(experiment.net.name), WIDEST_VALUE)}",
         "rounds.count": f"{experiment.rounds.count} rounds",
-        "seed": f"mean ± standard deviation over seeds {_seeds(lines[0])}" if several else f"seed {experiment.seed}",
+        "seed": f"seeds {_seeds(lines[0])}" if several else f"seed {experiment.seed}",
     }
     return Prose(", ".join(v for k, v in facts.items() if v and k not in differing), "bold")
 

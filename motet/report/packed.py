@@ -5,6 +5,7 @@ No digit is ever cut. A label that finds no room is shortened in its middle, and
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 
 from rich.cells import cell_len
@@ -16,6 +17,7 @@ from motet.report.prose import Prose, wrapped
 
 GAP = 2  # between two columns
 LEAST_LABEL = 8  # a label is not made shorter than that
+MODEST_LABEL = 20  # nor shorter than that where columns may as well go below
 
 
 @dataclass(frozen=True)
@@ -29,36 +31,55 @@ class Packed:
     groups: Sequence[str] = field(default=())  # what neighbouring columns have in common, above their titles
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width
-        shown = self._label_widths(width)
-        for i, columns in enumerate(self.packs(width)):
+        shown, packs = self._layout(options.max_width)
+        for i, columns in enumerate(packs):
             if i:
                 yield Text()
             yield from self._table(columns, shown)
         yield from self._in_full(shown)
 
     def packs(self, width: int) -> list[list[int]]:
-        """Which columns stand side by side: as many as fit, at least one; a group is not torn if it fits at all."""
-        room = width - sum(wide + GAP for wide in self._label_widths(width))
-        packs: list[list[int]] = [[]]
-        used = 0
-        for columns in self._units(room):
-            wide = self._width_of(columns)
-            if packs[-1] and used + wide > room:
-                packs.append([])
-                used = 0
-            packs[-1] += columns
-            used += wide + GAP
+        """Which columns stand side by side, in as few tables as can be, and those about as wide as each other."""
+        return self._layout(width)[1]
+
+    def _layout(self, width: int) -> tuple[list[int], list[list[int]]]:
+        """How wide the labels are, and the packs: labels are shortened where that saves a table, and no more."""
+        like = list(self._label_wishes)
+        widest = max((self._width_of([i]) for i in range(len(self.titles))), default=0)
+        _shrink(like, max(width // 2, width - widest), LEAST_LABEL)
+        packs = self._packs(width, like)
+        modest = list(like)
+        while len(packs) > 1 and _shrink(modest, _sum(modest) - 1, MODEST_LABEL):
+            fewer = self._packs(width, modest)
+            if len(fewer) < len(packs):
+                like, packs = list(modest), fewer
+        return like, packs
+
+    def _packs(self, width: int, label_widths: Sequence[int]) -> list[list[int]]:
+        room = width - _sum(label_widths)
+        packs = self._filled(room, self._units(room))
+        for less in range(room - 1, room // 2, -1):
+            narrower = self._filled(less, self._units(less))
+            if len(narrower) > len(packs):
+                break
+            packs = narrower
         return packs
 
-    def _units(self, room: int) -> Iterator[list[int]]:
-        """Groups that fit, and else single columns."""
+    def _filled(self, room: int, units: Sequence[list[int]]) -> list[list[int]]:
+        packs: list[list[int]] = [[]]
+        for columns in units:
+            if packs[-1] and self._width_of([*packs[-1], *columns]) > room:
+                packs.append([])
+            packs[-1] += columns
+        return packs
+
+    def _units(self, room: int) -> list[list[int]]:
+        """What stays together: groups that fit, and else single columns."""
+        units: list[list[int]] = []
         for _, neighbours in groupby(range(len(self.titles)), key=lambda i: self._group(i) or i):
             columns = list(neighbours)
-            if self._width_of(columns) <= room:
-                yield columns
-            else:
-                yield from ([i] for i in columns)
+            units += [columns] if self._width_of(columns) <= room else [[i] for i in columns]
+        return units
 
     def _group(self, column: int) -> str:
         return self.groups[column] if self.groups else ""
@@ -68,7 +89,7 @@ class Packed:
 
     def _widths(self, columns: Sequence[int]) -> dict[int, int]:
         """Of each column; the first of a group grows if the longest word over the group has no room."""
-        widths = {i: _width(self.titles[i], [row[i] for row in self.cells]) for i in columns}
+        widths = {i: self._column_widths[i] for i in columns}
         for name, members in self._spans(columns):
             room = sum(widths[i] for i in members) + GAP * (len(members) - 1)
             longest = max(map(cell_len, name.split()), default=0)  # a line of it may be wrapped, a word not
@@ -78,20 +99,18 @@ class Packed:
     def _spans(self, columns: Sequence[int]) -> list[tuple[str, list[int]]]:
         return [(name, list(members)) for name, members in groupby(columns, key=self._group)]
 
-    def _label_widths(self, width: int) -> list[int]:
-        """What labels would like; where that leaves no room, the widest give way first."""
-        like = [_width(title, [row[i] for row in self.labels]) for i, title in enumerate(self.label_titles)]
-        needed = max((self._width_of([i]) for i in range(len(self.titles))), default=0)
-        room = max(width // 2, width - needed)
-        while sum(like) + GAP * len(like) > room and max(like) > LEAST_LABEL:
-            widest = like.index(max(like))
-            like[widest] -= 1
-        return like
+    @cached_property
+    def _label_wishes(self) -> list[int]:
+        return [_width(title, [row[i] for row in self.labels]) for i, title in enumerate(self.label_titles)]
+
+    @cached_property
+    def _column_widths(self) -> list[int]:
+        return [_width(title, [row[i] for row in self.cells]) for i, title in enumerate(self.titles)]
 
     def _table(self, columns: Sequence[int], label_widths: Sequence[int]) -> Iterator[Text]:
         widths = self._widths(columns)
         gap = " " * GAP
-        left = sum(wide + GAP for wide in label_widths)
+        left = _sum(label_widths)
         for line in self._group_lines(columns, widths):
             yield _line(" " * left + line)
         titles = [*(title.split("\n") for title in self.label_titles), *(self.titles[i].split("\n") for i in columns)]
@@ -136,6 +155,18 @@ class Packed:
             yield Text()
         for text, short in said.items():
             yield Prose(f"{short}  is  {text}", "dim")
+
+
+def _sum(label_widths: Sequence[int]) -> int:
+    return sum(wide + GAP for wide in label_widths)
+
+
+def _shrink(widths: list[int], room: int, least: int) -> bool:
+    """Take from the widest until all fit, but none below the least; whether there was something to take."""
+    before = sum(widths)
+    while _sum(widths) > room and max(widths, default=0) > least:
+        widths[widths.index(max(widths))] -= 1
+    return sum(widths) < before
 
 
 def _plain(cell: str | Text) -> str:

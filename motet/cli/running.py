@@ -72,11 +72,11 @@ def run_folders(folder: Path) -> list[Path]:
     if (folder / "experiment.toml").exists() or not inside:
         return [folder]  # whatever is wrong with it, its record says so
     done = [path for path in inside if Record(path).finished]
+    if not done:
+        raise MotetError(f"no run in {folder} is finished; {_unfinished(inside[0])}")
     for path in inside:
         if path not in done:
             note(_unfinished(path))
-    if not done:
-        raise MotetError(f"no run in {folder} is finished; {_unfinished(inside[0])}")
     return done
 
 

@@ -15,11 +15,7 @@ from motet.report.words import NOTHING, percent, signed
 from motet.scoring.pairs import Gain
 
 WIDEST_TITLE = 60
-
-_TESTS = {
-    "split": "each client's own test data; 95 % interval from the samples on which the two models differ",
-    "weighted": "the common test set, weighted by each client's classes; 95 % interval from its samples",
-}
+MANY = 20  # from so many clients on, chance alone makes one a winner or a loser
 
 
 def client_tables(runs: Sequence[Finished], local: Finished | None = None) -> Group:
@@ -39,30 +35,35 @@ def _block(of_run: ClientsOfRun) -> list[RenderableType]:
     run = of_run.run
     title = f"{run.method}, {shortened(printable(run.experiment.data.name), WIDEST_TITLE)}, seed {run.experiment.seed}"
     lines: list[RenderableType] = [Prose(title, "bold"), Text()]
-    lines += [_table(of_run.training, ("one\nmodel", "own\nmodel"), of_run.has_alone), Text()]
+    lines += [_table(of_run, of_run.training, ("one\nmodel", "own\nmodel")), Text()]
     lines += _verdict(of_run.training, "own model against the one for all")
     if of_run.has_alone:
         lines.append(Prose(_than_alone(of_run.training)))
     if of_run.new:
         lines += [Text(), Prose("New clients, before and after adaptation", "bold"), Text()]
-        lines += [_table(of_run.new, ("before", "after"), of_run.has_alone), Text()]
+        lines += [_table(of_run, of_run.new, ("before", "after")), Text()]
         lines += _verdict(of_run.new, "after against before")
-    lines.append(Prose(f"Accuracies in percent on {_TESTS[of_run.data]}.", "dim"))
+    lines.append(Prose(f"Accuracies in percent on {_tests(of_run)}.", "dim"))
     return lines
 
 
-def _table(rows: Sequence[ClientRow], models: tuple[str, str], alone: bool) -> Packed:
+def _table(of_run: ClientsOfRun, rows: Sequence[ClientRow], models: tuple[str, str]) -> Packed:
     named = any(row.person.name != str(row.person.id) for row in rows)
-    compared = any(row.gain for row in rows)
-    titles = ["train", "test", *(["alone"] if alone else []), *models, *(["gain", "95 % interval"] if compared else [])]
-    cells = []
-    for row in rows:
-        sizes = [_count(row.person.train), _count(row.person.test)]
-        accuracies = [*([percent(row.alone)] if alone else []), percent(row.without), percent(row.own)]
-        gained = [signed(row.gain.value) if row.gain else NOTHING, _interval(row.gain)] if compared else []
-        cells.append([*sizes, *accuracies, *gained])
+    columns = {
+        "train": [_count(row.person.train) for row in rows],
+        "test": [_count(row.person.test) for row in rows] if of_run.data == "split" else [],
+        "alone": [percent(row.alone) for row in rows] if of_run.has_alone else [],
+        models[0]: [percent(row.without) for row in rows],
+        models[1]: [percent(row.own) for row in rows],
+    }
+    if any(row.gain for row in rows):
+        columns["gain"] = [signed(row.gain.value) if row.gain else NOTHING for row in rows]
+        columns["95 % interval"] = [_interval(row.gain) for row in rows]
+    there = {title: cells for title, cells in columns.items() if cells}
     labels = [[str(row.person.id), *([printable(row.person.name)] if named else [])] for row in rows]
-    return Packed(["client", *(["name"] if named else [])], labels, titles, cells)
+    return Packed(
+        ["client", *(["name"] if named else [])], labels, list(there), list(zip(*there.values(), strict=True))
+    )
 
 
 def _verdict(rows: Sequence[ClientRow], how: str) -> list[RenderableType]:
@@ -78,13 +79,19 @@ def _verdict(rows: Sequence[ClientRow], how: str) -> list[RenderableType]:
     return lines
 
 
-MANY = 20  # from so many clients on, chance alone makes one a winner or a loser
-
-
 def _than_alone(rows: Sequence[ClientRow]) -> str:
     pairs = [(row.own, row.alone) for row in rows if row.own is not None and row.alone is not None]
     better, worse = sum(own > alone for own, alone in pairs), sum(own < alone for own, alone in pairs)
     return f"Against alone: {better} higher, {worse} lower, {len(pairs) - better - worse} equal."
+
+
+def _tests(of_run: ClientsOfRun) -> str:
+    """On what, and where the interval comes from."""
+    if of_run.data == "split":
+        return "each client's own test data; 95 % interval from the samples on which the two models differ"
+    samples = of_run.run.people.common_test
+    size = f" ({samples} samples)" if samples else ""
+    return f"the common test set{size}, weighted by each client's classes; 95 % interval from its samples"
 
 
 def _many(count: int, verb: str) -> str:

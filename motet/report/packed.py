@@ -3,6 +3,7 @@
 No digit is ever cut. A label that finds no room is shortened in its middle, and said in full below the table.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -57,9 +58,10 @@ class Packed:
 
     def _packs(self, width: int, label_widths: Sequence[int]) -> list[list[int]]:
         room = width - _sum(label_widths)
-        packs = self._filled(room, self._units(room))
+        units = self._units(room)
+        packs = self._filled(room, units)
         for less in range(room - 1, room // 2, -1):
-            narrower = self._filled(less, self._units(less))
+            narrower = self._filled(less, units)
             if len(narrower) > len(packs):
                 break
             packs = narrower
@@ -108,7 +110,7 @@ class Packed:
         return [_width(title, [row[i] for row in self.cells]) for i, title in enumerate(self.titles)]
 
     def _table(self, columns: Sequence[int], label_widths: Sequence[int]) -> Iterator[Text]:
-        widths = self._widths(columns)
+        widths, short = self._widths(columns), self._short(label_widths)
         gap = " " * GAP
         left = _sum(label_widths)
         for line in self._group_lines(columns, widths):
@@ -122,7 +124,7 @@ class Packed:
             yield _line(gap.join([*names, *over]))
         yield _line("─" * (left + self._width_of(columns)))
         for labels, cells in zip(self.labels, self.cells, strict=True):
-            names = [_left(shortened(text, wide), wide) for text, wide in zip(labels, label_widths, strict=True)]
+            names = [_left(of[text], wide) for text, wide, of in zip(labels, label_widths, short, strict=True)]
             row = Text(gap.join(names))
             for n, i in enumerate(columns):
                 row.append(gap if n or names else "")
@@ -146,15 +148,24 @@ class Packed:
 
     def _in_full(self, label_widths: Sequence[int]) -> Iterator[Text | Prose]:
         """The labels that were shortened."""
-        said: dict[str, str] = {}
-        for row in self.labels:
-            for text, wide in zip(row, label_widths, strict=True):
-                if cell_len(text) > wide:
-                    said[text] = shortened(text, wide)
+        said = [(text, short) for of in self._short(label_widths) for text, short in of.items() if text != short]
         if said:
             yield Text()
-        for text, short in said.items():
+        for text, short in said:
             yield Prose(f"{short}  is  {text}", "dim")
+
+    def _short(self, label_widths: Sequence[int]) -> list[dict[str, str]]:
+        """What stands for each label, column by column; two that would look alike are numbered."""
+        found = []
+        for i, wide in enumerate(label_widths):
+            names = list(dict.fromkeys(row[i] for row in self.labels))
+            short = {name: shortened(name, wide) for name in names}
+            looks = Counter(short.values())
+            for number, name in enumerate((name for name in names if looks[short[name]] > 1), 1):
+                tag = f"#{number}"
+                short[name] = shortened(name, wide - len(tag)) + tag
+            found.append(short)
+        return found
 
 
 def _sum(label_widths: Sequence[int]) -> int:

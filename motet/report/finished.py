@@ -56,17 +56,20 @@ def read_finished(folder: Path, local: Record | None = None) -> Finished:
     record = Record(folder)
     if not record.finished and is_running(folder):
         raise MotetError(f"run {folder} is still running ({how_far(record)})")
-    summary = record.summary
-    if "figures" not in summary:
-        raise MotetError(f"the summary of run {folder} is of an older Motet and has no figures; run it anew")
-    experiment = record.experiment
-    if local is not None and experiment.method != LOCAL:
-        summary = beside_local(record, local)
     try:
-        _require(summary)
-        return Finished(folder, experiment, _completed(record, summary), read_people(record))
+        return _read(record, local)
     except _WRONG:
         raise MotetError(f"{folder / 'summary.json'} is damaged or of another Motet; run it anew") from None
+
+
+def _read(record: Record, local: Record | None) -> Finished:
+    summary, experiment = record.summary, record.experiment
+    if "figures" not in summary:
+        raise MotetError(f"the summary of run {record.folder} is of an older Motet and has no figures; run it anew")
+    _require(summary)
+    if local is not None and experiment.method != LOCAL:
+        summary = beside_local(record, local)
+    return Finished(record.folder, experiment, _completed(record, summary), read_people(record))
 
 
 def rows_of(record: Record, summary: Mapping[str, Any], new: bool) -> dict[int, Mapping[str, Any]]:

@@ -26,6 +26,7 @@ def test_counts_agree_with_the_accuracies(method: str) -> None:
         assert (righted - wronged) / row["n.split"] == pytest.approx(difference)
         assert righted >= 0 and wronged >= 0 and righted + wronged <= row["n.split"]
         moved += righted + wronged
+        assert not any(name.startswith("member:") and name.endswith("righted") for name in row)
     assert moved
 
 

@@ -71,6 +71,11 @@ def instead_of(model: str) -> str:
     return INSTEAD_OF.get(plain, "")
 
 
+def is_of_a_pair_of_members(column: str) -> bool:
+    """Whether a column compares a member of a family with the generic model."""
+    return column.startswith(OF_A_MEMBER) and column.rpartition(".")[2] in ("righted", "wronged", "gain_error")
+
+
 def _counts(model: str, mine: Tensor, other: Tensor) -> Message:
     righted, wronged = int((mine & ~other).sum()), int((other & ~mine).sum())
     return {_righted(model): righted, _wronged(model): wronged}

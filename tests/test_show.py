@@ -7,14 +7,17 @@ import re
 import shutil
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from motet.cli import main
 from motet.printable import printable
+from motet.report.progress import Lines
 from motet.runs.assembly import settle
 from motet.runs.experiment import resolve
 from motet.runs.identity import fingerprint, same_experiment
@@ -101,6 +104,15 @@ def test_the_printed_conclusion_is_the_right_one(runs: Path, capsys: pytest.Capt
     assert summaries[0]["reported"]["figure"] == "personal.split.accuracy.mean"
     assert "headline: own models on each client's own test data" in " ".join(out.split())
     assert "common test set" in out and "240 samples" in out
+
+
+def test_progress_compares_both_models_on_the_same_data() -> None:
+    file = StringIO()
+    watcher = Lines(Console(file=file, width=100), lines=1)
+    watcher.started(resolve({"rounds": {"count": 1}, "scoring": {"test": "split"}}), Path("there"), 0, None)
+    common, split = {"generic.common.accuracy.pooled": 0.9}, {"generic.split.accuracy.mean": 0.5}
+    watcher.round({"round": 1, **common, **split, "personal.split.accuracy.mean": 0.7})
+    assert "generic 50.0 %, personal 70.0 %" in file.getvalue()
 
 
 # ------------------------------------------------------------ names

@@ -163,7 +163,7 @@ def _title(lines: Sequence[Line], differing: Sequence[str]) -> Prose:
         "data.clients": f"{_clients(lines)} clients",
         "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",
         "net.name": f"net {shortened(printable(experiment.net.name), WIDEST_VALUE)}",
-        "rounds.count": f"{experiment.rounds.count} rounds",
+        "rounds.count": f"{experiment.rounds.count} round{'s' if experiment.rounds.count > 1 else ''}",
         "seed": f"seeds {_seeds(lines[0])}" if several else f"seed {experiment.seed}",
     }
     return Prose(", ".join(v for k, v in facts.items() if v and k not in differing), "bold")

@@ -45,10 +45,15 @@ class Onlooker:
         """A round ended."""
 
     def scores(self, row: Row) -> str:
-        """The figures of a round in which everybody was scored, or nothing."""
+        """The figures of a round in which everybody was scored, or nothing.
+
+        Beside personal models on clients' own test data stands the generic model on the same data.
+        """
         if self.experiment is None or not is_scored(row):
             return ""
         generic, personal = Figure(GENERIC, "common", statistic="pooled"), self.experiment.scoring.headline
+        if personal.data == "split":
+            generic = Figure(GENERIC, "split", statistic=personal.statistic)
         return f"generic {percent(generic.of(row))} %, personal {percent(personal.of(row))} %"
 
 

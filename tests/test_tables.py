@@ -22,6 +22,7 @@ from motet.report.comparison import comparison
 from motet.report.finished import Finished
 from motet.report.of_clients import ClientRow, ClientsOfRun
 from motet.report.packed import Packed
+from motet.report.progress import Bars
 from motet.report.seeds import Line, by_seed, within_noise
 from motet.report.tables import partition
 from motet.runs.people import Person
@@ -330,3 +331,18 @@ def test_labels_that_would_look_alike_are_numbered() -> None:
     text = rendered(Packed(["method"], [[name] for name in names], ["t"], [["1"], ["2"], ["3"]]), 40)
     rows = [line.split()[0] for line in text.splitlines() if line.startswith("aa") and "  is  " not in line]
     assert len(set(rows[:3])) == 3 and all(name in text.replace("\n", "") for name in names)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_bar_leaves_room_for_its_figures(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    file = StringIO()
+    experiment = made("\x1b[31m[bold]a method of a file with a long name[/bold]", rounds={"count": 1000}).experiment
+    with Bars(Console(file=file, force_terminal=True, width=width)) as watcher:
+        watcher.started(experiment, Path("there"), 0, None)
+        scores = {"generic.common.accuracy.pooled": 0.987, "personal.weighted.accuracy.mean": 1.0}
+        watcher.round({"round": 1000, **scores})
+        watcher.bars.refresh()
+    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", file.getvalue())
+    assert "1000/1000" in text and "generic 98.7 %, personal 100.0 %" in text
+    assert r"\x1b" in text

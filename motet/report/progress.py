@@ -13,7 +13,7 @@ from motet.report.words import percent
 from motet.runs.experiment import Experiment
 from motet.scoring.figures import GENERIC, Figure, is_scored
 
-LEAST_NAME, BESIDE_NAME = 12, 70  # cells of a method's name beside its bar, and what bar and figures take
+LEAST_NAME, BESIDE_NAME = 10, 66  # cells of a method's name beside its bar, and what bar and figures take
 _AN_HOUR = 3600.0  # rounds may be long: the time left is told from all those of the last hour
 
 
@@ -90,7 +90,7 @@ class Bars(Onlooker):
         self.task: TaskID | None = None
         self.bars = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=16),
+            *([BarColumn(bar_width=16)] if console.width >= LEAST_NAME + BESIDE_NAME else []),  # figures come first
             MofNCompleteColumn(),
             TextColumn("{task.fields[scores]}", markup=False),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),

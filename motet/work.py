@@ -24,6 +24,7 @@ from motet.post import Post, packed
 from motet.scoring import ScoringSettings
 from motet.scoring.at_client import Common, Scorer
 from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL, member, variant
+from motet.scoring.pairs import compared
 from motet.weights import Layout, is_finite
 
 LEAST_GROUPS = 4  # so that several cores have work
@@ -161,7 +162,7 @@ class Workplace:
             if last and name != PERSONAL and not (sync or self.method.keeps_nothing):
                 continue  # before the end nobody is synced
             reply |= self._score_reading(name, client.reading(reading), message, sync=sync and last)
-        return reply
+        return compared(reply)
 
     def _adapt(self, client: Client, message: Message) -> Message:
         """A new client's scores before and after adaptation."""
@@ -171,7 +172,7 @@ class Workplace:
             name = variant(AFTER, selection) if i else AFTER
             adapt = partial(self.method.adapt, client.selecting(selection), message)
             reply |= self._score_model(name, adapt, client, common)
-        return reply
+        return compared(reply)
 
     # ------------------------------------------------------------ making the models that are scored
 

@@ -77,7 +77,8 @@ def test_a_figure_that_does_not_exist_is_null(capsys: pytest.CaptureFixture[str]
 
 def test_run_prints_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = call(capsys, "run", *TINY, "--out", "here")
-    assert re.search(r"^fedavg +\d+\.\d +\d+\.\d +\d+\.\d +\d+ % +\d\.\d\d +\d+\.\d$", out, re.MULTILINE)
+    figures = r"^fedavg +(\d+\.\d +){4}\d of 6 +(\d+\.\d +){2}\d\.\d\d +\d+\.\d$"
+    assert re.search(figures, out, re.MULTILINE)
     assert "Recorded in here" in out
     assert "fedavg: round 2 of 2, generic" in err
 
@@ -274,8 +275,10 @@ def test_demo_prints_one_table_and_can_be_called_again(
     monkeypatch.setattr(demo, "METHODS", ("local", "fedavg"))
     monkeypatch.setattr(demo, "SETTING", {**demo.SETTING, "rounds": 1, "epochs": 1})
     out, err = call(capsys, "demo")
-    assert re.search(r"^local +– +– +\d+\.\d +– +– +– → +\d+\.\d +0\.00 +\d+\.\d$", out, re.MULTILINE)
-    assert re.search(r"^fedavg +(\d+\.\d +){3}(\d+ % +){2}\d+\.\d → +\d+\.\d +\d\.\d\d +\d+\.\d$", out, re.MULTILINE)
+    assert re.search(r"^local +– +– +\d+\.\d\*? +\d+\.\d +– +–$", out, re.MULTILINE)
+    assert re.search(r"^local +– +\d+\.\d +– → +\d+\.\d +0\.00 +\d+\.\d$", out, re.MULTILINE)
+    assert re.search(r"^fedavg +(\d+\.\d\*? +){4}\d+ of 16 +\d+ of 16$", out, re.MULTILINE)
+    assert re.search(r"^fedavg +(\d+\.\d +){2}\d+\.\d → +\d+\.\d +\d\.\d\d +\d+\.\d$", out, re.MULTILINE)
     assert "Recorded in runs/demo;" in err
     assert max(map(len, out.splitlines())) <= 100
     assert "Recorded in runs/demo-2;" in call(capsys, "demo")[1]

@@ -97,7 +97,7 @@ def test_numpy_numbers_and_paths_are_choices() -> None:
         ({"local": {"lr": float("nan")}}, "local.lr is nan; accepted: a number above 0"),
         ({"local": {"momentum": 1}}, "local.momentum is 1; accepted: a number of at least 0 and below 1"),
         ({"local": {"drop_last": "yes"}}, "local.drop_last is 'yes'; accepted: true or false"),
-        ({"scoring": {"test": "all"}}, "scoring.test is 'all'; accepted: common | split"),
+        ({"scoring": {"test": "all"}}, "scoring.test is 'all'; accepted: auto | common | split"),
         (
             {"data": {"partition_seed": -1}},
             "data.partition_seed is -1; accepted: a whole number of at least 0, or left",

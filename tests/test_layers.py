@@ -9,7 +9,10 @@ PACKAGE = Path(__file__).parents[1] / "motet"
 
 # From low to high. A module may import its own layer and those below.
 LAYERS = [
-    {"errors", "settings", "fields", "rng", "message", "memory", "files", "entries", "plain_json", "plugins"},
+    {
+        *("errors", "settings", "fields", "rng", "message", "memory", "files", "entries"),
+        *("plain_json", "plugins", "printable"),
+    },
     {"weights", "losses", "nets", "data"},
     {"local", "client", "together", "adapting", "train_loss"},
     {"contract"},

@@ -13,6 +13,7 @@ from motet.cli.bugs import BUG, DEBUG, NO_MEMORY, is_memory, of_the_user, tell_o
 from motet.cli.commands import app
 from motet.cli.stopped import Stopped, ended_by_signals, stop_code
 from motet.errors import MotetError, one_sentence
+from motet.printable import printable
 
 UNREAD, WRONG = 1, 2
 
@@ -50,7 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _say(text: str, code: int) -> int:
-    print(" ".join(text.split()), file=sys.stderr)
+    print(printable(" ".join(text.split())), file=sys.stderr)
     return code
 
 

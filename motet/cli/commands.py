@@ -92,12 +92,15 @@ def show(
     local: Annotated[
         Path | None, typer.Option(metavar="DIR", help="a run of `local`: how many clients would be better alone")
     ] = None,
+    clients: Annotated[bool, typer.Option("--clients", help="a row per client, by name: who gains, who loses")] = False,
+    each: Annotated[bool, typer.Option("--each", help="every run, also those that differ in the seed alone")] = False,
     json: Json = False,
 ) -> None:
-    """Finished runs side by side."""
+    """Finished runs side by side; those that differ in the seed alone are one line."""
     from motet.cli.running import show_runs
 
-    show_runs([user_path(folder, "folder") for folder in folders], json, local and user_path(local, "--local"))
+    chosen = [user_path(folder, "folder") for folder in folders]
+    show_runs(chosen, json, local and user_path(local, "--local"), each, clients)
 
 
 @app.command("list")

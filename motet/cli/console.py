@@ -1,14 +1,19 @@
 """Where the command line writes: tables and JSON on stdout, everything else on stderr."""
 
+import codecs
+import json
 import os
 import sys
-from typing import Any
+from io import TextIOWrapper
+from typing import Any, TextIO
 
 from rich.console import Console
 
 from motet.files import to_json
+from motet.printable import printable
 
 _WIDTH_OF_A_FILE = 100
+_IN_ASCII = {"─": "-", "–": "-", "−": "-", "→": ">", "…": "~", "±": "+-", "†": "+"}
 
 
 def output() -> Console:
@@ -22,16 +27,33 @@ def messages() -> Console:
 
 
 def write_json(value: Any) -> None:
-    """One line of JSON on standard output."""
-    sys.stdout.write(to_json(value) + "\n")
+    """One line of JSON on standard output, in ASCII if that takes no more."""
+    text = to_json(value)
+    sys.stdout.write((text if _takes_everything(sys.stdout) else json.dumps(json.loads(text))) + "\n")
 
 
 def note(text: str) -> None:
     """One line for the user that is no result."""
-    messages().print(text, markup=False, highlight=False, soft_wrap=True)
+    messages().print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _console(stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
+    if not _takes_everything(stream) and isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="motet.ascii")  # a table in ASCII is better than none
     known = stream.isatty() or "COLUMNS" in os.environ
     return Console(stderr=stderr, width=None if known else _WIDTH_OF_A_FILE, highlight=False)
+
+
+def _takes_everything(stream: TextIO) -> bool:
+    return "utf" in (stream.encoding or "utf").lower()
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """What stands for a character that the stream's encoding lacks."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(_IN_ASCII.get(c) or c.encode("ascii", "backslashreplace").decode() for c in lacking), error.end
+
+
+codecs.register_error("motet.ascii", _in_ascii)

@@ -6,8 +6,8 @@ from pathlib import Path
 from motet.cli.console import messages, note, output
 from motet.cli.running import side_by_side
 from motet.cli.stopped import told_how_to_go_on
+from motet.report.comparison import comparison
 from motet.report.progress import onlooker
-from motet.report.tables import comparison
 from motet.runs.choices import choose
 from motet.runs.claim import new_folder
 from motet.runs.record import default_folder

@@ -50,11 +50,6 @@ def show_partition(experiment: Experiment, json: bool) -> None:
     federation = build(experiment.data, experiment.seed)
     rows = counts_table(federation)
     if json:
-        write_json({"clients": rows})
+        write_json({"clients": rows, "classes": federation.class_names})
     else:
-        output().print(partition([{**row, "id": _label(row)} for row in rows], len(federation.test)))
-
-
-def _label(row: Mapping[str, Any]) -> str:
-    """A client's number, by which all commands know it, and its name where it has one."""
-    return str(row["id"]) if row["name"] == str(row["id"]) else f"{row['id']} {row['name']}"
+        output().print(partition(rows, len(federation.test), federation.class_names))

@@ -6,11 +6,15 @@ from pathlib import Path
 from motet.cli.console import messages, note, output, write_json
 from motet.cli.stopped import told_how_to_go_on
 from motet.errors import MotetError
+from motet.printable import printable
+from motet.report.clients import client_tables, clients_json
+from motet.report.comparison import comparison
+from motet.report.finished import Finished, read_finished
 from motet.report.progress import Onlooker, onlooker
-from motet.report.tables import Finished, comparison
 from motet.runs import run as runs
-from motet.runs.beside_local import LOCAL, beside_local, local_among
+from motet.runs.beside_local import local_among
 from motet.runs.experiment import Experiment
+from motet.runs.in_progress import how_far, is_running
 from motet.runs.record import Record
 
 
@@ -24,30 +28,42 @@ def resume_and_show(folder: Path, json: bool, trust_code: bool = False) -> None:
     _watch_and_show(lambda watcher: runs.resume(folder, watcher, trust_code), folder, json)
 
 
-def show_runs(folders: Sequence[Path], json: bool, local: Path | None = None) -> None:
-    """Show finished runs side by side."""
+def show_runs(
+    folders: Sequence[Path], json: bool, local: Path | None = None, each: bool = False, clients: bool = False
+) -> None:
+    """Show finished runs side by side, or client by client; a note names what cannot be shown."""
     found = side_by_side([folder for given in folders for folder in run_folders(given)], local)
-    if json:
+    if clients:
+        alone = read_finished(local) if local else None
+        if json:
+            write_json(clients_json(found, alone))
+        else:
+            output().print(client_tables(found, alone))
+    elif json:
         write_json([run.summary for run in found])
     else:
-        output().print(comparison(found))
+        output().print(comparison(found, each))
 
 
 def side_by_side(folders: Sequence[Path], local: Path | None = None) -> list[Finished]:
-    """Finished runs, each beside a run of `local` on the same clients: the one that is named, or one of them."""
-    records = [Record(folder) for folder in folders]
+    """Finished runs, each beside a run of `local` on the same clients: the one that is named, or one of them.
+
+    One that cannot be shown does not hide the others; where none can, the first one's sentence is the error.
+    """
+    found: list[Finished] = []
+    wrong: list[MotetError] = []
+    for folder in folders:
+        try:
+            found.append(read_finished(folder))
+        except MotetError as error:
+            wrong.append(error)
+    if not found:
+        raise wrong[0]
+    for why in wrong:
+        note(f"left out: {why}")
+    records = [Record(run.folder) for run in found]
     alone = [Record(local) if local else local_among(records, record) for record in records]
-    return [finished(folder, other) for folder, other in zip(folders, alone, strict=True)]
-
-
-def finished(folder: Path, local: Record | None = None) -> Finished:
-    """A finished run as a table needs it, with what a run of `local` says about it if there is one."""
-    record = Record(folder)
-    summary = record.summary
-    if "figures" not in summary:
-        raise MotetError(f"the summary of run {folder} is of an older Motet and has no figures; run it anew")
-    beside = local is not None and record.experiment.method != LOCAL
-    return Finished(folder.name, record.experiment, beside_local(record, local) if local and beside else summary)
+    return [read_finished(run.folder, other) if other else run for run, other in zip(found, alone, strict=True)]
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -55,29 +71,29 @@ def run_folders(folder: Path) -> list[Path]:
     inside = sorted(path.parent for path in folder.glob("*/experiment.toml"))
     if (folder / "experiment.toml").exists() or not inside:
         return [folder]  # whatever is wrong with it, its record says so
-    done = [path for path in inside if Record(path).finished and _readable(path)]
-    for path in inside:
-        if not Record(path).finished:
-            note(f"not finished: {path} (continue it with `motet resume {path}`)")
+    done = [path for path in inside if Record(path).finished]
     if not done:
-        raise MotetError(f"no run in {folder} is finished; continue one with `motet resume {inside[0]}`")
+        raise MotetError(f"no run in {folder} is finished; {_unfinished(inside[0])}")
+    for path in inside:
+        if path not in done:
+            note(_unfinished(path))
     return done
 
 
-def _readable(folder: Path) -> bool:
-    """Whether a finished run can be shown; a note says why not, so that one does not hide the others."""
+def _unfinished(folder: Path) -> str:
+    """Where it is; only a run that nobody computes can be continued."""
+    if not is_running(folder):
+        return f"not finished: {folder} (continue it with `motet resume {folder}`)"
     try:
-        finished(folder)
+        return f"still running: {folder} ({how_far(Record(folder))})"
     except MotetError as error:
-        note(f"left out: {error}")
-        return False
-    return True
+        return f"still running: {folder} ({error})"
 
 
 def _watch_and_show(work: Callable[[Onlooker], Path], known: Path | None, json: bool) -> None:
     with onlooker(messages()) as watcher, told_how_to_go_on(lambda: _way_on(watcher.folder or known)):
         folder = work(watcher)
-    run = finished(folder)
+    run = read_finished(folder)
     if run.summary["set_aside"]:
         note(f"warning: {run.summary['set_aside']} trainings diverged and were set aside; rounds.jsonl names them")
     if json:
@@ -85,7 +101,7 @@ def _watch_and_show(work: Callable[[Onlooker], Path], known: Path | None, json: 
         write_json(run.summary)
     else:
         output().print(comparison([run]))
-        output().print(f"Recorded in {folder}", markup=False, soft_wrap=True)
+        output().print(printable(f"Recorded in {folder}"), markup=False, soft_wrap=True)
 
 
 def _way_on(folder: Path | None) -> str:

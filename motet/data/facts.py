@@ -38,6 +38,7 @@ class FederationFacts:
     test_is_clients: bool = False
     """Whether the common test set is all clients' test data, one client after the other."""
     class_names: tuple[str, ...] = ()
+    domain_names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, federation: Federation) -> "FederationFacts":
@@ -56,6 +57,7 @@ class FederationFacts:
             federation.test_domains,
             federation.test_is_clients,
             federation.class_names,
+            federation.domain_names,
         )
 
     @cached_property

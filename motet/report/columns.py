@@ -2,89 +2,154 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean, stdev
 from typing import Any
 
+from motet.printable import printable
+from motet.report.finished import headline_of
 from motet.report.words import NOTHING, megabytes, number, percent
 from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL, Figure, variant
 from motet.scoring.measures import ACCURACY, LOSS, MEASURES
 
 Summary = Mapping[str, Any]
+Cell = Callable[[Sequence[Summary]], str]
+
+DERIVED = "†"  # marks a generic model that is none of the method's own
 
 
 @dataclass(frozen=True)
 class Column:
-    """A title, and what stands under it for a run."""
+    """A title, the group it belongs to, and what stands under it for the runs of one line."""
 
     title: str
-    text: Callable[[Summary], str]
-
-
-def headline_of(summary: Summary) -> Figure:
-    """The figure that comes first."""
-    figure = Figure.read(summary["reported"]["figure"])
-    assert figure is not None
-    return figure
+    cell: Cell
+    data: str = ""  # the test data of its group
+    always: bool = False  # also where no run has a value
+    headline: bool = False
 
 
 def figure_columns(summaries: Sequence[Summary]) -> list[Column]:
-    """Both answers, then what one of the runs was asked for, then cost; nothing of which no run has a value."""
+    """The generic answer, the personal ones on each kind of test data, new clients, cost; nothing that no run has."""
+    headlines = list(dict.fromkeys(headline_of(s).data for s in summaries))
+    others = [data for data in ("split", "weighted") if data not in headlines]
+    first = [column for data in headlines for column in _of_headline(data)]
     columns = [
-        Column("generic\naccuracy", _generic),
-        Column("personal\naccuracy,\ngeneric\nmodel", lambda s: percent(_beside(s, GENERIC).of(s["figures"]))),
-        Column("personal\naccuracy,\npersonal\nmodels", lambda s: percent(headline_of(s).of(s["figures"]))),
+        Column("generic\naccuracy", _generic, always=True),
+        *first,
         *(_of_model(model) for model in _others(summaries, PERSONAL)),
+        *(column for data in others for column in _pair(data)),
         *(_of_measure(name) for name in _measures(summaries)),
-        *(_hurt(statistic, than) for statistic, than in (("hurt", "generic"), ("hurt_vs_local", "local"))),
-        Column("new clients\nbefore → after\nadaptation", _adapted),
+        Column("new clients\nbefore → after", _adapted),
         *(_of_model(model) for model in _others(summaries, AFTER)),
-        Column("MB per\nround", lambda s: megabytes(s["bytes_per_round"]["down"], s["bytes_per_round"]["up"])),
-        Column("seconds", lambda s: f"{s['seconds']:.1f}"),
+        Column("MB per\nround", _sent, always=True),
+        Column("seconds", lambda group: f"{fmean(s['seconds'] for s in group):.1f}"),
     ]
-    always = {columns[0].title, columns[1].title, columns[2].title, columns[-2].title}
-    return [c for c in columns if c.title in always or any(c.text(s) != NOTHING for s in summaries)]
+    return [c for c in columns if c.always or any(c.cell([s]) != NOTHING for s in summaries)]
 
 
-def _generic(summary: Summary) -> str:
-    generic = summary["generic"]
-    return percent(generic["accuracy"]) + ("*" if generic["derived"] else "")
+def over_seeds(values: Sequence[float | None], write: Callable[[float], str]) -> str:
+    """One value, or mean and standard deviation of several; a dash where there is none."""
+    there = [value for value in values if value is not None]
+    if len(there) < 2:
+        return write(there[0]) if there else NOTHING
+    return f"{write(fmean(there))} ± {write(stdev(there))}"
 
 
-def _beside(summary: Summary, model: str) -> Figure:
-    """Another model's figure on the headline's data."""
-    return replace(headline_of(summary), model=model)
+def _value(summary: Summary, model: str, data: str, measure: str = "", statistic: str = "") -> float | None:
+    """A figure beside the headline: over the same clients, with the same statistic unless another is named."""
+    headline = headline_of(summary)
+    beside = replace(headline, model=model, data=data, measure=measure or headline.measure)
+    return replace(beside, statistic=statistic or headline.statistic).of(summary["figures"])
+
+
+def _of_headline(data: str) -> list[Column]:
+    """What comes first: both models on these test data, the worst client, and who is better off."""
+    return [
+        *_pair(data, headline=True),
+        Column("worst\nclient", _cell(PERSONAL, data, "minimum"), data),
+        Column("better\noff than\ngeneric", _count(data, ""), data),
+        Column("better\noff than\nalone", _count(data, "_vs_local"), data),
+    ]
+
+
+def _pair(data: str, headline: bool = False) -> list[Column]:
+    return [
+        Column("generic\nmodel", _cell(GENERIC, data), data, always=headline),
+        Column("own\nmodels", _cell(PERSONAL, data), data, always=headline, headline=headline),
+    ]
+
+
+def _generic(group: Sequence[Summary]) -> str:
+    derived = any(s["generic"]["derived"] for s in group)
+    return over_seeds([s["generic"]["accuracy"] for s in group], percent) + (DERIVED if derived else "")
+
+
+def _cell(model: str, data: str, statistic: str = "") -> Cell:
+    """A model's accuracy on these test data: the mean over clients that the headline is, or another statistic."""
+
+    def cell(group: Sequence[Summary]) -> str:
+        return over_seeds([_value(s, model, data, statistic=statistic) for s in group], percent)
+
+    return cell
+
+
+def _count(data: str, than: str) -> Cell:
+    """How many clients are better off, and of how many; over seeds the means."""
+
+    def cell(group: Sequence[Summary]) -> str:
+        counts = [
+            [_value(s, PERSONAL, data, statistic=f"{word}{than}_clients") for s in group]
+            for word in ("better", "compared")
+        ]
+        better, compared = ([n for n in each if n is not None] for each in counts)
+        if not better or not compared:
+            return NOTHING
+        return f"{_mean_count(better)} of {_mean_count(compared)}"
+
+    return cell
+
+
+def _mean_count(counts: Sequence[float]) -> str:
+    mean = fmean(counts)
+    return f"{mean:.0f}" if mean == int(mean) else f"{mean:.1f}"
 
 
 def _of_model(model: str) -> Column:
-    """Another reading of the personal models, or another choice of the adapted ones."""
-    title = model.replace("@", ",\n").replace("_", "\n")
-    return Column(title, lambda summary: percent(_beside(summary, model).of(summary["figures"])))
+    """Another reading of the personal models, or another choice of the adapted ones, on the headline's data."""
+    title = printable(model).replace("@", ",\n").replace("_", "\n")
+
+    def cell(group: Sequence[Summary]) -> str:
+        found = ((headline_of(s), s["figures"]) for s in group)
+        return over_seeds([Figure(model, h.data, h.measure, h.statistic).of(figures) for h, figures in found], percent)
+
+    return Column(title, cell)
 
 
 def _of_measure(name: str) -> Column:
     """A measure of the personal models: on the headline's data, else on clients' own, else on the common test set."""
+    known = MEASURES.get(name)
+    write = percent if known and known.percent else number
 
-    def text(summary: Summary) -> str:
-        headline, known = headline_of(summary), MEASURES.get(name)
-        for data in (headline.data, "split", "common"):
-            value = replace(headline, data=data, measure=name).of(summary["figures"])
-            if value is not None:
-                return percent(value) if known and known.percent else number(value)
+    def value(summary: Summary) -> float | None:
+        headline = headline_of(summary)
+        places = (headline.data, "split", "common")
+        found = (_value(summary, PERSONAL, data, name) for data in places)
+        return next((v for v in found if v is not None), None)
+
+    return Column(f"{printable(name)},\nown\nmodels", lambda group: over_seeds([value(s) for s in group], write))
+
+
+def _adapted(group: Sequence[Summary]) -> str:
+    before, after = ([_value(s, model, headline_of(s).data) for s in group] for model in (BEFORE, AFTER))
+    if all(value is None for value in after):
         return NOTHING
-
-    return Column(f"{name},\npersonal\nmodels", text)
-
-
-def _hurt(statistic: str, than: str) -> Column:
-    def text(summary: Summary) -> str:
-        share = headline_of(summary).over(statistic).of(summary["figures"])
-        return NOTHING if share is None else f"{100 * share:.0f} %"
-
-    return Column(f"clients\nhurt vs\n{than}", text)
+    told = [value for value in before if value is not None]
+    return f"{percent(fmean(told)) if told else NOTHING:>5} → {over_seeds(after, percent):>5}"
 
 
-def _adapted(summary: Summary) -> str:
-    before, after = (_beside(summary, model).of(summary["figures"]) for model in (BEFORE, AFTER))
-    return NOTHING if after is None else f"{percent(before):>5} → {percent(after):>5}"
+def _sent(group: Sequence[Summary]) -> str:
+    downs, ups = ([s["bytes_per_round"][way] for s in group] for way in ("down", "up"))
+    return megabytes(*downs, *ups, runs=len(group))
 
 
 def _others(summaries: Sequence[Summary], model: str) -> list[str]:

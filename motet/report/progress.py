@@ -1,5 +1,6 @@
 """Who looks on while experiments run: a bar per run on a terminal, a few lines elsewhere."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -8,10 +9,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from motet.evaluation import Row
+from motet.printable import printable, shortened
 from motet.report.words import percent
 from motet.runs.experiment import Experiment
 from motet.scoring.figures import GENERIC, Figure, is_scored
 
+LEAST_NAME, BESIDE_NAME = 10, 66  # cells of a method's name beside its bar, and what bar and figures take
 _AN_HOUR = 3600.0  # rounds may be long: the time left is told from all those of the last hour
 
 
@@ -35,16 +38,23 @@ class Onlooker:
         """A run begins, or goes on after that many rounds."""
         self.experiment, self.folder = experiment, folder
         if warning:
-            self.console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+            self.console.print(
+                printable(f"warning: {warning}"), style="yellow", markup=False, highlight=False, soft_wrap=True
+            )
 
     def round(self, row: Row) -> None:
         """A round ended."""
 
     def scores(self, row: Row) -> str:
-        """The figures of a round in which everybody was scored, or nothing."""
+        """The figures of a round in which everybody was scored, or nothing.
+
+        Beside personal models on clients' own test data stands the generic model on the same data.
+        """
         if self.experiment is None or not is_scored(row):
             return ""
         generic, personal = Figure(GENERIC, "common", statistic="pooled"), self.experiment.headline
+        if personal.data == "split":
+            generic = replace(personal, model=GENERIC)
         return f"generic {percent(generic.of(row))} %, personal {percent(personal.of(row))} %"
 
 
@@ -70,7 +80,7 @@ class Lines(Onlooker):
             self._print(f"{self.experiment.method}: round {row['round']} of {count}, {scores}")
 
     def _print(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 class Bars(Onlooker):
@@ -81,7 +91,7 @@ class Bars(Onlooker):
         self.task: TaskID | None = None
         self.bars = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=16),
+            *([BarColumn(bar_width=16)] if console.width >= LEAST_NAME + BESIDE_NAME else []),  # figures come first
             MofNCompleteColumn(),
             TextColumn("{task.fields[scores]}", markup=False),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
@@ -101,7 +111,8 @@ class Bars(Onlooker):
 
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
         super().started(experiment, folder, round, warning)
-        self.task = self.bars.add_task(experiment.method, total=experiment.rounds.count, completed=round, scores="")
+        method = shortened(printable(experiment.method), max(LEAST_NAME, self.console.width - BESIDE_NAME))
+        self.task = self.bars.add_task(method, total=experiment.rounds.count, completed=round, scores="")
 
     def round(self, row: Row) -> None:
         assert self.task is not None and isinstance(row["round"], int)

@@ -90,13 +90,16 @@ class Assembly(ServerSide):
 
 def settle(experiment: Experiment) -> Experiment:
     """Replace every `auto` by what it means, so that the recorded experiment says all."""
-    data, net = experiment.data, experiment.net
+    data, net, scoring = experiment.data, experiment.net, experiment.scoring
     if data.partition_seed is None:
         data = data.model_copy(update={"partition_seed": experiment.seed})
     if net.name == "auto":
         net = net.model_copy(update={"name": default_net(data.name, data.kind, data.download)})
+    if scoring.test == "auto":
+        own = data.partition == "natural" and data.test_share > 0
+        scoring = scoring.model_copy(update={"test": "split" if own else "common"})
     names = {"method": canonical(experiment.method), "post": canonical_posts(experiment.post)}
-    return experiment.model_copy(update={**names, "data": data, "net": net})
+    return experiment.model_copy(update={**names, "data": data, "net": net, "scoring": scoring})
 
 
 def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:

@@ -17,7 +17,7 @@ DEFAULTS = 2
 
 _UNTIL: dict[int, dict[str, Any]] = {
     0: {"local.together": False},
-    1: {"data.normalize_on": "all", "scoring.train_loss": False},
+    1: {"data.normalize_on": "all", "scoring.train_loss": False, "scoring.test": "common"},
 }
 """For each version, the fields that were otherwise up to it: their defaults then, or how Motet acted without them."""
 

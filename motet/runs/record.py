@@ -1,6 +1,6 @@
 """The record of a run: one folder that says what was asked, what happened and what came out.
 
-experiment.toml  environment.json  rounds.jsonl  clients.jsonl  summary.json  checkpoint/  lock
+experiment.toml  environment.json  clients.json  rounds.jsonl  clients.jsonl  summary.json  checkpoint/  lock
 
 The folder may be anybody's: files are read as they are in it, never through links, up to a sane size, and what they
 say is checked (`motet/runs/rows.py`).
@@ -169,6 +169,11 @@ class Record:
     def environment(self) -> Row:
         """Where it was computed."""
         return self._read_json("environment.json")
+
+    @property
+    def people(self) -> Row:
+        """Who the clients are, by name (`motet/runs/people.py`)."""
+        return self._read_json("clients.json")
 
     @property
     def rounds(self) -> list[Row]:

@@ -20,6 +20,7 @@ from motet.runs.claim import claimed
 from motet.runs.environment import cpu_has_bf16, environment
 from motet.runs.experiment import Experiment
 from motet.runs.identity import differences, fingerprint, recorded, same_experiment
+from motet.runs.people import write_people
 from motet.runs.record import Record
 from motet.runs.rhythm import Rhythm
 from motet.runs.rows import refuse_gaps
@@ -117,6 +118,7 @@ def _finish(
     """The rounds that are left, the new clients, the weights, the summary."""
     experiment, method = assembly.experiment, assembly.method
     progress = Progress(loaded.round, loaded.server) if loaded else Progress(0, method.start())
+    write_people(record.folder, assembly.federation_facts)
     warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment)) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
     keeper = _Keeper(assembly, record, checkpoints, watcher)

@@ -60,6 +60,8 @@ def summarize(
             "worst_tenth": of_headline("worst_tenth"),
             "hurt": of_headline("hurt"),
             "hurt_clients": of_headline("hurt_clients"),
+            "better_clients": of_headline("better_clients"),
+            "compared_clients": of_headline("compared_clients"),
             "readings": {
                 source: {data: pair(data, model)["personal_models"] for data in ("weighted", "split", "validation")}
                 for model, source in scoring.named_readings.items()

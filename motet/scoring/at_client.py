@@ -10,8 +10,9 @@ from motet.client import Client
 from motet.data import Holdings
 from motet.message import Message, tensor
 from motet.scoring.figures import GENERIC, Figure, diverged
-from motet.scoring.measures import Measure, PerSample, measures_of
+from motet.scoring.measures import ACCURACY, Measure, PerSample, measures_of
 from motet.scoring.over_clients import SPLIT, TRAINING, VALIDATION
+from motet.scoring.pairs import remember_classes, remember_hits
 from motet.scoring.passes import Answers, class_weighted, one_pass
 from motet.scoring.settings import ScoringSettings
 
@@ -55,6 +56,7 @@ class Scorer:
         for measure in by_class:
             weighted = self._weighted(held.right[measure.name], counts, client)
             _put(reply, Figure(name, "weighted", measure.name), weighted)
+        remember_classes(reply, name, held.right[ACCURACY.name], counts, self._weights(counts, client))
         if common == "all":
             rest = one_pass(model, test, self.measures, client.classes, (~holds).nonzero().squeeze(1))
             self._put_values(reply, name, "common", held + rest)
@@ -64,7 +66,10 @@ class Scorer:
         """A model's values on the client's test and validation data."""
         reply: Message = {}
         for data, samples in (("split", client.data.test), ("validation", client.data.val)):
-            self._put_values(reply, name, data, one_pass(model, samples, self.measures, client.classes))
+            answers = one_pass(model, samples, self.measures, client.classes)
+            self._put_values(reply, name, data, answers)
+            if data == "split" and answers.hits is not None:
+                remember_hits(reply, name, answers.hits)
         return reply
 
     def generic_as_told(self, client: Client, message: Message) -> Message:
@@ -74,6 +79,8 @@ class Scorer:
             if right_of(measure) in message:
                 right, counts = tensor(message, right_of(measure)), tensor(message, COUNTS)
                 _put(reply, Figure(GENERIC, "weighted", measure.name), self._weighted(right, counts, client))
+                if measure is ACCURACY:
+                    remember_classes(reply, GENERIC, right, counts, self._weights(counts, client))
         return reply
 
     def nothing_right(self, name: str, client: Client, common: Common) -> Message:
@@ -94,6 +101,10 @@ class Scorer:
 
     def _weighted(self, right: Tensor, counts: Tensor, client: Client) -> float | None:
         return class_weighted(right, counts, client.counts, self.scoring.class_weights == "count_corrected")
+
+    def _weights(self, counts: Tensor, client: Client) -> Tensor:
+        """What each class of the common test set weighs for the client, as in `class_weighted`."""
+        return client.counts if self.scoring.class_weights == "count_corrected" else client.counts * counts
 
     def _put_values(self, reply: Message, name: str, data: str, answers: Answers) -> None:
         for measure in self.measures:

@@ -17,6 +17,7 @@ from typing import Any
 
 from motet.message import Message
 from motet.scoring.figures import DATA, PERSONAL, Figure, diverged, member, rule
+from motet.scoring.pairs import is_of_a_pair_of_members
 
 Rule = str
 Scored = Mapping[str, Any]  # a client's reply, or its row in the record
@@ -40,7 +41,7 @@ def chosen_by(asked: Rule, rules: Mapping[Rule, list[str]]) -> list[str]:
 
 
 def report(reply: Message, name: str) -> Message:
-    """A client's reply with that member as its personal model."""
+    """A client's reply with that member as its personal model; how others differ from the generic one is left out."""
     own, told = member(name), dict(reply)
     for column, value in reply.items():
         figure = Figure.read(column)
@@ -48,7 +49,7 @@ def report(reply: Message, name: str) -> Message:
             told[str(Figure(PERSONAL, figure.data, figure.measure))] = value
     if diverged(own) in reply:
         told[diverged(PERSONAL)] = reply[diverged(own)]
-    return told
+    return {column: value for column, value in told.items() if not is_of_a_pair_of_members(column)}
 
 
 def sweep(replies: Sequence[Scored], family: Sequence[str]) -> dict[str, float]:

@@ -28,8 +28,12 @@ STATISTICS = {
     "pooled": "over all samples at once: no mean over clients",
     "hurt": "share of clients with a worse value than the generic model has for them (new clients: than before)",
     "hurt_clients": "how many those are",
+    "better_clients": "how many clients have a better one",
+    "compared_clients": "how many clients have both",
     "hurt_vs_local": "share of clients with a worse value than their own model has in a run of `local`",
     "hurt_vs_local_clients": "how many those are",
+    "better_vs_local_clients": "how many clients have a better one",
+    "compared_vs_local_clients": "how many clients have both",
 }
 
 

@@ -73,11 +73,22 @@ def _statistics(replies: Sequence[Message], figure: Figure, measure: Measure) ->
 
 
 def worse_off(figure: Figure, pairs: Sequence[tuple[float, float]], statistic: str, higher_is_better: bool) -> Figures:
-    """Share and number of clients whose value, the first of the pair, is worse than the second."""
+    """Share and number of clients whose value, the first of the pair, is worse than the second; how many are better.
+
+    `hurt` is said of the generic model, `hurt_vs_local` of Local's.
+    """
     if not pairs:
         return {}
-    worse = sum(mine < other if higher_is_better else mine > other for mine, other in pairs)
-    return {str(figure.over(statistic)): worse / len(pairs), str(figure.over(f"{statistic}_clients")): worse}
+    lower = sum(mine < other for mine, other in pairs)
+    higher = sum(mine > other for mine, other in pairs)
+    worse, better = (lower, higher) if higher_is_better else (higher, lower)
+    of = statistic.removeprefix("hurt")
+    return {
+        str(figure.over(statistic)): worse / len(pairs),
+        str(figure.over(f"hurt{of}_clients")): worse,
+        str(figure.over(f"better{of}_clients")): better,
+        str(figure.over(f"compared{of}_clients")): len(pairs),
+    }
 
 
 def pooled_from_splits(replies: Sequence[Message], model: str, measures: Sequence[Measure]) -> Figures:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from motet.data import Samples
-from motet.scoring.measures import Measure, OfASet, PerSample
+from motet.scoring.measures import ACCURACY, Measure, OfASet, PerSample
 
 EVALUATION_BATCH = 200  # as fast as larger ones, whatever the C library does with large blocks
 
@@ -21,6 +21,7 @@ class Answers:
     right: dict[str, Tensor]
     logits: Tensor | None = None
     y: Tensor | None = None
+    hits: Tensor | None = None  # which samples are right, in their order
 
     def __add__(self, other: "Answers") -> "Answers":
         """Of both sets of samples together."""
@@ -58,6 +59,7 @@ def one_pass(
         else (samples.batch(some) for some in torch.split(rows, EVALUATION_BATCH) if len(some))
     )
     said: list[Tensor] = []
+    hits: list[Tensor] = []
     with torch.inference_mode():
         for x, y in batches:
             logits = model(x.to(device)).cpu()
@@ -68,10 +70,12 @@ def one_pass(
                     if measure.counts
                     else torch.bincount(y, weights=said_of_each, minlength=classes)
                 )
+                if measure is ACCURACY:
+                    hits.append(said_of_each)
             if keeping:
                 said.append(logits)
     y = samples.y if rows is None else samples.y.index_select(0, rows)
-    answers = Answers(torch.bincount(y, minlength=classes), right)
+    answers = Answers(torch.bincount(y, minlength=classes), right, hits=torch.cat(hits) if hits else None)
     if keeping:
         answers.logits, answers.y = torch.cat(said) if said else torch.zeros(0, classes), y
     return answers

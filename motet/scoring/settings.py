@@ -23,8 +23,10 @@ class ScoringSettings(Section):
     never_sampled: Literal["global", "initial"] = Field(
         "global", description="last_participation of a client never sampled: the current global or the initial model"
     )
-    test: Literal["common", "split"] = Field(
-        "common", description="headline test data: the common test set weighted by class (Eq. 20), or the client's own"
+    test: Literal["auto", "common", "split"] = Field(
+        "auto",
+        description="headline test data: the common test set weighted by class (Eq. 20), or split, the client's own; "
+        "auto = the own of natural clients that keep some, else common",
     )
     class_weights: Literal["literal", "count_corrected"] = Field(
         "literal", description="Eq. 20 as printed, or corrected for a test set whose classes differ in size"
@@ -76,7 +78,7 @@ class ScoringSettings(Section):
     @property
     def headline(self) -> Figure:
         """The accuracy of the personal models that comes first."""
-        data = "weighted" if self.test == "common" else "split"
+        data = "split" if self.test == "split" else "weighted"  # a run has no auto: it is settled before
         return Figure(PERSONAL, data, statistic=self.mean_over_clients)
 
     @property

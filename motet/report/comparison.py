@@ -1,0 +1,206 @@
+"""Finished runs side by side: one line each, or one for all seeds of an experiment; the best is marked."""
+
+from collections.abc import Sequence
+from functools import reduce
+from statistics import fmean
+
+from rich.console import Group
+from rich.text import Text
+
+from motet.fields import dotted_fields
+from motet.printable import printable, shortened
+from motet.report.columns import DERIVED, Column, figure_columns
+from motet.report.finished import Finished
+from motet.report.packed import Packed
+from motet.report.prose import Prose
+from motet.report.seeds import Line, by_seed, within_noise
+from motet.runs.experiment import Experiment
+
+MOST_DIFFERENCES = 3
+WIDEST_VALUE = 40
+BEST, NEAR = "*", "~"
+
+_TESTS = {
+    "weighted": "the common test set, weighted by each client's classes",
+    "split": "each client's own test data",
+}
+_GROUPS = {"weighted": "common test set\nby class", "split": "own test data"}
+_WEIGHTINGS = {"uniform": "mean over clients", "by_samples": "mean over clients by samples"}
+_REPORTS = {
+    "last": "last round",
+    "best": "best round on test data",
+    "best_on_validation": "best round on validation data",
+}
+
+
+def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
+    """One line per run, or per experiment whose runs differ in the seed alone, with the fields in which they differ."""
+    lines = [Line((run,)) for run in runs] if each else by_seed(runs)
+    differing = differing_lines(lines)
+    shown, left_out = differing[:MOST_DIFFERENCES], differing[MOST_DIFFERENCES:]
+    labels = [[line.first.method, *(_value(line, name) for name in shown)] for line in lines]
+    if len(set(map(tuple, labels))) < len(labels):  # twins are told apart by their folders
+        shown = [*shown, "run"]
+        labels = [[*label, line.first.name] for label, line in zip(labels, lines, strict=True)]
+    columns = figure_columns([run.summary for run in runs])
+    best = best_of(lines, differing)
+    table = Packed(
+        [name.replace(".", ".\n") for name in ("method", *shown)],
+        labels,
+        [column.title for column in columns],
+        [[_cell(column, line, best) for column in columns] for line in lines],
+        [f"{_GROUPS[column.data]}\n{_samples(runs, column.data)}" if column.data else "" for column in columns],
+    )
+    notes = [_measured(runs, columns), *_over_seeds(lines), *_chance(lines, best)]
+    if left_out:
+        notes.append(f"The runs also differ in {', '.join(left_out)}.")
+    return Group(_title(lines, differing), Text(), table, Text(), *(Prose(note, "dim") for note in notes))
+
+
+# ------------------------------------------------------------ what differs
+
+
+def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
+    """The dotted fields that are not the same in all of them, besides the method and where the work ran."""
+    names = [name for name, _ in dotted_fields(Experiment) if not name.startswith(("method", "engine.", "checkpoint."))]
+    return [name for name in names if len({repr(field_of(e, name)) for e in experiments}) > 1]
+
+
+def differing_lines(lines: Sequence[Line]) -> list[str]:
+    """The same of lines of a table; the seed differs where lines are of other seeds, with or without its partition."""
+    names = differing_fields([line.first.experiment for line in lines])
+    seeds = ["seed"] if len({line.seeds for line in lines}) > 1 else []
+    every = [run.experiment for line in lines for run in line.runs]
+    follows = {"data.partition_seed"} if all(e.data.partition_seed == e.seed for e in every) else set()
+    return seeds + [name for name in names if name not in {"seed"} | follows]
+
+
+def field_of(experiment: Experiment, dotted: str) -> object:
+    """The value of a dotted field."""
+    return reduce(getattr, dotted.split("."), experiment)
+
+
+def _value(line: Line, name: str) -> str:
+    return _seeds(line) if name == "seed" else printable(field_of(line.first.experiment, name))
+
+
+def _seeds(line: Line) -> str:
+    seeds = line.seeds
+    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))
+
+
+# ------------------------------------------------------------ the best
+
+
+def best_of(lines: Sequence[Line], differing: Sequence[str]) -> Line | None:
+    """The line with the highest headline, where lines can be compared: the same data, the same figure.
+
+    `centralized` is a yardstick: who pools all data sends nothing, and is no choice.
+    """
+    if len({line.first.headline for line in lines}) > 1 or any(name.startswith("data.") for name in differing):
+        return None
+    if "seed" in differing and all(len(line.runs) == 1 for line in lines):  # other clients each
+        return None
+    scored = [line for line in lines if line.headline() and not is_yardstick(line)]
+    return max(scored, key=_mean) if len(scored) > 1 else None
+
+
+def _mean(line: Line) -> float:
+    return fmean(line.headline().values() or [-1.0])
+
+
+def is_yardstick(line: Line) -> bool:
+    """Whether its method trains in one place."""
+    return line.first.summary["bytes_per_round"]["down"] is None
+
+
+def _cell(column: Column, line: Line, best: Line | None) -> str | Text:
+    text = column.cell([run.summary for run in line.runs])
+    if not column.headline or best is None:
+        return text
+    if not is_yardstick(line) and _mean(line) == _mean(best):
+        return Text(text + BEST, style="bold")
+    return text + (NEAR if not is_yardstick(line) and line.headline() and within_noise(best, line) else " ")
+
+
+def _over_seeds(lines: Sequence[Line]) -> list[str]:
+    """What ± is, and of how many."""
+    counts = sorted({len(line.runs) for line in lines if len(line.runs) > 1})
+    if not counts:
+        return []
+    n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return [f"Mean ± standard deviation over seeds (n = {n}); `--each` shows every run."]
+
+
+def _chance(lines: Sequence[Line], best: Line | None) -> list[str]:
+    """What the marks of the best mean, and what cannot be told."""
+    if best is None:
+        return []
+    others = [line for line in lines if line.headline() and not is_yardstick(line) and _mean(line) < _mean(best)]
+    told = [within_noise(best, line) for line in others]
+    words = [f"{BEST} the best" + (" but for the yardstick" if any(is_yardstick(line) for line in lines) else "")]
+    if any(told):
+        words.append(f"{NEAR} within noise of it: the 95 % t-interval of the difference over seeds has zero in it")
+    elif told and all(near is False for near in told):
+        words.append("not by chance alone: the 95 % t-interval of its lead over seeds is above zero")
+    if None in told:
+        words.append("one seed does not tell how much of a lead is chance: run others, such as --seed 1")
+    return ["; ".join(words) + "."]
+
+
+# ------------------------------------------------------------ above and below
+
+
+def _title(lines: Sequence[Line], differing: Sequence[str]) -> Prose:
+    """What the runs have in common."""
+    experiment, data = lines[0].first.experiment, lines[0].first.experiment.data
+    several = len(lines[0].seeds) > 1
+    facts = {
+        "data.name": shortened(printable(data.name), WIDEST_VALUE),
+        "data.partition": printable(data.partition),
+        "data.clients": f"{_clients(lines)} clients",
+        "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",
+        "net.name": f"net {shortened(printable(experiment.net.name), WIDEST_VALUE)}",
+        "rounds.count": f"{experiment.rounds.count} round{'s' if experiment.rounds.count > 1 else ''}",
+        "seed": f"seeds {_seeds(lines[0])}" if several else f"seed {experiment.seed}",
+    }
+    return Prose(", ".join(v for k, v in facts.items() if v and k not in differing), "bold")
+
+
+def _clients(lines: Sequence[Line]) -> int:
+    """Natural clients are as many as the data have."""
+    run = lines[0].first
+    return len(run.people.clients) if run.experiment.data.partition == "natural" else run.experiment.data.clients
+
+
+def _samples(runs: Sequence[Finished], data: str) -> str:
+    """How many samples these test data are."""
+    found = {run.people.own_test if data == "split" else run.people.common_test for run in runs}
+    counts = sorted(n for n in found if n)
+    if not counts or None in found:
+        return ""
+    return f"{counts[0]} samples" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} samples"
+
+
+def _measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
+    """What the figures mean, as far as it is the same for all."""
+    words = ["Accuracies in percent"]
+    headlines = {run.headline.data for run in runs}
+    if len(headlines) == 1:
+        (data,) = headlines
+        words.append(f"headline: own models on {_TESTS[data]}")
+    others = {column.data for column in columns if column.data} - headlines
+    words += [f"beside it on {_TESTS[data]}" for data in others]
+    rules = [run.summary["reported"] for run in runs]
+    for meanings, values in (
+        (_WEIGHTINGS, {rule["client_weighting"] for rule in rules}),
+        (_REPORTS, {rule["rule"] for rule in rules}),
+    ):
+        if len(values) == 1:
+            words.append(meanings[values.pop()])
+    words.append("generic accuracy on the whole common test set, every sample alike")
+    if any(run.summary["generic"]["derived"] for run in runs):
+        words.append(f"{DERIVED} no model of the method: the mean of the personal models")
+    return "; ".join(words) + "."

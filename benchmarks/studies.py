@@ -207,7 +207,7 @@ ROBUST = Study(
         "local": {"epochs": 1},
         "scoring": {"every": 15},
     },
-    {"fedavg, no attack": {"method": "fedavg", "data": {"malicious": 0.0}}}
+    {f"{method}, no attack": {"method": method, "data": {"malicious": 0.0}} for method in ("fedavg", "krum(f=4)")}
     | {
         method: {"method": method, "data": {"attack": "model-replacement"}}
         for method in (

@@ -157,6 +157,16 @@ def test_the_first_round_is_fedavgs_and_the_second_is_not(monkeypatch: pytest.Mo
     differs("w", run.figure("w"), plain.figure("w"))
 
 
+def test_each_step_of_a_client_draws_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, draw = [], Generator.draw
+    run = Rounds(f"fedgen({SMALL}, steps=2)", tiny_net(vectors("second_problem")["w0"]), four(), 2, lr=0.1)
+    run.play([0])
+    monkeypatch.setattr(Generator, "draw", lambda *how: drawn.append(draw(*how)) or drawn[-1])
+    run.play([0])
+    assert len(drawn) == 4 * 2 + 2  # four steps of the client, two of the server
+    assert len({eps.numpy().tobytes() for eps, _ in drawn}) == len(drawn)
+
+
 def test_draws_are_of_the_rounds_randomness_and_of_p() -> None:
     """ε is standard normal, y follows p, and each step of a client draws anew."""
     form, rng = Generator(3, 4, (2,), 3), torch.Generator().manual_seed(1)

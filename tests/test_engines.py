@@ -11,6 +11,7 @@ from motet.client import Client
 from motet.contract import Entry, Part, Training
 from motet.data import ClientData, FederationFacts, Holdings, Site
 from motet.engines import Inline, OneByOne, Outcome, Task
+from motet.engines.replies import TRAIN_LOSS
 from motet.entries import Damaged
 from motet.errors import MotetError
 from motet.message import Message, State, decode, encode
@@ -26,17 +27,19 @@ def played(method: str, strict: bool) -> Played:
     return play(tiny(method), strict)
 
 
-def test_local_sends_nothing() -> None:
-    local = played("local", strict=True)
+def test_local_sends_nothing_but_its_training_loss() -> None:
+    local = play(tiny("local", scoring={"train_loss": False}), strict=True)
     assert [(row["bytes_down"], row["bytes_up"]) for row in local.rows] == [(0, 0)] * 3
     trained = [e for e in local.engine.exchanges if e.task.kind == "train"]
     assert len(trained) == 6 and all(e.sent == e.answered == encode({}) for e in trained)
+    told = [decode(e.answered) for e in played("local", strict=True).engine.exchanges if e.task.kind == "train"]
+    assert len(told) == 6 and all(reply.keys() == {TRAIN_LOSS} for reply in told)
 
 
 def test_fedavg_sends_the_model_down_and_the_model_and_n_up() -> None:
     fedavg = played("fedavg", strict=True)
     w = fedavg.server["w"]
-    down, up = len(encode({"w": w})), len(encode({"w": w, "n": 1}))
+    down, up = len(encode({"w": w})), len(encode({"w": w, "n": 1, TRAIN_LOSS: 0.5}))
     assert [(row["bytes_down"], row["bytes_up"]) for row in fedavg.rows] == [(2 * down, 2 * up)] * 3
 
 

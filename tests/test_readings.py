@@ -188,8 +188,8 @@ def test_a_table_marks_a_derived_model(
     words = ["--rounds", "1", "--clients", "4", "--epochs", "1", "--set", "scoring.derived_generic=true"]
     assert main(["run", "--method", "local", *words, "--set", "engine.name=inline", "--out", str(tmp_path / "a")]) == 0
     out = capsys.readouterr().out
-    assert "* no model of the method: the mean of the personal models" in " ".join(out.split())
-    assert any(line.startswith("local") and "*" in line for line in out.splitlines())
+    assert "† no model of the method: the mean of the personal models" in " ".join(out.split())
+    assert any(line.startswith("local") and "†" in line for line in out.splitlines())
 
 
 # ---------------------------------------------------------------- declared, not found out

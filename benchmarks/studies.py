@@ -198,7 +198,7 @@ PRECISION = Study(
 
 ROBUST = Study(
     "robust",
-    "With a fifth of the clients replacing the model FedAvg loses a quarter of the test set, and robust means lose little "
+    "With a fifth of the clients replacing the model FedAvg loses a quarter of the test set, robust means lose little "
     "(Krum takes one client's model, which costs it as much without an attack)",
     {
         "protocol": "fedrod",

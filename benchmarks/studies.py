@@ -198,8 +198,8 @@ PRECISION = Study(
 
 ROBUST = Study(
     "robust",
-    "With a fifth of the clients replacing the model FedAvg loses a quarter of the test set, and robust means lose "
-    "little (Krum takes one client's model, which costs it as much without an attack)",
+    "With a fifth of the clients replacing the model FedAvg loses a quarter of the test set, robust means lose little "
+    "(Krum takes one client's model, which costs it as much without an attack)",
     {
         "protocol": "fedrod",
         "data": {"name": "fmnist", "partition": "dirichlet:0.5", "clients": 20, "subset": 0.1, "malicious": 0.2},

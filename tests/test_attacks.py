@@ -49,6 +49,10 @@ def test_a_fixed_share_of_the_training_clients_is_malicious() -> None:
         tuple(who)
     }
     assert other.content_hash != one.content_hash
+    for seed in range(20):  # new clients are none
+        drawn = digits(seed, malicious=0.5)
+        assert sum(client.malicious for client in drawn.clients) == 4
+        assert not any(client.malicious and client.new for client in drawn.clients)
     assert sum(client.malicious for client in digits(malicious=0.01).clients) == 1
     assert [c.malicious for c in SharedFederation.of(one).cut().clients] == [c.malicious for c in one.clients]
 
@@ -96,6 +100,7 @@ def test_the_shared_set_is_of_benign_clients() -> None:
 
 
 def test_without_attackers_nothing_is_new() -> None:
+    assert digits().content_hash.startswith("f0024d51e198bd37"), "as before there were any"
     assert (
         digits().content_hash == digits(attack="model-replacement").content_hash != digits(malicious=0.2).content_hash
     )

@@ -183,7 +183,7 @@ class ScoresAnotherModel(Averaging):
         (KeepsInItself, "is another one when each task is done by a fresh method.*keeps nothing in itself"),
         (ChangesInPlace, "is another one when each task is done by a fresh method.*changes no tensor"),
         (TellsCounts, "gives away its class counts as shares.*`tells` declares nothing"),
-        (ZeroesTheGradient, "local.clip = 1e[+]30, which clips nothing.*t.g holds the momentum"),
+        (ZeroesTheGradient, "local.clip = 1e[+]20, which clips nothing.*t.g holds the momentum"),
         (LearnsElsewhere, "trained as one computation with other clients.*`plain_steps = True` promises"),
         (UploadsMore, "a reply has the field 'more.steps'; `uploads` declares 'n', 'w'"),
         (ForgetsOnResume, "is another one after a stop and a resume.*`start` is not called"),

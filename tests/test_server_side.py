@@ -131,7 +131,7 @@ def test_the_geometric_median_of_large_weights_that_differ_little() -> None:
     assert float((near - 1000).abs().max()) < 0.05, "one of seven far away does not matter"
 
 
-@pytest.mark.parametrize("method", ["fedavgm(beta=0)", "norm-clip(norm=1e30)", "fednova"])
+@pytest.mark.parametrize("method", ["fedavgm(beta=0)", "norm-clip(norm=1e20)", "fednova"])
 def test_in_a_run_it_reduces_to_fedavg(method: str) -> None:
     steps = {"local": {"steps": 3}}  # alike for all clients
     ours, plain = play(tiny(method, **steps)), play(tiny("fedavg", **steps))

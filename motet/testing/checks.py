@@ -25,7 +25,7 @@ from motet.testing.privacy import COUNTS, found_in
 from motet.testing.twin import Notes, Played, Strict, last_states, loop_of, play, tiny
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # up to rounding, after a few rounds
-NO_CLIPPING = 1e30  # larger than any gradient
+NO_CLIPPING = 1e20  # larger than any gradient, and the largest number that a setting takes
 
 
 class Fault(AssertionError):

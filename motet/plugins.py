@@ -34,7 +34,10 @@ def find_file(text: str) -> Path | None:
     if found is None:
         return None
     if found["where"].endswith(".py"):
-        path = Path(found["where"]).expanduser().resolve()
+        try:
+            path = user_path(found["where"], "file").resolve()
+        except MotetError:  # `load_object` says what is wrong with it
+            return None
         return path if path.is_file() else None
     _look_in(Path.cwd())
     importlib.invalidate_caches()

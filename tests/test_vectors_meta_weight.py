@@ -17,7 +17,7 @@ from motet.methods import meta_bsm
 from motet.methods.meta_bsm import MetaBSM, mwnet
 
 ETA = 0.5  # the classifier's, and so the virtual step's
-STILL = 1e-300  # a rate at which ζ does not move
+STILL = 1e-15  # a rate at which ζ does not move
 pytestmark = [
     pytest.mark.usefixtures("exact"),
     pytest.mark.parametrize("tag", ["paper_sgd", "released"]),

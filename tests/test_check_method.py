@@ -1,5 +1,6 @@
 """`motet.testing.check_method`: every registered method passes, and a broken one is told what is wrong."""
 
+import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -216,6 +217,7 @@ def test_a_file_of_ones_own_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "        t.g_shared.add_(t.shared - t.anchor, alpha=self.mu)\n"
     )
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     assert check_method("./mine.py:Mine(mu=0.2)+ft") == list(CHECKS)
 
 

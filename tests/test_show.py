@@ -88,7 +88,9 @@ def test_natural_clients_are_judged_on_their_own_data(choices: dict[str, Any], t
 def test_runs_from_before_keep_their_fingerprints() -> None:
     """As written by the Motet whose default was the common test set."""
     data = {"partition": "natural", "name": "clinics.npz", "partition_seed": 0}
-    common = resolve({"data": data, "net": {"name": "mlp"}, "scoring": {"test": "common"}, "local": {"lr": 0.3}})
+    data |= {"normalize_on": "all"}  # how it acted without these two fields
+    scoring = {"test": "common", "train_loss": False}
+    common = resolve({"data": data, "net": {"name": "mlp"}, "scoring": scoring, "local": {"lr": 0.3}})
     written = "1:3ec0eeb3dba7370faf19458192f670372a02275ecc824aae5aec3574873ae807"
     assert fingerprint(common, 1) == written and same_experiment(written, {}, common)
     split = common.model_copy(update={"scoring": common.scoring.model_copy(update={"test": "split"})})

@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,12 @@ settings.load_profile("motet")
 def no_memory_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What tests run as the user's code is not remembered as such."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(autouse=True)
+def path_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a user's file is imported from stays in Python's path: not beyond the test that did it."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
 
 
 @pytest.fixture(scope="session")

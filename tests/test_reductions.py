@@ -188,6 +188,12 @@ def test_fedbn_keeps_normalization_and_needs_some(tmp_path: Path) -> None:
         build_method("fedbn", build_net("mlp", input_of(8), 3), Facts((0, 1), 2, 3, 10))
 
 
-@pytest.mark.parametrize("method", ["fedavg", "ditto", "per-fedavg", "pfedme", "apfl", "fedrep(head_epochs=1)", "moon"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "fedrep(head_epochs=1)",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("fedavg", "ditto", "per-fedavg", "pfedme", "moon")),
+    ],
+)
 def test_methods_run_on_nets_that_normalize(method: str) -> None:
     assert check_method(method, net={"name": f"{Path(__file__).parent / 'batchnorm_net.py'}:build"}) == list(CHECKS)

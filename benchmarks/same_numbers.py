@@ -48,7 +48,7 @@ SUMS = (
     "superfed-mm(prox=sum_of_norms, lambda_eval=validation)",
     "superfed-lm(local_init=copy_global, start=0)",
 )
-DATA = {"clients": 6, "new_clients": 0.17, "val_share": 0.2}
+DATA = {"clients": 6, "new_clients": 0.17, "val_share": 0.2, "normalize_on": "all"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "digits-mlp": {
         "data": {**DATA, "name": "digits", "partition": "dirichlet:0.5", "subset": 0.4},

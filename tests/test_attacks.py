@@ -1,4 +1,4 @@
-"""Malicious clients: who they are, what they do, and that figures are also over the others (FIDELITY 8.7)."""
+"""Malicious clients: who they are, what they do, and that figures are also over the others."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -235,7 +235,7 @@ def test_data_show_of_many_classes_stays_narrow(capsys: pytest.CaptureFixture[st
     assert re.search(r"^ *client +classes +largest +train +test +total$", out, re.MULTILINE)
 
 
-FIDELITY_ROWS = {  # section 2.2
+KNOWN_ROWS = {
     0: [67, 1, 0, 0, 0, 0, 2, 0, 5, 7],
     5: [5473, 0, 0, 0, 0, 0, 0, 0, 0, 0],
     12: [13, 1, 781, 135, 0, 66, 106, 684, 0, 6765],
@@ -247,7 +247,7 @@ FIDELITY_ROWS = {  # section 2.2
 def test_the_published_partition(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["fmnist", "--protocol", "dbe", "--partition", "dirichlet-balanced:0.1", "--clients", "20"]
     clients = json.loads(call(capsys, "data", "show", *words, "--partition-seed", "1", "--json")[0])["clients"]
-    assert {i: clients[i]["counts"] for i in FIDELITY_ROWS} == FIDELITY_ROWS
+    assert {i: clients[i]["counts"] for i in KNOWN_ROWS} == KNOWN_ROWS
     assert sum(sum(client["counts"]) for client in clients) == 70_000
 
 

@@ -1,4 +1,4 @@
-"""DBE, PRBM and MR: the invariants of FIDELITY 11.5, and every term of the equations against plain torch."""
+"""DBE, PRBM and MR: their invariants, and every term of the equations against plain torch."""
 
 import copy
 from pathlib import Path
@@ -64,7 +64,7 @@ def flat(net: nn.Module) -> Tensor:
     return torch.cat([p.detach().flatten() for p in net.parameters()])
 
 
-# FIDELITY 11.5
+# invariants
 
 
 @pytest.mark.parametrize(("head", "size"), [("conv2", 28_800), ("fc1", 10_816), ("fc2", 512)])

@@ -1,4 +1,4 @@
-"""FedBasis: the invariants of FIDELITY 11.3, every step against plain autograd, and the exact shortcut of step 4."""
+"""FedBasis: its invariants, every step against plain autograd, and the exact shortcut of step 4."""
 
 import math
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""FED-ROD: two losses that do not disturb each other, what travels, and who is served how (FIDELITY 3 and 11.1)."""
+"""FED-ROD: two losses that do not disturb each other, what travels, and who is served how."""
 
 from functools import cache
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Balanced-risk losses: Table 5 of FED-ROD by hand, and what FIDELITY 3 and 11.1 say of missing classes."""
+"""Balanced-risk losses: Table 5 of FED-ROD by hand, and what becomes of missing classes."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Meta-BSM: its meta step against finite differences; shared data: FedAvg on more samples (FIDELITY 3 and 9)."""
+"""Meta-BSM: its meta step against finite differences; shared data: FedAvg on more samples."""
 
 from collections import OrderedDict
 from functools import cache

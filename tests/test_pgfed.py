@@ -1,4 +1,4 @@
-"""PGFed and PGFedMo: the invariants of FIDELITY 11.2, and every term of the equations against plain torch."""
+"""PGFed and PGFedMo: its invariants, and every term of the equations against plain torch."""
 
 import copy
 import math
@@ -44,7 +44,7 @@ def rounds(method: str, cohorts: list[list[int]], **more: Any) -> tuple[Assembly
 COHORTS = [[0, 1, 2, 5], [1, 2, 4, 6], [0, 2, 3, 6], [0, 1, 3, 5]]
 
 
-# FIDELITY 11.2
+# invariants
 
 
 @pytest.mark.parametrize("method", ["pgfed(mu=5)", "pgfedmo(mu=5)"])

@@ -1,4 +1,4 @@
-"""SuPerFed: the invariants of FIDELITY 11.4, and whole steps against plain autograd."""
+"""SuPerFed: its invariants, and whole steps against plain autograd."""
 
 import math
 from collections import OrderedDict

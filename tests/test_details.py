@@ -15,7 +15,7 @@ def test_a_method_says_what_travels_stays_is_told_and_composes() -> None:
     assert ROWS["ditto"].endswith("carries any part")
     assert ROWS["fedbasis"].endswith("stands alone")
     assert ROWS["ft"].endswith(
-        "sends nothing more; keeps its data; tells its size; after any method with a generic model"
+        "sends nothing more; keeps its data; tells nothing; after any method with a generic model"
     )
 
 

@@ -19,7 +19,7 @@ def _of_net(row: Row) -> str:
 
 
 def _of_method(row: Row) -> str:
-    weighed = "n" in row["uploads"] or (row["kind"] == "part" and row["models_up"] != "0")  # FedAvg's mean is by size
+    weighed = row["kind"] != "personalization" and row["models_up"] != "0"  # FedAvg's mean is by size
     told = ", ".join([*(["its size"] if weighed else []), *row["tells"]]) or "nothing"
     return f"{_travels(row)}; keeps {row['stays'] or 'its data'}; tells {told}; {_composes(row)}"
 

@@ -9,6 +9,7 @@ from motet.errors import unknown
 from motet.methods import describe_methods
 from motet.nets import describe_nets
 from motet.post import describe_posts
+from motet.report.details import details
 from motet.report.tables import catalogue, partition
 from motet.runs.experiment import Experiment
 from motet.runs.protocols import describe_protocols
@@ -37,12 +38,8 @@ def show_catalogue(what: str, json: bool) -> None:
 
 
 def _with_details(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What only nets have, as a second line of what they are."""
-    if "stages" not in row:
-        return row
-    takes, stages = ", ".join(row["accepts"]), ", ".join(row["stages"])
-    details = f"takes {takes}; stages {stages}; {row['parameters']:,} parameters at {row['example']}"
-    return {**row, "summary": f"{row['summary']}\n{details}"}
+    more = details(row)
+    return {**row, "summary": f"{row['summary']}\n{more}"} if more else row
 
 
 def show_partition(experiment: Experiment, json: bool) -> None:

@@ -18,4 +18,12 @@ class Centralized(Averaging):
         return super().personal(client.from_the_global_model(), message)
 
 
-ENTRY = Entry("centralized", "one model on everybody's pooled data: a yardstick", "baseline", whole=Centralized)
+ENTRY = Entry(
+    "centralized",
+    "one model on everybody's pooled data: a yardstick",
+    "baseline",
+    whole=Centralized,
+    stays="nothing",
+    down="0",
+    up="all data",
+)

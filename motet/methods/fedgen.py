@@ -125,4 +125,10 @@ class FedGen(Part):
         return judged + self.diversity * alike(eps, z)
 
 
-ENTRY = Entry("fedgen", "generated features show every client all classes", "Zhu, Hong and Zhou 2021", part=FedGen)
+ENTRY = Entry(
+    "fedgen",
+    "generated features show every client all classes",
+    "Zhu, Hong and Zhou 2021",
+    part=FedGen,
+    down="1 + generator",
+)

@@ -38,7 +38,7 @@ def default_net(name: str, kind: KindOrAuto = "auto", download: bool = False) ->
         net = load(name, download).net
     if not net:
         raise MotetError(
-            f"net is 'auto', but data {name!r} names none; accepted: a net of `motet list nets`, or your own as file.py:build"
+            f"net is 'auto', but data {name!r} names none; accepted: a net of `motet list nets`, or file.py:build"
         )
     return net
 

@@ -25,7 +25,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> MotetError:
     names = sorted(set(known))
     near = difflib.get_close_matches(name[:100], names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return MotetError(f"unknown {kind} {shown(name)}: {hint}accepted: {', '.join(names)}")
+    return MotetError(f"unknown {kind} {shown(name)}: {hint}accepted: {', '.join(names) or 'none'}")
 
 
 def shown(value: object) -> str:

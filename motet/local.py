@@ -10,6 +10,7 @@ from torch import Tensor
 
 from motet.data import Samples
 from motet.errors import Diverged
+from motet.rng import layers_draw_by
 from motet.settings import Section
 from motet.train_loss import TrainLoss
 from motet.weights import is_finite
@@ -124,17 +125,18 @@ class Descent:
         v.zero_() if self.velocity is None else v.copy_(self.velocity)
         if self.told is not None:
             self.told.begin(len(self.sizes(len(samples))))
-        for x, y in self.batches(samples):
-            self.carry(v, w)
-            if rule.clip:
-                g.zero_()
-            gradient(x.to(w.device), y.to(w.device))
-            if rule.clip:
-                for stretch in self.clipped_apart or (slice(None),):
-                    part = g[stretch]
-                    part.mul_((rule.clip / part.norm().clamp_min(1e-12)).clamp_max(1.0))
-                v.add_(g)
-            w.sub_(v, alpha=self.lr)
+        with layers_draw_by(self.rng):
+            for x, y in self.batches(samples):
+                self.carry(v, w)
+                if rule.clip:
+                    g.zero_()
+                gradient(x.to(w.device), y.to(w.device))
+                if rule.clip:
+                    for stretch in self.clipped_apart or (slice(None),):
+                        part = g[stretch]
+                        part.mul_((rule.clip / part.norm().clamp_min(1e-12)).clamp_max(1.0))
+                    v.add_(g)
+                w.sub_(v, alpha=self.lr)
         self.velocity = v if rule.momentum else None
         if not is_finite(w):
             raise Diverged(NOT_FINITE)

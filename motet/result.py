@@ -167,6 +167,7 @@ def run(
     batch: int | None = None,
     lr: float | None = None,
     net: str | None = None,
+    head: str | None = None,
     precision: str | None = None,
     seed: int | None = None,
     protocol: str | None = None,

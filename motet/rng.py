@@ -27,6 +27,23 @@ def numpy_generator(seed: int, purpose: str, round: int = 0, client: int = 0) ->
 @contextmanager
 def seeded(seed: int, purpose: str, round: int = 0, client: int = 0) -> Iterator[None]:
     """Torch's own initializers draw from the global generator: give it this seed, then put it back."""
+    with _global_generator_at(derive(seed, purpose, round, client)):
+        yield
+
+
+@contextmanager
+def layers_draw_by(rng: torch.Generator) -> Iterator[None]:
+    """Dropout draws from the global generator too: give it a seed that this one's state tells, then put it back.
+
+    The generator itself does not move: what else it is for stays as it is without such layers.
+    """
+    state = hashlib.blake2b(rng.get_state().numpy().tobytes(), digest_size=8).digest()
+    with _global_generator_at(int.from_bytes(state, "little") >> 1):
+        yield
+
+
+@contextmanager
+def _global_generator_at(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive(seed, purpose, round, client))  # the CPU's alone
+        torch.default_generator.manual_seed(seed)  # the CPU's alone
         yield

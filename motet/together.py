@@ -86,7 +86,7 @@ class _Losses:
 def group_size(net: Net, layout: Layout) -> int:
     """How many clients are worth training as one; 1, each alone, for a net that is not a row of linear layers."""
     stages = [net.get_submodule(name) for name in net.stage_names]
-    fits = len(leading_row(stages)) == len(stages) and layout.trainable == slice(0, layout.size) and not net.bf16
+    fits = leading_row(stages)[1] == len(stages) and layout.trainable == slice(0, layout.size) and not net.bf16
     return max(1, min(GROUP, WEIGHTS // layout.size)) if fits else 1
 
 
@@ -96,7 +96,7 @@ class ManyNets:
     def __init__(self, net: Net, layout: Layout, w: Tensor, g: Tensor):
         names = {id(p): name for name, p in net.named_parameters()}
         self.layers = []
-        for linear, relu in leading_row(net.get_submodule(name) for name in net.stage_names):
+        for linear, relu in leading_row(net.get_submodule(name) for name in net.stage_names)[0]:
             places = [layout.places[names[id(p)]] for p in (linear.weight, linear.bias) if p is not None]
             views = [[flat[:, place.where].view(-1, *place.shape) for flat in (w, g)] for place in places]
             self.layers.append((views[0], views[1] if len(views) > 1 else None, relu))

@@ -111,6 +111,7 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "batch": 13,
         "lr": 0.5,
         "net": "cnn4",
+        "head": "fc1",
         "precision": "bf16",
         "seed": 8,
         "protocol": "pgfed",

@@ -145,9 +145,8 @@ def test_a_registered_source_knows_its_kind() -> None:
         load("digits", kind="tokens")
 
 
-def test_no_net_is_guessed_for_tokens(tmp_path: Path) -> None:
-    with pytest.raises(MotetError, match=r"net is 'auto', but no net is known for the tokens of data .*file.py:build"):
-        default_net(write(tmp_path, x=tokens(9), kind="tokens"))
+def test_tokens_get_a_net_for_words(tmp_path: Path) -> None:
+    assert default_net(write(tmp_path, x=tokens(9), kind="tokens")) == "fasttext"
 
 
 def test_a_users_tokens() -> None:

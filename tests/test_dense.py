@@ -101,4 +101,5 @@ def test_a_second_derivative_of_what_is_collected_is_refused() -> None:
 def test_only_plain_linear_stages_make_a_row() -> None:
     stages = [dense_stage(4, 4), nn.Linear(4, 4), nn.Sequential(OrderedDict(a=nn.Linear(4, 4), b=nn.Tanh()))]
     assert [as_layer(stage) is not None for stage in stages] == [True, True, False]
-    assert [relu for _, relu in leading_row(stages)] == [True, False]
+    assert [relu for _, relu in leading_row(stages)[0]] == [True, False]
+    assert leading_row(stages)[1] == 2

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from inputs import input_of
 
 from motet.contract import Method
-from motet.contract.expression import Term, literal, parse
 from motet.errors import MotetError
+from motet.expression import Term, literal, parse
 from motet.methods import METHODS, build_method, canonical, describe_methods
 from motet.methods.averaging import Averaging
 from motet.methods.centralized import Centralized
@@ -135,7 +135,7 @@ def test_an_unknown_name_gets_the_nearest_one() -> None:
         ("fedavg+lp(epochs=1.5)", "method lp: epochs is 1.5; accepted: a whole number of at least 1"),
         ("fedavg(weighting=size)", "method fedavg: weighting is 'size'; accepted: auto | samples | uniform"),
         ("fedprox(nu=1)", "method fedprox: unknown field 'nu': did you mean 'mu'? accepted: mu"),
-        ("local(mu=1)", "method local: unknown field 'mu': accepted: "),
+        ("local(mu=1)", "method local: unknown field 'mu': accepted: none"),
     ],
 )
 def test_a_bad_option_is_named_with_what_is_accepted(text: str, sentence: str) -> None:

@@ -186,7 +186,7 @@ def test_such_a_module_learns(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "input", "split", "sentence"),
     [
-        ("Plain", input_of(1, 8, 8), None, r"is a Plain, .*; accepted: net.head = .*, of conv, drop, head$"),
+        ("Plain", input_of(1, 8, 8), None, r"is a Plain, .*; accepted: net.head \(--head\) = .*, of conv, drop, head$"),
         (
             "Plain",
             input_of(1, 8, 8),

@@ -26,6 +26,7 @@ OTHER = {  # than the default
     "batch": 13,
     "lr": 0.5,
     "net": "twonn",
+    "head": "fc1",
     "precision": "bf16",
     "seed": 8,
     "protocol": "pgfed",

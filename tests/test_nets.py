@@ -14,8 +14,23 @@ from motet.nets import NETS, Net, build_net, describe_nets
 from motet.rng import seeded
 from motet.weights import Layout, parameter_count
 
-SHAPES = {"mlp": (1, 8, 8), "cnn4": (3, 20, 17), "fedrod-conv": (1, 28, 28), "twonn": (1, 8, 8), "twocnn": (3, 9, 12)}
-SPLITS = [(name, stage) for name in NETS for stage in build_net(name, input_of(*SHAPES[name]), 10).stage_names[1:]]
+SMALL = {
+    **dict.fromkeys(("logistic", "mlp", "twonn", "fedrod-conv-1m"), input_of(1, 8, 8)),
+    **dict.fromkeys(("cnn4", "fedrod-conv", "fedrod-dropout", "fedrep-conv"), input_of(3, 20, 17)),
+    **{"fedrod-conv-small": input_of(3, 19, 22), "twocnn": input_of(3, 9, 12)},
+    **dict.fromkeys(("resnet8", "resnet9", "resnet18", "resnet20", "mobilenet"), input_of(3, 8, 9)),
+    **{"vgg9": input_of(3, 16, 33), "vgg11": input_of(1, 32, 65), "har-cnn": input_of(9, 30)},
+    **dict.fromkeys(("stacked-lstm", "fasttext"), Input("tokens", (7,), 11)),
+}
+SPLITS = [(name, stage) for name in NETS for stage in build_net(name, SMALL[name], 10).stage_names[1:]]
+
+
+def some(input: Input, batch: int = 4) -> torch.Tensor:
+    """Samples of which no two are alike."""
+    x = torch.randn(batch, *input.shape)
+    if input.kind == "tokens":
+        return torch.randint(input.vocabulary, (batch, *input.shape))
+    return x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
 
 
 @pytest.mark.parametrize(
@@ -25,23 +40,66 @@ SPLITS = [(name, stage) for name in NETS for stage in build_net(name, input_of(*
         ("cnn4", (3, 32, 32), 10, 878_538),
         ("fedrod-conv", (1, 28, 28), 10, 103_346 + 500),
         ("mlp", (1, 8, 8), 10, 64 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10),
+        ("mlp(hidden=200x200)", (1, 28, 28), 10, 199_210),  # McMahan et al.'s 2NN
+        ("logistic", (30,), 2, 62),
+        ("fedrod-dropout", (1, 28, 28), 10, 21_840),
+        ("fedrep-conv", (3, 32, 32), 10, 307_842),
+        ("resnet8", (3, 32, 32), 10, 75_290),
+        ("resnet20", (3, 32, 32), 10, 269_722),
+        ("resnet20(norm=group)", (3, 32, 32), 10, 269_722),
+        ("resnet9", (3, 28, 28), 10, 5_031_744),
+        ("resnet18", (3, 32, 32), 10, 11_173_962),
+        ("resnet18", (3, 64, 64), 1000, 11_689_512),  # as torchvision's
+        ("resnet18(stem=small)", (3, 64, 64), 10, 11_173_962),
+        ("vgg9", (3, 28, 28), 10, 1_705_392),
+        ("vgg11", (3, 32, 32), 10, 9_231_114),
+        ("vgg11(norm=none)", (3, 32, 32), 10, 9_231_114 - 2 * (64 + 128 + 2 * 256 + 4 * 512)),
+        ("mobilenet", (3, 28, 28), 10, 315_840),
+        ("har-cnn", (9, 128), 6, 2_253_958),
     ],
 )
 def test_parameter_counts(name: str, shape: tuple[int, ...], classes: int, parameters: int) -> None:
     assert parameter_count(build_net(name, input_of(*shape), classes)) == parameters
 
 
-def test_fedrod_extractor_and_head() -> None:
-    net = build_net("fedrod-conv", input_of(1, 28, 28), 10)
-    body = sum(p.numel() for name, p in net.named_parameters() if not name.startswith(net.head_names()))
-    assert body == 103_346
-    assert net.feature_shape() == (50,)
-    assert net.fc2.bias is None
+@pytest.mark.parametrize(
+    ("name", "vocabulary", "classes", "parameters"),
+    [
+        ("stacked-lstm", 80, 80, 819_920),
+        ("stacked-lstm(bias=false)", 100, 100, 800 + 4 * 256 * (8 + 3 * 256) + 25_600),  # SuPerFed's
+        ("stacked-lstm(embedding=4, hidden=6, layers=1)", 9, 3, 9 * 4 + 24 * (4 + 6 + 2) + 7 * 3),
+        ("fasttext", 1000, 4, 32_000 + 32 * 33 + 33 * 4),
+    ],
+)
+def test_parameter_counts_of_nets_for_text(name: str, vocabulary: int, classes: int, parameters: int) -> None:
+    assert parameter_count(build_net(name, Input("tokens", (12,), vocabulary), classes)) == parameters
 
 
-def test_fedrod_weights_are_normal_and_biases_zero() -> None:
+@pytest.mark.parametrize(
+    ("name", "shape", "extractor", "features"),
+    [
+        ("fedrod-conv", (1, 28, 28), 103_346, (50,)),
+        ("fedrod-conv-small", (3, 32, 32), 121_920, (64,)),
+        ("fedrod-conv-1m", (3, 32, 32), 1_021_056, (64,)),
+        ("har-cnn", (9, 128), 2_624 + 18_496, (64, 1, 26)),  # DBE's K = 1664
+        ("resnet18", (3, 64, 64), 11_176_512, (512,)),
+    ],
+)
+def test_extractors(name: str, shape: tuple[int, ...], extractor: int, features: tuple[int, ...]) -> None:
+    net = build_net(name, input_of(*shape), 10)
+    assert sum(p.numel() for n, p in net.named_parameters() if n.startswith(net.body_names())) == extractor
+    assert net.feature_shape() == features
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("fedrod-conv", (1, 28, 28)), ("fedrod-conv-small", (3, 32, 32)), ("fedrod-conv-1m", (3, 32, 32))],
+)
+def test_fedrod_weights_are_normal_and_biases_zero_and_the_head_has_none(name: str, shape: tuple[int, ...]) -> None:
     with seeded(0, "init"):
-        weights = build_net("fedrod-conv", input_of(1, 28, 28), 10).state_dict()
+        net = build_net(name, input_of(*shape), 10)
+    assert net.fc2.bias is None
+    weights = net.state_dict()
     for name, w in weights.items():
         if name.endswith("bias"):
             assert w.abs().max() == 0
@@ -58,16 +116,32 @@ def test_cnn4_feature_maps_are_those_of_dbe_table_1(split: str, shape: tuple[int
 
 @pytest.mark.parametrize(("name", "split"), SPLITS)
 def test_head_of_body_is_the_net(name: str, split: str) -> None:
-    net = build_net(name, input_of(*SHAPES[name]), 7, split)
-    x = torch.randn(4, *SHAPES[name])
-    if x.dim() == 4:
-        x = x.contiguous(memory_format=torch.channels_last)
+    net, x = build_net(name, SMALL[name], 7, split).eval(), some(SMALL[name])
     z = net.body(x)
     assert tuple(z.shape[1:]) == net.feature_shape()
     assert torch.equal(net.head(z), net(x))
     assert net(x).shape == (4, 7)
     stages = {name.split(".")[0] for name, _ in net.named_parameters() if name.startswith(net.head_names())}
     assert stages == set(net.stage_names[net.stage_names.index(split) :])
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_weights_of_a_flat_vector_are_those_that_a_net_computes_and_learns_with(name: str) -> None:
+    net, x = build_net(name, SMALL[name], 3).eval(), some(SMALL[name])
+    twin = net.another().eval()
+    twin.load_state_dict(net.state_dict())
+    layout = Layout(net)
+    w = layout.flatten(net)
+    layout.bind(net, w, g := torch.zeros_like(w))
+    torch.testing.assert_close(net(x), twin(x), rtol=1e-4, atol=1e-5)
+    with net.collecting():
+        net(x).square().sum().backward()
+    twin(x).square().sum().backward()
+    for each, p in twin.named_parameters():
+        torch.testing.assert_close(layout.places[each].view(g), p.grad, rtol=0, atol=float(p.grad.abs().max()) / 100)
+    before = net(x).detach()
+    w[layout.trainable] *= 1.5  # a step in the vector is one in the net, also where layers keep lists of their weights
+    assert not torch.allclose(net(x), before, rtol=1e-3, atol=1e-4)
 
 
 def test_bound_channels_last_weights_give_the_same_logits() -> None:
@@ -128,6 +202,16 @@ def test_feature_shape_keeps_the_mode() -> None:
         ("cnn4", (64,), None, ["net 'cnn4' cannot take vector (64,); accepted: image"]),
         ("twocnn", (9, 128), None, ["net 'twocnn' cannot take signal (9, 128); accepted: image"]),
         ("fedrod-conv", (1, 28, 15), None, ["'fedrod-conv'", "(1, 28, 15)", "at least 16"]),
+        ("fedrod-conv-small", (3, 17, 32), None, ["'fedrod-conv-small'", "at least 18"]),
+        ("vgg11", (1, 28, 28), None, ["'vgg11'", "at least 32"]),
+        ("har-cnn", (9, 27), None, ["net 'har-cnn' cannot take signal (9, 27)", "time of at least 28"]),
+        ("resnet8(norm=layer)", (3, 8, 8), None, ["net resnet8: norm is 'layer'; accepted: batch | group | none"]),
+        ("resnet8(nrm=group)", (3, 8, 8), None, ["net resnet8: unknown field 'nrm': did you mean 'norm'?"]),
+        ("cnn4(norm=group)", (3, 32, 32), None, ["net cnn4: unknown field 'norm': accepted: none"]),
+        ("mlp(hidden=64x)", (8,), None, ["net mlp: hidden is '64x'; accepted: units of 1 to 20 hidden layers"]),
+        ("mlp(hidden=0)", (8,), None, ["net mlp: hidden is 0; accepted: units"]),
+        ("mlp+cnn4", (8,), None, ["net 'mlp+cnn4' cannot be read (it is a sum); accepted: a name with options"]),
+        ("mlp(", (8,), None, ["net 'mlp(' cannot be read", "as resnet8(norm=group)"]),
     ],
 )
 def test_refusals(name: str, shape: tuple[int, ...], split: str | None, words: list[str]) -> None:
@@ -152,7 +236,7 @@ def test_every_net_refuses_each_kind_that_it_does_not_declare(name: str) -> None
     examples["tokens"] = Input("tokens", (20,), 100)
     for kind, example in examples.items():
         if kind in NETS[name].accepts:
-            assert build_net(name, example, 4)(example.example(2)).shape == (2, 4)
+            assert build_net(name, example, 4).eval()(example.example(2)).shape == (2, 4)
         else:
             with pytest.raises(MotetError) as caught:
                 build_net(name, example, 4)
@@ -210,8 +294,66 @@ def test_features_of_tokens() -> None:
     assert Net(stages, Input("tokens", (20,), 50), "mean").feature_shape() == (20, 6)
 
 
-def test_the_smallest_image_works() -> None:
-    assert build_net("cnn4", input_of(1, 16, 16), 10)(torch.zeros(2, 1, 16, 16)).shape == (2, 10)
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        *((name, (1, 16, 16)) for name in ("cnn4", "fedrod-conv", "fedrod-dropout", "fedrep-conv", "vgg9")),
+        *(("fedrod-conv-small", (1, 18, 18)), ("fedrod-conv-1m", (1, 8, 8)), ("vgg11", (1, 32, 32))),
+        *((name, (1, 1, 1)) for name in ("resnet8", "resnet9", "resnet18", "resnet20", "mobilenet")),
+        ("har-cnn", (1, 28)),
+    ],
+)
+def test_the_smallest_sample_works(name: str, shape: tuple[int, ...]) -> None:
+    assert build_net(name, input_of(*shape), 10)(torch.zeros(2, *shape)).shape == (2, 10)
+
+
+def test_stages_of_residual_nets_are_fedbasis_blocks() -> None:
+    """The stem belongs to the first stage, the mean over positions to the last."""
+    for name, stages in {"resnet18": 4, "resnet9": 4, "resnet20": 3}.items():
+        net = build_net(name, input_of(3, 32, 32), 10)
+        assert net.stage_names[:stages] == [f"layer{i + 1}" for i in range(stages)]
+        first = [each for each, _ in net.named_parameters()][:2]
+        assert first == ["layer1.conv1.weight", "layer1.bn1.weight"]
+        assert len(net.body(torch.zeros(2, 3, 32, 32)).shape) == 2
+
+
+@pytest.mark.parametrize(("name", "head"), [("resnet9", "fc1"), ("vgg9", "fc1"), ("mobilenet", "fc1"), ("vgg11", "fc")])
+def test_heads_are_where_the_papers_have_them(name: str, head: str) -> None:
+    assert build_net(name, SMALL[name], 10).split == head
+
+
+def test_a_way_around_without_weights() -> None:
+    block = build_net("resnet8", input_of(3, 8, 8), 10).layer2.get_submodule("0")
+    x = torch.randn(2, 16, 8, 8)
+    around = block.downsample(x)
+    assert around.shape == (2, 32, 4, 4)
+    assert torch.equal(around[:, 8:24], x[:, :, ::2, ::2]) and not around[:, :8].any() and not around[:, 24:].any()
+
+
+def test_the_mean_of_words_leaves_padding_out() -> None:
+    texts = Input("tokens", (4,), 9)
+    net = build_net("fasttext", texts, 3)
+    short, padded = torch.tensor([[5, 7, 5, 7]]), torch.tensor([[5, 7, 0, 0]])
+    assert torch.allclose(net(short), net(padded), atol=1e-6)
+    assert torch.equal(net.words(torch.zeros(1, 4, dtype=torch.int64)), torch.zeros(1, 32))
+    all_count = build_net("fasttext(padding=-1)", texts, 3)
+    assert not torch.allclose(all_count(short), all_count(padded), atol=1e-4)
+
+
+def test_an_lstm_with_other_weights_in_its_place() -> None:
+    net, x = build_net("stacked-lstm(hidden=4)", Input("tokens", (5,), 7), 3), torch.randint(7, (2, 5))
+    others = {name: p.detach() * 2 for name, p in net.named_parameters()}
+    twin = net.another()
+    twin.load_state_dict(others)
+    assert torch.equal(torch.func.functional_call(net, others, x), twin(x))
+
+
+@pytest.mark.parametrize("kind", ["batch", "group"])
+def test_groups_do_not_look_at_the_batch(kind: str) -> None:
+    net, x = build_net(f"resnet8(norm={kind})", input_of(3, 8, 8), 3), some(input_of(3, 8, 8))
+    alone = torch.cat([net(x[i : i + 2]) for i in (0, 2)])
+    assert torch.allclose(net(x), alone, atol=1e-5) is (kind == "group")
+    assert net.normalizes_batches is (kind == "batch")
 
 
 def test_describe_nets() -> None:
@@ -220,4 +362,6 @@ def test_describe_nets() -> None:
     assert described["cnn4"]["stages"] == ["conv1", "conv2", "fc1", "fc2"]
     assert (described["cnn4"]["accepts"], described["cnn4"]["example"]) == (["image"], "image (1, 28, 28)")
     assert described["cnn4"]["parameters"] == 582_026
+    assert described["resnet18"]["options"] == {"norm": "batch", "stem": "auto"}
+    assert (described["twonn"]["head"], described["cnn4"]["head"]) == ("fc3", "fc2")
     assert all(net["summary"] and net["paper"] for net in described.values())

@@ -108,8 +108,8 @@ def stored_layout(x: Array, where: str, kind: KindOrAuto = "auto") -> tuple[Arra
 
 
 def default_net_for(kind: Kind) -> str:
-    """The network for data nobody registered; none is registered for tokens."""
-    return {"image": "cnn4", "signal": "mlp", "vector": "mlp", "tokens": ""}[kind]
+    """The network for data nobody registered."""
+    return {"image": "cnn4", "signal": "mlp", "vector": "mlp", "tokens": "fasttext"}[kind]
 
 
 def token_type(vocabulary: int) -> type[np.integer[Any]]:

@@ -10,12 +10,12 @@ from itertools import permutations
 from types import ModuleType
 
 from motet.contract.entry import Entry
-from motet.contract.expression import Term, parse
 from motet.contract.method import Facts, Method
 from motet.contract.part import Part
 from motet.contract.wrapped import Wrapped
 from motet.data import Input
 from motet.errors import MotetError, unknown
+from motet.expression import Term, parse
 from motet.fields import checked
 from motet.methods import (
     apfl,

@@ -4,47 +4,85 @@ from functools import partial
 
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
-from motet.nets import cnn4, fedrod_conv, mlp, twocnn, twonn
+from motet.expression import Term, parse_one
+from motet.nets import (
+    cnn4,
+    fasttext,
+    fedrep_conv,
+    fedrod_conv,
+    fedrod_conv_1m,
+    fedrod_conv_small,
+    fedrod_dropout,
+    har_cnn,
+    logistic,
+    mlp,
+    mobilenet,
+    resnet8,
+    resnet9,
+    resnet18,
+    resnet20,
+    stacked_lstm,
+    twocnn,
+    twonn,
+    vgg9,
+    vgg11,
+)
+from motet.nets.batch_statistics import by_batch_statistics
 from motet.nets.imported import build_imported
 from motet.nets.info import NetInfo
 from motet.nets.net import Net
 from motet.plugins import is_import
 
-__all__ = ["NETS", "Net", "NetInfo", "build_net", "describe_nets"]
+__all__ = ["NETS", "Net", "NetInfo", "build_net", "describe_nets", "net_term"]
 
-_MODULES = (mlp, cnn4, fedrod_conv, twonn, twocnn)
+_MODULES = (
+    *(logistic, mlp, cnn4, fedrod_conv, fedrod_conv_small, fedrod_conv_1m, fedrod_dropout, fedrep_conv, twonn, twocnn),
+    *(resnet8, resnet9, resnet18, resnet20, vgg9, vgg11, mobilenet, stacked_lstm, fasttext, har_cnn),
+)
 NETS: dict[str, NetInfo] = {module.ENTRY.name: module.ENTRY for module in _MODULES}
 
 
-def build_net(name: str, input: Input, classes: int, split: str | None = None) -> Net:
+def net_term(text: str) -> Term:
+    """A net as it is written, such as `resnet8(norm=group)`: its name, or an import, and its options."""
+    return Term(text) if is_import(text) else parse_one(text, "net", "resnet8(norm=group)")
+
+
+def build_net(
+    name: str, input: Input, classes: int, split: str | None = None, *, batch_statistics: bool = False
+) -> Net:
     """A fresh network for this input, of a registered name or by import; `split` names the first stage of the head.
 
     Initial weights come from torch's global generator: wrap the call in `rng.seeded`.
     """
     if classes < 1:
         raise MotetError(f"number of classes is {classes}; accepted: 1 or more")
-    if name in NETS:
-        net = NETS[name].build_for(input, classes, split)
-    elif is_import(name):
-        net = build_imported(name, input, classes, split)
+    term = net_term(name)
+    if term.name in NETS:
+        net = NETS[term.name].build_for(input, classes, split, **term.options)
+    elif is_import(term.name):
+        net = build_imported(term.name, input, classes, split, **term.options)
     else:
-        raise unknown("net", name, [*NETS, "FILE.py:build"])
-    net.another = partial(build_net, name, input, classes, split)
+        raise unknown("net", term.name, [*NETS, "FILE.py:build"])
+    if batch_statistics:
+        by_batch_statistics(net)
+    net.another = partial(build_net, name, input, classes, split, batch_statistics=batch_statistics)
     return net
 
 
-def describe_nets() -> list[dict[str, str | int | list[str]]]:
+def describe_nets() -> list[dict[str, object]]:
     """What `motet list nets` shows: each net as it is at its own example input, for 10 classes."""
-    return [_describe(info, info.build(info.example, 10, None)) for info in NETS.values()]
+    return [_describe(info, info.build_for(info.example, 10, None)) for info in NETS.values()]
 
 
-def _describe(info: NetInfo, net: Net) -> dict[str, str | int | list[str]]:
+def _describe(info: NetInfo, net: Net) -> dict[str, object]:
     return {
         "name": info.name,
         "summary": info.summary,
         "paper": info.paper,
         "accepts": list(info.accepts),
         "example": str(info.example),
+        "options": {name: field.default for name, field in info.options.model_fields.items()},
         "stages": net.stage_names,
+        "head": net.split,
         "parameters": sum(p.numel() for p in net.parameters()),
     }

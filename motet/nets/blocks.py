@@ -1,11 +1,36 @@
 """The stages that the networks are made of."""
 
 from collections import OrderedDict
+from typing import Literal
 
+from pydantic import Field
 from torch import nn
 
 from motet.data.input import Input
 from motet.nets.info import wrong_input
+from motet.settings import Section
+
+Norm = Literal["batch", "group", "none"]
+GROUPS = 2
+"""Of channels, in GroupNorm: what federated learning has used since Hsieh et al. (ICML 2020)."""
+
+
+class BatchByDefault(Section):
+    """The options of nets that normalize over batches unless told otherwise."""
+
+    norm: Norm = Field("batch", description="BatchNorm, GroupNorm (2 groups) or nothing after each convolution")
+
+
+def normalization(norm: Norm, channels: int) -> nn.Module:
+    """What follows a convolution."""
+    if norm == "batch":
+        return nn.BatchNorm2d(channels)
+    return nn.GroupNorm(GROUPS, channels) if norm == "group" else nn.Identity()
+
+
+def pooled() -> tuple[tuple[str, nn.Module], ...]:
+    """The mean of each channel, as a vector: what ends a body of convolutions."""
+    return ("pool", nn.AdaptiveAvgPool2d(1)), ("flatten", nn.Flatten())
 
 
 def conv_stage(channels_in: int, channels_out: int) -> nn.Sequential:

@@ -30,15 +30,17 @@ def as_layer(stage: nn.Module) -> Layer | None:
     return None
 
 
-def leading_row(stages: Iterable[nn.Module]) -> list[Layer]:
-    """The linear layers that these stages begin with."""
-    row = []
+def leading_row(stages: Iterable[nn.Module]) -> tuple[list[Layer], int]:
+    """The linear layers that these stages begin with, and how many stages that are: some may only flatten."""
+    row, used = [], 0
     for stage in stages:
         layer = as_layer(stage)
-        if layer is None:
+        if layer is not None:
+            row.append(layer)
+        elif type(stage) is not nn.Flatten or (stage.start_dim, stage.end_dim) != (1, -1):
             break
-        row.append(layer)
-    return row
+        used += 1
+    return row, used
 
 
 def worth_it(row: list[Layer]) -> bool:

@@ -1,6 +1,8 @@
 """A user's own net by import: an entry, or a function (input, classes, split) that returns a net or a torch module."""
 
+import inspect
 from collections import OrderedDict
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +16,7 @@ from motet.plugins import load_object
 TRUNK, LAST = "trunk", "last"  # the stages of a module that is no row of stages
 
 
-def build_imported(name: str, input: Input, classes: int, split: str | None) -> Net:
+def build_imported(name: str, input: Input, classes: int, split: str | None, **options: object) -> Net:
     """The net that `module:build` or `file.py:build` builds, after a trial on samples that say nothing."""
     found = load_object(name, "net")
     if isinstance(found, NetInfo):
@@ -24,11 +26,29 @@ def build_imported(name: str, input: Input, classes: int, split: str | None) -> 
             f"net {name!r} is of type {type(found).__name__}; "
             f"accepted: a function (input, classes, split) that builds a net"
         )
-    net = _as_net(name, found(input, classes, split), input, split)
+    net = _as_net(name, _called(name, found, input, classes, split, options), input, split)
     made = tuple(_output(name, net, input.example(2)).shape)
     if made != (2, classes):
         raise MotetError(f"net {name!r} makes {made} of 2 samples; accepted: (2, {classes}), one logit per class")
     return net
+
+
+def _called(
+    name: str, build: Callable[..., object], input: Input, classes: int, split: str | None, options: dict[str, object]
+) -> object:
+    """What the user's function builds; it may leave out `split`, which a plain module has no use for."""
+    try:
+        takes = inspect.signature(build)
+    except ValueError:  # some functions of C tell nothing
+        return build(input, classes, split, **options)
+    for told in ((input, classes, split), (input, classes)):
+        try:
+            takes.bind(*told, **options)
+        except TypeError:
+            continue
+        return build(*told, **options)
+    given = f", and the options {', '.join(options)}" if options else ""
+    raise MotetError(f"net {name!r} is a function of {takes}; accepted: one of (input, classes, split){given}")
 
 
 def _as_net(name: str, built: object, input: Input, split: str | None) -> Net:
@@ -44,14 +64,14 @@ def _as_net(name: str, built: object, input: Input, split: str | None) -> Net:
 
 
 def _with_last_apart(name: str, module: nn.Module, input: Input, split: str | None) -> Net:
-    """Any module whose last act is one layer: that layer is the head, all before it the body."""
+    """Any module whose last act is one layer, or one module of several: that is the head, all before it the body."""
     layers = [layer for layer, inside in module.named_modules() if layer and not list(inside.children())]
     if split is None:
         raise MotetError(
             f"net {name!r} is a {type(module).__name__}, which does not say where its head begins; "
-            f"accepted: net.head = the name of its last layer, of {', '.join(layers)}"
+            f"accepted: net.head (--head) = the name of its last layer, of {', '.join(layers)}"
         )
-    if split not in layers:
+    if split not in dict(module.named_modules()) or not split:
         raise unknown(f"last layer (net.head) of {name}", split, layers)
     x = _something(input)
     whole = _output(name, module, x)

@@ -1,8 +1,9 @@
 """A net is named stages in a row; any stage boundary splits it in body (features z) and head (logits)."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,7 @@ class Net(nn.Sequential):
     rows = True  # False: never as one, for who needs second derivatives of what it collects
     _collecting = False
     another: Callable[[], "Net"]  # builds a net of the same recipe with fresh weights; set by `build_net`
+    elsewhere: Mapping[str, str] = MappingProxyType({})  # beginnings of its weights' names in other people's files
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
@@ -77,9 +79,9 @@ class Net(nn.Sequential):
                     x = stage(x)
             return x.float()
         while stages:
-            row = leading_row(stages) if learning and self._collecting else []
+            row, used = leading_row(stages) if learning and self._collecting else ([], 0)
             if worth_it(row):
-                x, stages = run_row(x, row), stages[len(row) :]
+                x, stages = run_row(x, row), stages[used:]
             else:
                 x = stages.pop(0)(x)
         return x

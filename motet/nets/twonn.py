@@ -31,9 +31,10 @@ def bias_free(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def xavier(net: Net) -> Net:
-    """Every weight from N(0, 2 / (fan-in + fan-out))."""
+    """Every weight of a layer from N(0, 2 / (fan-in + fan-out)); scales and shifts of normalization stay 1 and 0."""
     for weight in net.parameters():
-        nn.init.xavier_normal_(weight)
+        if weight.dim() > 1:
+            nn.init.xavier_normal_(weight)
     return net
 
 

@@ -1,7 +1,7 @@
 """Every post by name, and how names become posts."""
 
-from motet.contract.expression import Term, parse
 from motet.errors import unknown
+from motet.expression import Term, parse
 from motet.fields import checked
 from motet.post import clip
 from motet.post.post import Entry, Post

@@ -8,14 +8,15 @@ from pathlib import Path
 import torch
 
 from motet.contract import Entry, Facts, Method
-from motet.contract.expression import parse
 from motet.data import Federation, FederationFacts, Holdings, build, default_net
 from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, shown, unknown
 from motet.evaluation import Evaluator
+from motet.expression import parse
 from motet.methods import METHODS, build_method, canonical
 from motet.methods.registry import entry_of
-from motet.nets import Net, build_net
+from motet.nets import Net, build_net, net_term
+from motet.nets.pretrained import put_weights, weights_sha256
 from motet.post import POSTS, Post, attack_of, build_posts, canonical_posts
 from motet.post.post import Entry as PostEntry
 from motet.rng import seeded
@@ -95,6 +96,9 @@ def settle(experiment: Experiment) -> Experiment:
         data = data.model_copy(update={"partition_seed": experiment.seed})
     if net.name == "auto":
         net = net.model_copy(update={"name": default_net(data.name, data.kind, data.download)})
+    net = net.model_copy(update={"name": str(net_term(net.name))})
+    if net.weights and not net.weights_sha256:
+        net = net.model_copy(update={"weights_sha256": weights_sha256(net.weights)})
     if scoring.test == "auto":
         own = data.partition == "natural" and data.test_share > 0
         scoring = scoring.model_copy(update={"test": "split" if own else "common"})
@@ -180,9 +184,12 @@ def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
 
 def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
     """A fresh plain net."""
+    asked = experiment.net
     with seeded(experiment.seed, "net"):
-        split = None if experiment.net.head == "auto" else experiment.net.head
-        net = build_net(experiment.net.name, facts.input, facts.classes, split)
+        split = None if asked.head == "auto" else asked.head
+        net = build_net(asked.name, facts.input, facts.classes, split, batch_statistics=asked.batch_statistics)
+    if asked.weights:
+        put_weights(net, asked.weights, asked.weights_head, asked.weights_sha256)
     net.bf16 = experiment.precision == "bf16"
     _refuse_device(experiment.device)
     return net.to(experiment.device)

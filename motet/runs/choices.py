@@ -38,6 +38,7 @@ CHOICES = {
     "batch": Choice("local.batch", int, "samples per gradient step"),
     "lr": Choice("local.lr", float, "learning rate of the first round"),
     "net": Choice("net.name", str, "a name of `motet list nets`, or FILE.py:build"),
+    "head": Choice("net.head", str, "the first stage of the net's head; of a module of yours its last layer"),
     "precision": Choice("precision", str, "of the nets in training: fp32 or bf16"),
     "seed": Choice("seed", int, "the one source of all randomness"),
     "protocol": Choice("protocol", str, "a paper's way of training and measuring (motet list protocols)"),

@@ -4,15 +4,15 @@ from math import prod
 
 import torch
 
-from motet.contract.expression import parse
 from motet.data import FederationFacts
 from motet.errors import MotetError
+from motet.expression import parse
 from motet.fields import checked
 from motet.methods.fedbasis.method import FedBasis
 from motet.methods.fedrod import FedROD
 from motet.methods.pgfed import PGFed
 from motet.methods.registry import entry_of
-from motet.nets import NETS, Net, build_net
+from motet.nets import NETS, Net, build_net, net_term
 from motet.room import free_memory, refuse_if_too_large
 from motet.runs.experiment import Experiment
 
@@ -22,7 +22,7 @@ _COPIES = 3  # of a model at work: weights, gradients or momentum, and what is r
 
 def refuse_what_needs_too_much(experiment: Experiment, facts: FederationFacts, cohort: int) -> None:
     """One sentence about the first thing that memory has no room for; nets of the user's own are not foreseen."""
-    if experiment.net.name not in NETS:
+    if net_term(experiment.net.name).name not in NETS:
         return
     net = _without_weights(experiment, facts)
     if net is None:

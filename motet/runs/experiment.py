@@ -52,8 +52,17 @@ def _default(section: type[_S]) -> _S:
 class NetSettings(Section):
     """[net]: the network, and where its head begins."""
 
-    name: str = Field("auto", description="a network of `motet list nets`; auto = the data set's own")
+    name: str = Field(
+        "auto",
+        description="a network of `motet list nets`, with options such as resnet8(norm=group); auto = the data's",
+    )
     head: str = Field("auto", description="the first stage of the head; auto = the network's own")
+    weights: str = Field("", description="a .safetensors file with the first weights; empty = random ones")
+    weights_head: bool = Field(True, description="take the head from that file too; false = random, for other classes")
+    weights_sha256: str = Field("", description="what that file must be; empty = as it is, and a run notes it")
+    batch_statistics: bool = Field(
+        False, description="BatchNorm by each batch's own statistics, in scoring too; false = by running ones"
+    )
 
 
 class EngineSettings(Section):

@@ -9,8 +9,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from motet.contract.expression import parse
 from motet.errors import MotetError
+from motet.expression import parse
+from motet.nets import net_term
 from motet.plugins import find_file, is_import
 from motet.runs.experiment import Experiment
 
@@ -22,11 +23,8 @@ _in_this_process: set[str] = set()
 def imports_of(experiment: Experiment) -> list[str]:
     """Everything in an experiment that names Python code."""
     names = [term.name for term in parse(experiment.method)]
-    return [
-        text
-        for text in (*names, experiment.net.name, experiment.data.name, *experiment.scoring.measures)
-        if is_import(text)
-    ]
+    net = net_term(experiment.net.name).name
+    return [text for text in (*names, net, experiment.data.name, *experiment.scoring.measures) if is_import(text)]
 
 
 def remember(experiment: Experiment) -> None:

@@ -17,8 +17,8 @@ from fuzz_python import python_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from motet.contract.expression import parse
 from motet.errors import MOST, MotetError, one_sentence
+from motet.expression import parse
 from motet.runs.choices import choose
 from motet.runs.experiment import parse_set
 

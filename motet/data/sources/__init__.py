@@ -38,8 +38,7 @@ def default_net(name: str, kind: KindOrAuto = "auto", download: bool = False) ->
         net = load(name, download).net
     if not net:
         raise MotetError(
-            f"net is 'auto', but no net is known for the tokens of data {name!r}; accepted: a net of `motet list nets` "
-            f"that takes tokens, or your own as file.py:build"
+            f"net is 'auto', but data {name!r} names none; accepted: a net of `motet list nets`, or file.py:build"
         )
     return net
 

@@ -35,6 +35,19 @@ def parse(text: str, kind: str = "method", such_as: str = "fedprox(mu=0.01)+ft")
         ) from None
 
 
+def parse_one(text: str, kind: str, such_as: str) -> Term:
+    """The one name, with its options, where no sum is meant."""
+    try:
+        first, *more = _terms(text)
+        if more:
+            raise _Unreadable("it is a sum")
+    except _Unreadable as why:
+        raise MotetError(
+            f"{kind} {shown(text)} cannot be read ({why}); accepted: a name with options in brackets, as {such_as}"
+        ) from None
+    return first
+
+
 def _terms(text: str) -> list[Term]:
     terms, at = [], 0
     while True:

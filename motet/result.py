@@ -105,6 +105,11 @@ class Result:
         """One row per client and scoring."""
         return [flat(row) for row in Record(self.folder).clients]
 
+    @cached_property
+    def pictures(self) -> list[Row]:
+        """What the method learned, as numbers to be drawn."""
+        return Record(self.folder).pictures
+
     # ------------------------------------------------------------ models of the last round
 
     @cached_property

@@ -121,6 +121,7 @@ class Workplace:
             "sync_score": self._sync_score,
             "adapt": self._adapt,
             "export": self._export,
+            "portrait": self.method.portrait,
         }
 
     def _train(self, client: Client, message: Message) -> Message:

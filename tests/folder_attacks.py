@@ -26,6 +26,7 @@ FILES = (
     "summary.json",
     "serving.json",
     "serving.safetensors",
+    "pictures.json",
     "weights.safetensors",
     "checkpoint",
     "checkpoint/{manifest}",
@@ -150,7 +151,7 @@ def _all() -> Iterator[tuple[str, Attack]]:
     for word, value in VALUES.items():
         yield f"lengths are {word}", partial(_manifest, ("lengths", "rounds.jsonl"), value)
         yield f"the manifest's experiment is {word}", partial(_manifest, ("extra", "experiment"), value)
-        for name in ("summary.json", "environment.json", "serving.json"):
+        for name in ("summary.json", "environment.json", "serving.json", "pictures.json"):
             yield f"{name} is {word}", partial(_write, name, value.encode())
         for name in ("rounds.jsonl", "clients.jsonl"):
             yield f"a line of {name} is {word}", partial(_line, name, value)

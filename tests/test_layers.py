@@ -17,7 +17,7 @@ LAYERS = [
     {"local", "client", "together", "adapting", "train_loss"},
     {"contract"},
     {"methods", "scoring", "engines", "post"},  # these know nothing of each other
-    {"work", "evaluation", "derived", "rounds"},
+    {"work", "evaluation", "derived", "ending", "rounds"},
     {"runs", "report"},
     {"__init__", "__main__", "result", "cli", "testing"},
 ]

@@ -17,18 +17,22 @@ The smallest method is a part with one line of its own. FedProx, whole:
 from motet.contract.entry import Entry
 from motet.contract.method import Facts, Family, Method, Predictor
 from motet.contract.part import Forward, Part, Phase
+from motet.contract.picture import Axis, Learned, Picture
 from motet.contract.serving import Serving, average
 from motet.contract.training import Training
 from motet.contract.wrapped import Wrapped
 
 __all__ = [
+    "Axis",
     "Entry",
     "Facts",
     "Family",
     "Forward",
+    "Learned",
     "Method",
     "Part",
     "Phase",
+    "Picture",
     "Predictor",
     "Serving",
     "Training",

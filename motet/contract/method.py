@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from torch import Tensor, nn
 
 from motet.client import Client
+from motet.contract.picture import Learned, Picture
 from motet.errors import Diverged
 from motet.message import Message, State
 from motet.nets import Net
@@ -105,6 +106,24 @@ class Method(ABC):
     def diagnostics(self, server: State) -> dict[str, float]:
         """Numbers worth a line in the record of each round."""
         return {}
+
+    # ------------------------------------------------------------ after the last round
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        """What the method learned, to be drawn in a report; made at the server."""
+        return []
+
+    def portrait(self, client: Client, message: Message) -> Message:
+        """What a client hands over for `pictures` where that is allowed: in a simulation, never at a real site.
+
+        Small, and made anew: nothing of it is kept.
+        """
+        return {}
+
+    @property
+    def portrays(self) -> bool:
+        """Whether `portrait` has anything to say."""
+        return type(self).portrait is not Method.portrait
 
     # ------------------------------------------------------------ before the first round
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from motet.client import Client
 from motet.contract.method import Facts, Rule
+from motet.contract.picture import Learned, Picture
 from motet.contract.serving import Serving
 from motet.contract.training import Training
 from motet.data import Samples
@@ -124,6 +125,17 @@ class Part(Section):
 
     def diagnostics(self, s: Serving) -> dict[str, float]:
         """Numbers worth a line in the record of each round."""
+        return {}
+
+    # ------------------------------------------------------------ after the last round
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        """What the part learned, to be drawn in a report; made at the server."""
+        return []
+
+    def portrait(self, client: Client, net: Net) -> Message:
+        """What a client hands over for them, in a simulation alone; the net has the model just received, and what the
+        client keeps."""
         return {}
 
     # ------------------------------------------------------------ each round, at a client

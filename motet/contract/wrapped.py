@@ -7,6 +7,7 @@ from torch import Tensor
 
 from motet.client import Client
 from motet.contract.method import Facts, Method
+from motet.contract.picture import Learned, Picture
 from motet.errors import Diverged
 from motet.message import Message, State
 
@@ -40,6 +41,16 @@ class Wrapped(Method):
 
     def diagnostics(self, server: State) -> dict[str, float]:
         return self.inner.diagnostics(server)
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        return self.inner.pictures(learned)
+
+    def portrait(self, client: Client, message: Message) -> Message:
+        return self.inner.portrait(client, message)
+
+    @property
+    def portrays(self) -> bool:
+        return self.inner.portrays or type(self).portrait is not Wrapped.portrait
 
     def prepare(self, client: Client, message: Message) -> Message:
         return self.inner.prepare(client, message)

@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.client import Client
-from motet.contract import Entry
+from motet.contract import Entry, Learned, Picture
 from motet.message import Message, number, tensor
 from motet.methods.averaging import Averaging
 
@@ -83,6 +83,23 @@ class APFL(Averaging):
         if w is None or "apfl.v" not in client.private:
             return w
         return self.mixed(w, self.v(client).to(w), self.alpha(client))
+
+    def portrait(self, client: Client, message: Message) -> Message:
+        """α"""
+        return super().portrait(client, message) | {"apfl.alpha": self.alpha(client)}
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        """Everybody's α"""
+        alphas = {"α": [number(told, "apfl.alpha") for told in learned.portraits.values()]}
+        shares = Picture.bars(
+            "apfl-alpha",
+            "APFL: each client's share of its own model (α)",
+            "A high bar is a client that trusts its own model more than the global one.",
+            alphas,
+            x=learned.portrayed(),
+            y="α",
+        )
+        return [*super().pictures(learned), *([shares] if learned.portraits else [])]
 
 
 ENTRY = Entry(

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from motet.client import Client
-from motet.contract import Entry, Facts
+from motet.contract import Entry, Facts, Learned, Picture
 from motet.contract.method import Rule
 from motet.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
@@ -112,6 +112,23 @@ class APPLE(Averaging):
     def received(self, client: Client, message: Message) -> Tensor:
         """θ_i of the cores just received."""
         return self.p(client, message) @ tensor(message, "apple.cores")
+
+    def portrait(self, client: Client, message: Message) -> Message:
+        """p_i"""
+        return {"apple.p": self.p(client, message)}
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        """Everybody's p_i"""
+        return [
+            Picture.heatmap(
+                "apple-shares",
+                "APPLE: what each client takes of everybody's core model (p)",
+                "The diagonal is a client's own core; bright cells beside it are clients that it learned to use.",
+                [tensor(told, "apple.p").tolist() for told in learned.portraits.values()],
+                x=learned.clients("client j, whose core"),
+                y=learned.portrayed("client i, who takes it"),
+            )
+        ]
 
 
 ENTRY = Entry(

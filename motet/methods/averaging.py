@@ -14,6 +14,7 @@ from motet.client import Client
 from motet.contract.entry import Entry
 from motet.contract.method import Facts, Method, Rule
 from motet.contract.part import ORDER, Part
+from motet.contract.picture import Learned, Picture
 from motet.contract.serving import Serving, average
 from motet.contract.training import Training
 from motet.data import Samples
@@ -139,6 +140,24 @@ class Averaging(Method):
     def diagnostics(self, server: State) -> dict[str, float]:
         s = self.serving(server)
         return {name: value for part in self.parts for name, value in part.diagnostics(s).items()}
+
+    # ------------------------------------------------------------ after the last round
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        return [picture for part in self.parts for picture in part.pictures(learned)]
+
+    def portrait(self, client: Client, message: Message) -> Message:
+        """The parts', with the model just received and what the client keeps in the net."""
+        w = self.personal_weights(client.from_the_global_model(), message)
+        if w is None:
+            return {}
+        self.layout.bind(self.net.eval(), w)
+        return {name: value for part in self.parts for name, value in part.portrait(client, self.net).items()}
+
+    @property
+    def portrays(self) -> bool:
+        of_its_own = type(self).portrait is not Averaging.portrait
+        return of_its_own or any(type(part).portrait is not Part.portrait for part in self.parts)
 
     # ------------------------------------------------------------ before the first round
 

@@ -11,13 +11,16 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from motet.contract import Entry, Forward, Part, Serving, Training, average
+from motet.client import Client
+from motet.contract import Entry, Forward, Learned, Part, Picture, Serving, Training, average
 from motet.contract.method import Rule
 from motet.contract.part import Acts
 from motet.message import Message, tensor
+from motet.methods.components.plane import in_a_plane
 from motet.nets import Net
 
 PASS_BATCH = 1000
+DRAWN_CLIENTS, DRAWN_SAMPLES = 8, 10  # of each of them, in the pictures of features
 
 
 class PRBM(Part):
@@ -41,6 +44,43 @@ class PRBM(Part):
     def features(self, net: Net, z: Tensor) -> Tensor:
         """z = z^g + p"""
         return z + net.get_parameter("prbm")
+
+    def portrait(self, client: Client, net: Net) -> Message:
+        """z^g of a few test samples, and p"""
+        data = client.data.test if len(client.data.test) else client.data.train
+        x, _ = next(data.all_batches(DRAWN_SAMPLES))
+        p = net.get_parameter("prbm").detach()
+        with torch.no_grad():
+            return {"prbm.z": net.body(x.to(p.device)).flatten(1), "prbm.p": p.flatten()}
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        """z^g and z^g + p of several clients, by t-SNE in one plane"""
+        drawn = dict([*learned.portraits.items()][:DRAWN_CLIENTS])
+        if not drawn:
+            return []
+        raw = [tensor(told, "prbm.z") for told in drawn.values()]
+        moved = [z + tensor(told, "prbm.p") for z, told in zip(raw, drawn.values(), strict=True)]
+        without, with_p = in_a_plane(torch.cat([*raw, *moved]), learned.seed).chunk(2)
+        group = [g for g, z in enumerate(raw) for _ in z]
+        names = [learned.names[i] for i in drawn]
+        return [
+            Picture.points(
+                "dbe-features-without-p",
+                "DBE: features of clients' test samples before p (t-SNE)",
+                "Each colour is a client: the more the colours mix, the less of a client is left in the features.",
+                without,
+                group,
+                names,
+            ),
+            Picture.points(
+                "dbe-features-with-p",
+                "DBE: the same samples with each client's p (t-SNE)",
+                "The same plane: where p moved a client's samples, its bias is kept in p and not in the features.",
+                with_p,
+                group,
+                names,
+            ),
+        ]
 
 
 class RunningMean(Part):

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from motet.client import Client
-from motet.contract import Entry, Facts, Training
+from motet.contract import Entry, Facts, Learned, Picture, Training
 from motet.contract.method import Rule
 from motet.data import Samples
 from motet.message import Message, State, tensor
@@ -96,6 +96,18 @@ class FedFomo(Averaging):
     def generic(self, server: State) -> Tensor | None:
         """There is none."""
         return None
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        """P"""
+        weights = Picture.heatmap(
+            "fedfomo-weights",
+            "FedFomo: how much others' models helped each client (the sum of its weights)",
+            "A bright cell is a model that lowered the client's loss on its validation data, round after round.",
+            tensor(learned.server, "fedfomo.P"),
+            x=learned.clients("client n, whose model"),
+            y=learned.clients("client i, who mixes it in"),
+        )
+        return [*super().pictures(learned), weights]
 
     # ------------------------------------------------------------ client
 

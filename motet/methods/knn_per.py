@@ -7,9 +7,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from motet.client import Client
-from motet.contract import Entry, Wrapped
+from motet.contract import Entry, Learned, Picture, Wrapped
 from motet.data import Samples
-from motet.message import Message
+from motet.message import Message, number
 from motet.methods.components.personal_model import PersonalModel, through
 from motet.nets import Net
 from motet.settings import Section
@@ -52,6 +52,26 @@ class KNNPer(Wrapped):
         else:
             memory.lam = memory.best_share(client.data.val)
         return memory.eval()
+
+    def portrait(self, client: Client, message: Message) -> Message:
+        """The client's λ, where it chose one."""
+        told, model = super().portrait(client, message), self.personal(client, message)
+        return told | {"knn-per.lambda": model.lam} if isinstance(model, Memory) else told
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        """Everybody's λ"""
+        told = [told.get("knn-per.lambda") is not None for told in learned.portraits.values()]
+        if self.options.lam is not None or not told or not all(told):
+            return super().pictures(learned)
+        lams = Picture.bars(
+            "knn-per-lambda",
+            "kNN-Per: each client's share of its own nearest samples (λ)",
+            "A high bar is a client whose own samples say more than the global model.",
+            {"λ": [number(told, "knn-per.lambda") for told in learned.portraits.values()]},
+            x=learned.portrayed(),
+            y="λ",
+        )
+        return [*super().pictures(learned), lams]
 
 
 class Memory(nn.Module):

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from motet.client import Client
-from motet.contract import Entry, Facts, Part
+from motet.contract import Entry, Facts, Learned, Part, Picture
 from motet.message import Message, State, tensor
 from motet.methods.averaging import Averaging
 from motet.nets import Net
@@ -104,6 +104,20 @@ class PFedHN(Averaging):
     def generic(self, server: State) -> Tensor | None:
         """There is none."""
         return None
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        """⟨e_i, e_j⟩ / ‖e_i‖‖e_j‖"""
+        self.phi.bind(self.hyper, tensor(learned.server, "pfedhn.phi"))
+        e = nn.functional.normalize(self.hyper.embeddings.weight.detach(), dim=1)
+        alike = Picture.heatmap(
+            "pfedhn-embeddings",
+            "pFedHN: how alike the clients' embeddings are (cosine)",
+            "Bright blocks beside the diagonal are clients that the hypernetwork gives similar models.",
+            e @ e.T,
+            x=learned.clients(),
+            y=learned.clients(),
+        )
+        return [*super().pictures(learned), alike]
 
     # ------------------------------------------------------------ a newcomer
 

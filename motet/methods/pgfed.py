@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.client import Client
-from motet.contract import Entry, Part, Serving, Training
+from motet.contract import Entry, Learned, Part, Picture, Serving, Training
 from motet.contract.method import Rule
 from motet.message import Message, State, number, tensor
 
@@ -114,6 +114,19 @@ class PGFed(Part):
             "pgfed_alpha_max": float(alpha.max()),
             "pgfed_alpha_clipped": float((alpha <= 0).float().mean()),
         }
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        """A"""
+        return [
+            Picture.heatmap(
+                "pgfed-weights",
+                "PGFed: how much each client takes from each other one (α)",
+                "A bright column is a client whose risk many others weigh; a dark row takes little from anybody.",
+                tensor(learned.server, "pgfed.A"),
+                x=learned.clients("client j, from whom"),
+                y=learned.clients("client i, who takes"),
+            )
+        ]
 
 
 class PGFedMo(PGFed):

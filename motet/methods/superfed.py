@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from motet.client import Client
-from motet.contract import Entry, Facts, Family, Part
+from motet.contract import Axis, Entry, Facts, Family, Learned, Part, Picture
 from motet.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
 from motet.nets import Net
@@ -165,6 +165,20 @@ class SuPerFedMM(Averaging):
     def personal(self, client: Client, message: Message) -> nn.Module:
         """The λ fixed in advance; a new client has no w^l and uses the global model (section 3.1, Figure 2C)."""
         return self.member(client, message, "0.0" if client.data.new else str(self.options.lam))
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        """The mean accuracy of W(λ) over clients, as it was scored"""
+        if not learned.members:
+            return super().pictures(learned)
+        curve = Picture.lines(
+            "superfed-line",
+            "SuPerFed: accuracy along the line from the global to the own model",
+            "Left is the global model, right each client's own; a flat or raised middle is the low-loss line.",
+            {"mean over clients": [*learned.members.values()]},
+            x=Axis("λ", tuple(map(float, learned.members))),
+            y="accuracy",
+        )
+        return [*super().pictures(learned), curve]
 
 
 class SuPerFedLM(SuPerFedMM):

@@ -9,6 +9,7 @@ import torch
 
 from motet.contract import Entry, Facts, Method
 from motet.data import Federation, FederationFacts, Holdings, build, default_net
+from motet.ending import Ending
 from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, shown, unknown
 from motet.evaluation import Evaluator
@@ -74,6 +75,12 @@ class ServerSide:
     def evaluator(self) -> Evaluator:
         """Scores server states through the engine."""
         return Evaluator(self.method, self.generic_net, self.federation_facts, self.experiment.scoring, self.engine)
+
+    @property
+    def ending(self) -> Ending:
+        """Looks at the run after its last round."""
+        experiment = self.experiment
+        return Ending(self.method, self.federation_facts, experiment.scoring, self.engine, experiment.seed)
 
     @property
     def client_ids(self) -> list[int]:

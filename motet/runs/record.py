@@ -1,6 +1,7 @@
 """The record of a run: one folder that says what was asked, what happened and what came out.
 
-experiment.toml  environment.json  clients.json  rounds.jsonl  clients.jsonl  summary.json  checkpoint/  lock
+experiment.toml  environment.json  clients.json  rounds.jsonl  clients.jsonl  summary.json  pictures.json  checkpoint/
+lock
 
 The folder may be anybody's: files are read as they are in it, never through links, up to a sane size, and what they
 say is checked (`motet/runs/rows.py`).
@@ -34,6 +35,8 @@ from motet.runs import experiment as experiments
 from motet.runs.experiment import Experiment
 from motet.runs.identity import recorded
 from motet.runs.lock import FolderLock
+from motet.runs.pictures import FILE as _PICTURES
+from motet.runs.pictures import checked_pictures
 from motet.runs.rows import CLIENT, ROUND, Row, checked_row, checked_summary
 
 MOST_BYTES = 2**26  # of an object or a line of JSON, and of an experiment; a round of 100,000 clients takes a tenth
@@ -174,6 +177,19 @@ class Record:
     def people(self) -> Row:
         """Who the clients are, by name (`motet/runs/people.py`)."""
         return self._read_json("clients.json")
+
+    @property
+    def pictures(self) -> list[Row]:
+        """What the method learned, to be drawn (`motet/contract/picture.py`); none in a run of an older Motet."""
+        self._require_run()
+        path = self.folder / _PICTURES
+        if not os.path.lexists(path):
+            return []
+        try:
+            values = plain_json.loads(self._read_bytes(_PICTURES))
+        except ValueError:
+            values = None
+        return checked_pictures(values, str(path))
 
     @property
     def rounds(self) -> list[Row]:

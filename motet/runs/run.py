@@ -21,6 +21,7 @@ from motet.runs.environment import cpu_has_bf16, environment
 from motet.runs.experiment import Experiment
 from motet.runs.identity import differences, fingerprint, recorded, same_experiment
 from motet.runs.people import write_people
+from motet.runs.pictures import write_pictures
 from motet.runs.record import Record
 from motet.runs.rhythm import Rhythm
 from motet.runs.rows import refuse_gaps
@@ -115,7 +116,7 @@ def _is_of(experiment: Experiment, saved_as: str, extra: Mapping[str, Any]) -> b
 def _finish(
     assembly: ServerSide, record: Record, checkpoints: Checkpoints, loaded: Loaded | None, watcher: Watcher
 ) -> None:
-    """The rounds that are left, the new clients, the weights, the summary."""
+    """The rounds that are left, the new clients, the weights, what was learned, the summary."""
     experiment, method = assembly.experiment, assembly.method
     progress = Progress(loaded.round, loaded.server) if loaded else Progress(0, method.start())
     write_people(record.folder, assembly.federation_facts)
@@ -140,13 +141,16 @@ def _finish(
         began = time.perf_counter()
         scores = assembly.evaluator.new_clients(progress.server, progress.round)
         record.append_clients(scores.clients)
+        rows = record.rounds
+        seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
+        found = assembly.ending.find(progress.server, progress.round, rows)
     finally:
         assembly.engine.close()
     write_generic(assembly, progress.server, record)
     write_serving(record, assembly.federation_facts)
-    rows = record.rounds
-    seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
-    record.write_summary(summarize(experiment, method, rows, scores.figures, seconds))
+    write_pictures(record.folder, found.pictures)
+    summary = summarize(experiment, method, rows, scores.figures, seconds)
+    record.write_summary(summary | {"notes": found.notes})
 
 
 def slow_precision(experiment: Experiment) -> str | None:

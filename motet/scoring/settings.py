@@ -57,6 +57,11 @@ class ScoringSettings(Section):
         description="where a method has no generic model because weights are private: score the mean of the clients' "
         "personal models as one, which for that leave their clients",
     )
+    pictures: bool = Field(
+        True,
+        description="at the end, record what the method learned, for a report; in a simulation clients hand over what "
+        "that takes: coefficients, and features of a few samples",
+    )
     every: int = Field(5, ge=1, description="score every so many rounds; the last round is always scored")
 
     @property

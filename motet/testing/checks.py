@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,25 @@ def goes_on_after_a_stop(trial: Trial) -> None:
         )
 
 
+def hands_over_pictures_that_can_be_drawn(trial: Trial) -> None:
+    """Its pictures are well-formed, each has a name of its own, and bytes alone make the same ones."""
+    drawn = []
+    for played in (trial.play(), trial.play(strict=True)):
+        ending = replace(played.assembly.ending, engine=played.engine)
+        try:
+            drawn.append(ending.learned_by_the_method(played.server, played.progress.round, played.timeless()))
+        except Exception as error:  # whatever a method does wrong
+            raise trial.fault(f"`pictures` fails ({type(error).__name__}: {error})") from error
+    names = [picture.name for picture in drawn[0]]
+    if len(set(names)) < len(names):
+        raise trial.fault(f"two of its pictures have one name; there are {_listed(names)}")
+    if drawn[0] != drawn[1]:
+        raise trial.fault(
+            "its pictures are others when each portrait is made by a fresh method on one client's data; they are made "
+            "of the server state, the record and what `portrait` hands over"
+        )
+
+
 CHECKS: dict[str, Callable[[Trial], None]] = {
     check.__name__.replace("_", " "): check
     for check in (
@@ -222,6 +242,7 @@ CHECKS: dict[str, Callable[[Trial], None]] = {
         is_the_same_in_a_group,
         is_scored_as_it_is_served,
         goes_on_after_a_stop,
+        hands_over_pictures_that_can_be_drawn,
     )
 }
 

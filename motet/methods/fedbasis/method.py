@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from motet.client import Client
-from motet.contract import Entry, Facts, Method, Part, average
+from motet.contract import Entry, Facts, Learned, Method, Part, Picture, average
 from motet.contract.method import Rule
 from motet.errors import MotetError
 from motet.message import Message, State, number, tensor
@@ -18,6 +18,7 @@ from motet.methods.fedbasis.collapse import signs_of_collapse
 from motet.methods.fedbasis.combined import BasesPhase
 from motet.methods.fedbasis.explicit import train_each
 from motet.methods.fedbasis.mixing import Mixing, entropy, softened
+from motet.methods.fedbasis.pictures import ALPHA, collapse, shares
 from motet.methods.fedbasis.recurrence import ONE_VECTOR, rebuild, train_as_one
 from motet.methods.fedbasis.warm_start import WarmStart, independent
 from motet.nets import Net
@@ -111,6 +112,10 @@ class FedBasis(Method):
             found |= signs_of_collapse(tensor(server, BASES)[self.mixing.first :, self.layout.trainable])
         return found
 
+    def pictures(self, learned: Learned) -> list[Picture]:
+        """Who takes what of which basis, and whether the bases collapsed."""
+        return [*shares(learned, self.mixing.names, self.options.k), *collapse(learned)]
+
     # ------------------------------------------------------------ client
 
     def train(self, client: Client, message: Message) -> Message:
@@ -143,9 +148,24 @@ class FedBasis(Method):
 
     def adapt(self, client: Client, message: Message) -> nn.Module:
         """Algorithm 2: ψ and, as classes differ between clients, the whole classifier; other weights are frozen."""
+        return self._predictor(adapted(self._coefficients(message), client, self._tau))
+
+    def portrait(self, client: Client, message: Message) -> Message:
+        """α of the client's personal model."""
+        if BASES not in message:
+            return {}
+        coefficients = self._coefficients(message)
+        adapted(coefficients, client, self._tau)
+        return {ALPHA: softened(coefficients.psi, self._tau)}
+
+    def _coefficients(self, message: Message) -> Coefficients:
         free = self.classifier if self.options.classifier_free_for_new else None
-        coefficients = Coefficients(self.net, *self._received(message), free)
-        return self._predictor(adapted(coefficients, client, self.options.tau if self.options.sharpen_new else 1.0))
+        return Coefficients(self.net, *self._received(message), free)
+
+    @property
+    def _tau(self) -> float:
+        """The temperature of a personal model's α."""
+        return self.options.tau if self.options.sharpen_new else 1.0
 
     def _received(self, message: Message) -> tuple[Mixing, Tensor]:
         """The bases; during the warm start the global model is the only one."""

@@ -163,7 +163,7 @@ FEDBASIS = Study(
     "learning rates, where fine-tuning of all weights is not (without +lp as a control: no test of FedBasis)",
     {
         "protocol": "fedbasis",
-        "data": {"name": "fmnist", "subset": 0.1},
+        "data": {"name": "fmnist", "partition": "dirichlet:0.3", "subset": 0.1},  # the preset's when it was recorded
         "net": {"name": "mlp"},
         "rounds": {"count": 20},
         "local": {"epochs": 3},

@@ -26,8 +26,8 @@ class AdaptSettings(Section):
     lr: float = Field(0.01, gt=0, description="learning rate of the adaptation")
     select: Annotated[Selection | tuple[Selection, ...], BeforeValidator(one_or_several(*get_args(Selection)))] = Field(
         "last",
-        description="keep the last epoch's model, or the best on a tenth of the client's training data; of a list the "
-        "first is the headline, and each is scored",
+        description="keep the last epoch's model, or the best on a tenth of the client's training data (with pflbed: "
+        "on its domain's validation set); of a list the first is the headline, and each is scored",
     )
 
     @property

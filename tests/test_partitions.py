@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motet.data import PARTITIONS, deal, describe_partitions
-from motet.data.partitions import MOST_DRAWS, parse
+from motet.data.dirichlet import MOST_DRAWS
+from motet.data.partitions import parse
 from motet.errors import MotetError
 
 DBE_FMNIST_COUNTS = [
@@ -217,8 +218,15 @@ def test_a_client_left_too_small_is_named() -> None:
 
 def test_every_partition_describes_itself() -> None:
     described = describe_partitions()
-    assert {"iid", "dirichlet", "dirichlet-balanced", "pathological", "shards", "random-shards", "natural"} == {
-        entry["name"] for entry in described
-    }
+    assert {
+        "iid",
+        "dirichlet",
+        "dirichlet-balanced",
+        "pathological",
+        "shards",
+        "random-shards",
+        "natural",
+        "pflbed",
+    } == {entry["name"] for entry in described}
     assert all(entry["summary"] and entry["paper"] for entry in described)
     assert parse("dirichlet:1e-1") == (PARTITIONS["dirichlet"], 0.1)

@@ -1,123 +1,84 @@
-"""From the [data] section to a federation: load, set the common test aside, deal, split, arrange."""
+"""From the [data] section to a federation: load, change, deal, gather, arrange."""
 
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from motet.data.augment import AUGMENTS
-from motet.data.corruption import poison_labels
+from motet.data.augment import augment_of
+from motet.data.corruption import add_label_noise, noise_of, poison_labels
+from motet.data.dealt import Split, deal_rows
+from motet.data.domains import simulate
 from motet.data.federation import ClientData, Federation, Samples
-from motet.data.partitions import deal, parse, rows_by_value
+from motet.data.images import resized
+from motet.data.partitions import inside, parse
 from motet.data.prepare import Prepare, fit_prepare
 from motet.data.raw import Integers, RawData
 from motet.data.settings import DataSettings
 from motet.data.sources import load
 from motet.errors import MotetError
 from motet.rng import numpy_generator
-from motet.room import refuse_if_too_large
-
-COMMON_TEST_SHARE = 0.2
-"""Of data without an official test set."""
 
 
 def build(settings: DataSettings, seed: int) -> Federation:
     """The federation these settings describe; the same for the same partition seed, on every machine."""
     if settings.partition_seed is not None:
         seed = settings.partition_seed
-    raw = load(settings.name, settings.download, settings.kind)
-    pool, common = _pool_and_common(raw, settings, seed)
-    client, domain = (None if column is None else column[pool] for column in (raw.client, raw.domain))
-    hands = deal(settings.partition, raw.y[pool], settings.clients, seed, client, settings.min_size, domain)
-    refuse_if_too_large(
-        8 * len(hands) * raw.classes,
-        f"data {settings.name!r} with {len(hands)} clients and {raw.classes} classes",
-        "fewer",
-    )
-    splits = [_split(pool[hand], settings, seed, client) for client, hand in enumerate(hands)]
-    new = _draw_new(len(hands), settings, seed)
-    malicious = _draw_malicious([i for i in range(len(hands)) if i not in new], settings, seed)
+    noise = noise_of(settings.label_noise, settings.label_noise_swapped)
+    raw, settings = _changed(load(settings.name, settings.download, settings.kind), settings, seed)
+    dealt = deal_rows(raw, settings, seed)
+    splits, new = dealt.splits, dealt.new
+    malicious = _draw_malicious([i for i in range(len(splits)) if i not in new], settings, seed)
 
-    seen = pool if settings.normalize_on == "all" else _training_rows(splits, new)
-    prepare = fit_prepare(raw, settings.normalize, seen, AUGMENTS[settings.augment])
-    test_is_clients = common is None
-    if common is None:
-        common = np.concatenate([test for _, _, test in splits])
+    seen = dealt.pool if settings.normalize_on == "all" else _training_rows(splits, new)
+    augment = augment_of(settings.augment, settings.augment_pad)
+    prepare = fit_prepare(raw, settings.normalize, seen, augment)
     stored = _gather(raw, np.concatenate([rows for split in splits for rows in split]), prepare)
-    clients = _cut(stored, splits, raw.domain, new, _names(raw, pool, hands, settings.partition), malicious)
+    clients = _cut(stored, splits, raw.domain, new, dealt.names, malicious)
+    for client in clients:
+        add_label_noise(client, noise, raw.classes, seed, settings.label_noise_on_test)
     for attacker in malicious:
         poison_labels(clients[attacker], raw.classes, seed)
+    common = np.concatenate([test for _, _, test in splits]) if dealt.common is None else dealt.common
+    validation = None if dealt.validation is None else _gather(raw, dealt.validation, prepare)
     test = _gather(raw, common, prepare)
-    return Federation(
+    federation = Federation(
         name=settings.name,
         classes=raw.classes,
         clients=clients,
         stored=stored,
         test=test,
-        test_domains=None if raw.domain is None else torch.from_numpy(raw.domain[common]),
+        test_domains=_domains(raw, common),
         default_net=raw.net,
-        content_hash=_hash(stored, test, clients),
+        content_hash=_hash(stored, test, clients, validation),
         shared_per_class=settings.shared_per_class,
-        test_is_clients=test_is_clients,
+        test_is_clients=dealt.common is None,
         class_names=raw.class_names,
         domain_names=raw.domain_names,
+        validation=validation,
+        validation_domains=_domains(raw, dealt.validation),
     )
+    if shared := federation.shared_validation():
+        federation.clients = [replace(client, val=shared[client.domain], shares_val=True) for client in clients]
+    return federation
 
 
-Split = tuple[Integers, Integers, Integers]
-"""The rows of one client's train, val and test splits."""
-
-
-def _pool_and_common(raw: RawData, settings: DataSettings, seed: int) -> tuple[Integers, Integers | None]:
-    """The rows to deal, and the rows of the common test set (None: the clients' test splits make it)."""
-    everything = np.arange(len(raw.y))
-    common = None
-    pool = everything
-    if settings.pool == "train":
-        if raw.split is not None and raw.split.any():
-            common = np.flatnonzero(raw.split == 1)
-        else:
-            common = _stratified(raw, everything, COMMON_TEST_SHARE, 0, numpy_generator(seed, "common-test"))
-        pool = np.setdiff1d(everything, common)
-        if not len(common) or not len(pool):
-            raise MotetError(f"data {settings.name!r} has too few samples ({len(everything)}) to set test data aside")
-    elif not settings.test_share:
-        raise MotetError("pool 'all' with test_share 0 leaves no test data; accepted: a test_share above 0")
-    if settings.subset < 1:
-        pool = _stratified(raw, pool, settings.subset, 1, numpy_generator(seed, "subset"))
-    return pool, common
-
-
-def _stratified(raw: RawData, rows: Integers, share: float, least: int, rng: np.random.Generator) -> Integers:
-    """A share of the rows of every class (and domain), at least so many of each, in rising order."""
-    stratum = raw.y if raw.domain is None else raw.y + raw.classes * np.unique(raw.domain, return_inverse=True)[1]
-    chosen = []
-    for where in rows_by_value(stratum[rows]):
-        members = rows[where]
-        chosen.append(rng.permutation(members)[: max(least, round(share * len(members)))])
-    return np.sort(np.concatenate(chosen))
-
-
-def _split(rows: Integers, settings: DataSettings, seed: int, client: int) -> Split:
-    """A client's rows at random into train, val and test; not stratified, as in the papers."""
-    mixed = numpy_generator(seed, "split", 0, client).permutation(rows)
-    test = int(settings.test_share * len(rows))
-    val = int(settings.val_share * (len(rows) - test))
-    train = len(rows) - test - val
-    return mixed[:train], mixed[train : train + val], mixed[train + val :]
-
-
-def _draw_new(clients: int, settings: DataSettings, seed: int) -> set[int]:
-    """The ids of the clients held out as new."""
-    if not settings.new_clients:
-        return set()
-    count = max(1, round(settings.new_clients * clients))
-    if count >= clients:
-        raise MotetError(
-            f"new_clients {settings.new_clients} leaves no training client of {clients}; accepted: a smaller share"
-        )
-    return set(numpy_generator(seed, "new-clients").permutation(clients)[:count].tolist())
+def _changed(raw: RawData, settings: DataSettings, seed: int) -> tuple[RawData, DataSettings]:
+    """The data as they are dealt: in another size, in simulated domains, which are dealt by themselves."""
+    if settings.resize:
+        if raw.kind != "image":
+            raise MotetError(f"data.resize is for images, and these data are of kind {raw.kind!r}; accepted: 0")
+        raw = replace(raw, x=resized(raw.x, settings.resize))
+    if settings.domains:
+        raw = simulate(raw, settings.domains, seed)
+        if not parse(settings.partition)[0].by_itself and not inside(settings.partition):
+            settings = settings.model_copy(update={"partition": f"{settings.partition}@domain"})
+    if inside(settings.partition) == "client" and raw.client is not None:
+        raw = replace(raw, domain=raw.client, domain_names=raw.client_names)  # each is dealt as a domain is
+    return raw, settings
 
 
 def _draw_malicious(training: list[int], settings: DataSettings, seed: int) -> set[int]:
@@ -137,16 +98,12 @@ def _training_rows(splits: list[Split], new: set[int]) -> Integers:
     return np.sort(np.concatenate([train for i, (train, _, _) in enumerate(splits) if i not in new]))
 
 
+def _domains(raw: RawData, rows: Integers | None) -> Tensor | None:
+    return None if raw.domain is None or rows is None else torch.from_numpy(raw.domain[rows])
+
+
 def _gather(raw: RawData, rows: Integers, prepare: Prepare) -> Samples:
     return Samples(torch.from_numpy(raw.x[rows]).contiguous(), torch.from_numpy(raw.y[rows]), prepare)
-
-
-def _names(raw: RawData, pool: Integers, hands: list[Integers], partition: str) -> list[str]:
-    """Of natural clients, their names or numbers in the data; others have none but their ids."""
-    if parse(partition)[0].name != "natural" or raw.client is None:
-        return [""] * len(hands)
-    values = [int(raw.client[pool[hand[0]]]) for hand in hands]
-    return [raw.client_names[value] if raw.client_names else str(value) for value in values]
 
 
 def _cut(
@@ -172,13 +129,16 @@ def _cut(
     return clients
 
 
-def _hash(stored: Samples, test: Samples, clients: list[ClientData]) -> str:
+def _hash(stored: Samples, test: Samples, clients: list[ClientData], validation: Samples | None) -> str:
     """Of stored bytes and cuts only: computed floats may differ in the last bit between machines."""
     cuts = [[len(c.train), len(c.val), len(c.test), c.domain, c.new] for c in clients]
     shapes = [list(stored.x.shape), str(stored.x.dtype)]
     text = [stored.prepare.input.vocabulary] if stored.prepare.kind == "tokens" else []  # or else a vector's bytes
     attackers = [c.id for c in clients if c.malicious]
-    digest = hashlib.sha256(json.dumps([cuts, shapes, *text, *([attackers] if attackers else [])]).encode())
-    for tensor in (stored.x, stored.y, test.x, test.y):
-        digest.update(tensor.numpy().data)
+    shared = [len(validation)] if validation else []
+    told = [cuts, shapes, *text, *([attackers] if attackers else []), *([{"validation": shared}] if shared else [])]
+    digest = hashlib.sha256(json.dumps(told).encode())
+    for samples in (stored, test, *([validation] if validation else [])):
+        for tensor in (samples.x, samples.y):
+            digest.update(tensor.numpy().data)
     return digest.hexdigest()

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from motet.data.federation import Federation, Samples
+from motet.data.federation import Federation, Samples, by_domain
 from motet.data.input import Input
 
 
@@ -77,7 +77,8 @@ class FederationFacts:
     @cached_property
     def _domain_tests(self) -> dict[int, Samples]:
         assert self.test is not None and self.test_domains is not None
-        return {d: self.test.take((self.test_domains == d).nonzero().squeeze(1)) for d in self.domains}
+        found = by_domain(self.test, self.test_domains)
+        return {d: found[d] for d in self.domains}
 
     @property
     def training_ids(self) -> list[int]:

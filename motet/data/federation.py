@@ -76,6 +76,8 @@ class ClientData:
     given_name: str = ""
     malicious: bool = False
     """Trains on labels drawn at random, and may do worse: `data.attack`."""
+    shares_val: bool = False
+    """Whether `val` is one set for all clients of its domain rather than its own."""
 
     @property
     def name(self) -> str:
@@ -87,8 +89,9 @@ class ClientData:
             raise MotetError(f"client {self.id} has no training samples; accepted: at least one (use fewer clients)")
 
     def counts(self, classes: int) -> Tensor:
-        """How many samples of each class, over all three splits."""
-        return self.train.counts(classes) + self.val.counts(classes) + self.test.counts(classes)
+        """How many samples of each class it has of its own, over all splits."""
+        own = self.train.counts(classes) + self.test.counts(classes)
+        return own if self.shares_val else own + self.val.counts(classes)
 
 
 @dataclass(eq=False)
@@ -113,6 +116,9 @@ class Federation:
     """As the data call them, or else their numbers."""
     domain_names: tuple[str, ...] = ()
     """Of the domains 0, 1, …; empty where they are numbers and no more."""
+    validation: Samples | None = None
+    """What all clients of a domain have for validation, where they share it."""
+    validation_domains: Tensor | None = None
 
     def __post_init__(self) -> None:
         self.class_names = self.class_names or tuple(map(str, range(self.classes)))
@@ -149,6 +155,10 @@ class Federation:
         """The generic test set, restricted to the client's domain where it has one."""
         return self.test if client.domain is None else self._domain_tests[client.domain]
 
+    def shared_validation(self) -> dict[int | None, Samples]:
+        """What the clients of each domain share for validation; empty where each has its own, or nothing."""
+        return {} if self.validation is None else by_domain(self.validation, self.validation_domains)
+
     def domain_name(self, client: ClientData) -> str | None:
         """The client's domain as the data call it, or else its number."""
         if client.domain is None:
@@ -184,16 +194,23 @@ class Federation:
         return ClientData(
             id=-1,
             train=Samples.union([m.train for m in members]),
-            val=Samples.union([m.val for m in members]),
+            val=Samples.union([m.val for m in members]) if self.validation is None else self.validation,
             test=Samples.union([m.test for m in members]),
         )
 
     @cached_property
     def _domain_tests(self) -> dict[int, Samples]:
+        found = by_domain(self.test, self.test_domains)
+        nothing = self.test.part(0, 0)
         domains = {client.domain for client in self.clients if client.domain is not None}
-        if self.test_domains is None:
-            return dict.fromkeys(domains, self.test)
-        return {d: self.test.take((self.test_domains == d).nonzero().squeeze(1)) for d in domains}
+        return {d: found.get(None, found.get(d, nothing)) for d in domains}
+
+
+def by_domain(samples: Samples, domains: Tensor | None) -> dict[int | None, Samples]:
+    """A copy of each domain's samples; all of them under None where there are no domains."""
+    if domains is None:
+        return {None: samples}
+    return {d: samples.take((domains == d).nonzero().squeeze(1)) for d in set(domains.tolist())}
 
 
 def counts_table(federation: Federation) -> list[dict[str, int | bool | str | list[int] | None]]:

@@ -1,57 +1,27 @@
-"""How samples are dealt to clients. Every sample goes to exactly one client.
+"""How samples are dealt to clients. Every sample goes to exactly one client, or is set aside for all (pflbed).
 
-A partition is written `name` or `name:argument`, as in `dirichlet:0.3`.
+A partition is written `name` or `name:argument`, as in `dirichlet:0.3`. `@domain` or `@client` behind it deals each
+domain, or each natural client's samples, by itself: `dirichlet:0.3@domain`.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from motet.data.dirichlet import deal_dirichlet, deal_dirichlet_balanced
+from motet.data.pflbed import deal_pflbed
 from motet.data.raw import Integers
+from motet.data.table import Hands, Table, rows_by_value
 from motet.errors import MotetError, shown, unknown
-from motet.rng import numpy_generator
-from motet.room import refuse_if_too_large
 
-MOST_DRAWS = 1000
-MOST_CUTS = 2_000_000  # of classes, in all draws: minutes
 SMALLEST, LARGEST = 1e-9, 1e9
 """Of a partition's argument: beyond them all is alike, and shares are no numbers any more."""
 
-_BYTES_OF_A_PIECE = 150
-
-Hands = list[Integers]
-"""One array of row numbers per client."""
-Shares = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Table:
-    """What is on the table when the dealing starts."""
-
-    spec: str
-    argument: float
-    y: Integers
-    clients: int
-    seed: int
-    least: int
-    client_column: Integers | None
-    domain: Integers | None = None
-    """The domain of each row, for ways of dealing within domains."""
-
-    def rows_by_class(self) -> list[Integers]:
-        """The rows of each class that occurs, in class order."""
-        return rows_by_value(self.y)
-
-    def generator(self) -> np.random.Generator:
-        """Motet's own randomness for dealing."""
-        return numpy_generator(self.seed, "partition")
-
-    def legacy_generator(self) -> np.random.RandomState:
-        """The generator behind partitions that other code published."""
-        return np.random.RandomState(self.seed % 2**32)
+Inside = Literal["", "domain", "client"]
+INSIDE = tuple(filter(None, get_args(Inside)))
 
 
 @dataclass(frozen=True)
@@ -65,6 +35,8 @@ class Partition:
     paper: str
     deal: Callable[[Table], Hands]
     least: int = 1
+    by_itself: bool = False
+    """It looks for domains or clients itself: `@` makes no sense."""
 
 
 def deal(
@@ -77,15 +49,9 @@ def deal(
     domain: Integers | None = None,
 ) -> Hands:
     """Deal the rows of y to clients, as the partition `spec` says; no client gets fewer than min_size."""
-    partition, argument = parse(spec)
-    least = partition.least if min_size is None else min_size
-    needed = max(1, least)  # nobody can take part without a sample
-    if clients * needed > len(y) and partition.name != "natural":
-        raise MotetError(
-            f"partition {spec!r} cannot give {clients} clients at least {needed} of {len(y)} samples each; "
-            f"accepted: fewer clients or a smaller min_size"
-        )
-    hands = partition.deal(Table(spec, argument, y, clients, seed, least, client_column, domain))
+    table = laid(spec, y, clients, seed, client_column, min_size, domain)
+    partition, least, where = parse(spec)[0], table.least, inside(spec)
+    hands = _deal_each(partition, table, where) if where else partition.deal(table)
     for client, rows in enumerate(hands):
         if len(rows) < least:
             raise MotetError(
@@ -95,12 +61,41 @@ def deal(
     return hands
 
 
+def laid(
+    spec: str,
+    y: Integers,
+    clients: int,
+    seed: int,
+    client_column: Integers | None,
+    min_size: int | None,
+    domain: Integers | None,
+    new: float = 0.0,
+) -> Table:
+    """What the partition deals; refused where there cannot be enough."""
+    partition, argument = parse(spec)
+    least = partition.least if min_size is None else min_size
+    needed = max(1, least)  # nobody can take part without a sample
+    if clients * needed > len(y) and partition.name != "natural":
+        raise MotetError(
+            f"partition {spec!r} cannot give {clients} clients at least {needed} of {len(y)} samples each; "
+            f"accepted: fewer clients or a smaller min_size"
+        )
+    return Table(spec, argument, y, clients, seed, least, client_column, domain, new)
+
+
 def parse(spec: str) -> tuple[Partition, float]:
     """The partition and its argument (0 where there is none)."""
-    name, colon, text = spec.partition(":")
+    words, at, where = spec.partition("@")
+    name, colon, text = words.partition(":")
     if name not in PARTITIONS:
         raise unknown("partition", name, PARTITIONS)
     partition = PARTITIONS[name]
+    if at and where not in INSIDE:
+        raise MotetError(
+            f"partition {name!r} is dealt inside each {shown(where)}; accepted: {words}@domain or {words}@client"
+        )
+    if at and partition.by_itself:
+        raise MotetError(f"partition {name!r} cannot be dealt inside each {where}; accepted: {words}")
     if not partition.argument:
         if colon:
             raise MotetError(f"partition {name!r} takes no argument, not {shown(text)}; accepted: {name}")
@@ -120,12 +115,28 @@ def parse(spec: str) -> tuple[Partition, float]:
     return partition, value
 
 
-def rows_by_value(column: Integers) -> list[Integers]:
-    """The rows of each value that occurs, by rising value; the rows of one rise too."""
-    order = np.argsort(column, kind="stable")
-    if not len(order):
-        return []
-    return np.split(order, np.flatnonzero(np.diff(column[order])) + 1)
+def inside(spec: str) -> Inside:
+    """What is dealt by itself: each domain, each natural client's samples, or (empty) everything at once."""
+    where = spec.partition("@")[2]
+    return where if where in INSIDE else ""  # type: ignore[return-value]
+
+
+def _deal_each(partition: Partition, table: Table, where: Inside) -> Hands:
+    """One domain after the other, each to its equal share of the clients; the first ones may have one more."""
+    column = table.domain if where == "domain" else table.client_column
+    if column is None:
+        raise MotetError(f"partition {table.spec!r} needs data with a field {where!r}; accepted: data that have it")
+    groups = rows_by_value(column)
+    if table.clients < len(groups):
+        raise MotetError(
+            f"partition {table.spec!r} has {table.clients} clients for {len(groups)} of a {where}; "
+            f"accepted: at least {len(groups)} clients"
+        )
+    hands: Hands = []
+    for i, rows in enumerate(groups):
+        clients = table.clients // len(groups) + (i < table.clients % len(groups))
+        hands += [rows[hand] for hand in partition.deal(table.part(rows, clients, stream=i + 1))]
+    return hands
 
 
 def describe_partitions() -> list[dict[str, str]]:
@@ -139,41 +150,6 @@ def describe_partitions() -> list[dict[str, str]]:
 def deal_iid(table: Table) -> Hands:
     """Shuffle, then equal stacks."""
     return np.array_split(table.generator().permutation(len(table.y)), table.clients)
-
-
-def deal_dirichlet(table: Table) -> Hands:
-    """Client m gets a share q_c[m] of class c, q_c ~ Dir(alpha); drawn again while a client is too small."""
-    rng = table.generator()
-
-    def draw() -> Stacks | None:
-        stacks = Stacks(table.clients)
-        for rows in table.rows_by_class():
-            rng.shuffle(rows)
-            if not stacks.add(rows, rng.dirichlet(np.full(table.clients, table.argument))):
-                return None
-        return stacks
-
-    return _redraw(table, draw)
-
-
-def deal_dirichlet_balanced(table: Table) -> Hands:
-    """As dirichlet, but a client that already holds its equal share of all samples gets no more classes.
-
-    The order of the legacy generator's calls (per class: shuffle, then draw) is part of the published partitions.
-    """
-    rng = table.legacy_generator()
-    fair_size = len(table.y) / table.clients
-
-    def draw() -> Stacks | None:
-        stacks = Stacks(table.clients)
-        for rows in table.rows_by_class():
-            rng.shuffle(rows)
-            shares = rng.dirichlet(np.full(table.clients, table.argument)) * (stacks.sizes < fair_size)
-            if not stacks.add(rows, shares / max(shares.sum(), np.finfo(float).tiny)):
-                return None
-        return stacks
-
-    return _redraw(table, draw)
 
 
 def deal_pathological(table: Table) -> Hands:
@@ -221,46 +197,6 @@ def deal_natural(table: Table) -> Hands:
         others = ", ".join(name for name in PARTITIONS if name != "natural")
         raise MotetError(f"partition 'natural' needs data with a field 'client'; accepted for this data: {others}")
     return rows_by_value(table.client_column)
-
-
-class Stacks:
-    """A draw: each class cut by shares, a piece per client. Most draws are thrown away for the sizes they give."""
-
-    def __init__(self, clients: int):
-        self.sizes: Integers = np.zeros(clients, np.int64)
-        self._cut: list[tuple[Integers, Integers]] = []
-
-    def add(self, rows: Integers, shares: Shares) -> bool:
-        """Cut one class; False when the shares underflowed to nothing."""
-        if not math.isclose(shares.sum(), 1, abs_tol=1e-6):
-            return False
-        cuts = np.minimum((np.cumsum(shares) * len(rows)).astype(np.int64)[:-1], len(rows))
-        self.sizes += np.diff(cuts, prepend=0, append=len(rows))
-        self._cut.append((rows, cuts))
-        return True
-
-    def hands(self) -> Hands:
-        """What each client holds, class after class."""
-        cut = [(rows, [0, *cuts.tolist(), len(rows)]) for rows, cuts in self._cut]
-        return [np.concatenate([rows[at[i] : at[i + 1]] for rows, at in cut]) for i in range(len(self.sizes))]
-
-
-def _redraw(table: Table, draw: Callable[[], Stacks | None]) -> Hands:
-    classes = len(np.unique(table.y))
-    refuse_if_too_large(
-        classes * table.clients * _BYTES_OF_A_PIECE,
-        f"partition {table.spec!r} of {classes} classes to {table.clients} clients",
-        "fewer clients",
-    )
-    draws = min(MOST_DRAWS, max(20, MOST_CUTS // classes))
-    for _ in range(draws):
-        stacks = draw()
-        if stacks is not None and stacks.sizes.min() >= table.least:
-            return stacks.hands()
-    raise MotetError(
-        f"partition {table.spec!r}: none of {draws} draws gave each of {table.clients} clients at least "
-        f"{table.least} samples; accepted: a larger argument, fewer clients or a smaller min_size"
-    )
 
 
 def _label_shards(table: Table) -> list[Integers]:
@@ -332,6 +268,18 @@ _PARTITIONS = (
         summary="one client per value of the data's client column",
         paper="Caldas et al., LEAF, 2018",
         deal=deal_natural,
+        by_itself=True,
+    ),
+    Partition(
+        name="pflbed",
+        argument="ALPHA",
+        accepted="a number above 0 (smaller is more uneven)",
+        summary="in each domain a test and a validation set for all its clients, and dirichlet:ALPHA for those that "
+        "train and for new ones apart; `clients` counts those of one domain",
+        paper="FedBasis and PFLBED: Learning Shareable Bases for Personalized Federated Image Classification, 2022",
+        deal=lambda table: deal_pflbed(table).hands,
+        least=10,
+        by_itself=True,
     ),
 )
 PARTITIONS: dict[str, Partition] = {partition.name: partition for partition in _PARTITIONS}

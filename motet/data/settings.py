@@ -1,10 +1,10 @@
 """[data] of the experiment file: which data, dealt how, to how many clients."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from motet.data.augment import AugmentName
+from motet.data.augment import PAD, AugmentName
 from motet.data.raw import KindOrAuto
 from motet.settings import Section
 
@@ -20,10 +20,32 @@ class DataSettings(Section):
     kind: KindOrAuto = Field(
         "auto", description="what the samples of a file of yours are; auto = as the file says, never tokens by guess"
     )
-    partition: str = Field("dirichlet:0.3", description="how samples are dealt, of `motet list partitions`")
+    partition: str = Field(
+        "dirichlet:0.3",
+        description="how samples are dealt, of `motet list partitions`; with @domain behind it, each domain by itself",
+    )
     partition_seed: int | None = Field(None, ge=0, description="seed of everything in [data]; default the run's seed")
-    clients: int = Field(20, ge=1, description="number of clients; the natural partition brings its own")
+    clients: int = Field(20, ge=1, description="number of clients; pflbed's in each domain; natural brings its own")
     new_clients: float = Field(0.0, ge=0, lt=1, description="share of clients held out as new")
+    new_share: float = Field(
+        1.0, gt=0, le=1, description="share of its training data that a new client has (PFLBED: S is 0.5, M 1.0)"
+    )
+    domains: str = Field(
+        "",
+        description="simulated domains for data that have none, dealt one by one: such as plain,rotate:90,invert,"
+        "blur:1,noise:0.2,permute (of labels), with + for several in one",
+    )
+    label_noise: str = Field(
+        "", description="wrong labels in every client's training data: pair:RATE (the next class) or symmetric:RATE"
+    )
+    label_noise_on_test: bool = Field(
+        False, description="in clients' own test and validation data too, as SuPerFed's code has it"
+    )
+    label_noise_swapped: bool = Field(False, description="pair is symmetric and the other way round, as that code has")
+    long_tail: float = Field(
+        1.0, ge=1, description="how many times rarer than the first class the last one is made in the data dealt"
+    )
+    long_tail_test: bool = Field(False, description="the common test set has that tail too; false: it stays as it is")
     malicious: float = Field(
         0.0,
         ge=0,
@@ -49,7 +71,11 @@ class DataSettings(Section):
         "everybody's test data and new clients, as statistics of a whole data set have it",
     )
     augment: AugmentName = Field(
-        "none", description="vary images in training batches: mirrored at random and moved by up to 4 pixels"
+        "none", description="vary images in training batches: mirrored at random and moved by up to `augment_pad`"
+    )
+    augment_pad: int = Field(PAD, ge=1, le=64, description="pixels; FED-ROD has 2")
+    resize: int = Field(
+        0, ge=0, le=1024, description="side of square images, made once from the stored ones; 0 = theirs"
     )
     subset: float = Field(1.0, gt=0, le=1, description="stratified share of the data to deal, for quick studies")
     min_size: int | None = Field(
@@ -59,3 +85,16 @@ class DataSettings(Section):
         10, ge=1, description="samples per class that every client may see, for methods that declare it"
     )
     download: bool = Field(False, description="fetch a data set that is not on this machine (checked by SHA-256)")
+
+    @property
+    def shares_validation(self) -> bool:
+        """Whether the clients of a domain have one validation set together."""
+        return self.partition.startswith("pflbed")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_the_partition_has_it(cls, values: Any) -> Any:
+        """PFLBED has numbers of its own for what is left out."""
+        if isinstance(values, dict) and str(values.get("partition")).startswith("pflbed"):
+            return {"clients": 30, "new_clients": 1 / 3, "test_share": 0.0} | values
+        return values

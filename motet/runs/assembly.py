@@ -229,7 +229,7 @@ def _refuse_contradictions(experiment: Experiment) -> None:
     _refuse_device(experiment.device)
     if experiment.engine.name == "pool":
         _refuse_methods_of_the_script(experiment)
-    if scoring.report == "best_on_validation" and not data.val_share:
+    if scoring.report == "best_on_validation" and not data.val_share and not data.shares_validation:
         raise MotetError(
             "scoring.report is 'best_on_validation' but data.val_share is 0; accepted: a val_share above 0"
         )

@@ -101,11 +101,12 @@ _PGFED = Protocol(
 _FEDBASIS = Protocol(
     "fedbasis",
     "FedBasis and PFLBED: Learning Shareable Bases for Personalized Federated Image Classification, 2022",
-    "new clients adapted for 20 epochs, the common test set weighted by class and corrected for its counts (PFLBED)",
+    "PFLBED: of each domain 20 clients train and 10 are new, which adapt for 20 epochs, last and best on validation; "
+    "their domain's test set weighted by class and corrected for its counts",
     {
         "data": {
-            "partition": "dirichlet:0.3",
-            "clients": 30,  # per domain: 20 that train and 10 new ones
+            "partition": "pflbed:0.3",
+            "clients": 30,  # of each domain: 20 that train and 10 new ones
             "new_clients": 1 / 3,
             "pool": "train",
             "test_share": 0.0,
@@ -123,7 +124,7 @@ _FEDBASIS = Protocol(
             "weight_decay": 1e-4,
             "momentum_across_rounds": "reset",
         },
-        "adapt": {"epochs": 20, "lr": 0.01, "select": "best_on_validation"},
+        "adapt": {"epochs": 20, "lr": 0.01, "select": ("last", "best_on_validation")},
         "scoring": {
             "pm_source": "final_sync",  # a freshly adapted model, for participants too
             "never_sampled": "global",

@@ -20,7 +20,15 @@ class SharedFederation:
     def of(cls, federation: Federation) -> "SharedFederation":
         """Of a federation whose clients are slices of its stored samples, one after the other."""
         cuts = [
-            [len(c.train), len(c.val), len(c.test), c.new, c.malicious, c.domain is not None, c.domain or 0]
+            [
+                len(c.train),
+                0 if c.shares_val else len(c.val),
+                len(c.test),
+                c.new,
+                c.malicious,
+                c.domain is not None,
+                c.domain or 0,
+            ]
             for c in federation.clients
         ]
         names = tuple(c.given_name for c in federation.clients)
@@ -29,6 +37,7 @@ class SharedFederation:
     def cut(self) -> Federation:
         """The whole federation again."""
         stored, clients, start = self.blocks.stored, [], 0
+        shared = self.blocks.shared_validation()
         for id, (*sizes, new, malicious, has_domain, domain) in enumerate(self.cuts.tolist()):
             parts = []
             for size in sizes:
@@ -37,5 +46,6 @@ class SharedFederation:
             train, val, test = parts
             name = self.names[id] if self.names else ""
             where = domain if has_domain else None
-            clients.append(ClientData(id, train, val, test, where, bool(new), name, bool(malicious)))
+            val = shared.get(where, val)
+            clients.append(ClientData(id, train, val, test, where, bool(new), name, bool(malicious), bool(shared)))
         return replace(self.blocks, clients=clients)

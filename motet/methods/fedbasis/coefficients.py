@@ -47,7 +47,7 @@ class Coefficients:
 
 
 def adapted(coefficients: Coefficients, client: Client, tau: float) -> Tensor:
-    """Algorithm 2: the client's θ after `adapt.epochs`, the last or the best on a tenth of its training data."""
+    """Algorithm 2: the client's θ after `adapt.epochs`, the last or the best on validation data."""
     if client.adapt.select == "last":
         coefficients.learn(client.descent("adapt", client.adapt.epochs, client.adapt.lr), client.data.train)
         return coefficients.theta(tau)

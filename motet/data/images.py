@@ -1,0 +1,65 @@
+"""What is done once to whole arrays of stored images [n, H, W, C]: they keep their type."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from motet.data.raw import Array
+
+_CHUNK = 1000
+
+
+def resized(images: Array, side: int) -> Array:
+    """Square images of this side; shrinking averages over what a pixel covers."""
+
+    def act(x: Tensor) -> Tensor:
+        return functional.interpolate(x, (side, side), mode="bilinear", antialias=True, align_corners=False)
+
+    return _in_floats(images, act)
+
+
+def rotated(images: Array, degrees: float) -> Array:
+    """Counter-clockwise around the middle, black where nothing was; quarters of square images lose nothing."""
+    quarters, rest = divmod(degrees, 90)
+    if not rest and (not quarters % 2 or images.shape[1] == images.shape[2]):
+        return np.ascontiguousarray(np.rot90(images, int(quarters), axes=(1, 2)))
+    height, width = images.shape[1:3]
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    back = torch.tensor([[cos, -sin * height / width, 0.0], [sin * width / height, cos, 0.0]])
+
+    def act(x: Tensor) -> Tensor:
+        grid = functional.affine_grid(back.expand(len(x), 2, 3), list(x.shape), align_corners=False)
+        return functional.grid_sample(x, grid, align_corners=False)
+
+    return _in_floats(images, act)
+
+
+def blurred(images: Array, sigma: float) -> Array:
+    """A Gaussian of this deviation in pixels, over three of them each way; the border is mirrored or repeated."""
+    reach = math.ceil(3 * sigma)
+    weights = torch.exp(-0.5 * (torch.arange(-reach, reach + 1) / sigma) ** 2)
+    weights = (weights / weights.sum()).reshape(1, 1, 1, -1)
+
+    def act(x: Tensor) -> Tensor:
+        flat = x.reshape(-1, 1, *x.shape[2:])
+        flat = functional.conv2d(functional.pad(flat, (reach, reach, 0, 0), mode="replicate"), weights)
+        flat = functional.conv2d(functional.pad(flat, (0, 0, reach, reach), mode="replicate"), weights.transpose(2, 3))
+        return flat.reshape(x.shape)
+
+    return _in_floats(images, act)
+
+
+def _in_floats(images: Array, act: Callable[[Tensor], Tensor]) -> Array:
+    """A thousand images at a time as floats [n, C, H, W], and back into their type."""
+    done = []
+    for at in range(0, len(images), _CHUNK):
+        x = torch.from_numpy(np.ascontiguousarray(images[at : at + _CHUNK])).to(torch.float32).permute(0, 3, 1, 2)
+        with torch.no_grad():
+            y = act(x).permute(0, 2, 3, 1).numpy()
+        whole = np.issubdtype(images.dtype, np.integer)
+        done.append((np.clip(np.rint(y), 0, 255) if whole else y).astype(images.dtype))
+    return np.concatenate(done)

@@ -18,4 +18,6 @@ class Centralized(Averaging):
         return super().personal(client.from_the_global_model(), message)
 
 
-ENTRY = Entry("centralized", "one model on everybody's pooled data: a yardstick", "baseline", whole=Centralized)
+ENTRY = Entry(
+    "centralized", "one model on everybody's pooled data: a yardstick", "baseline", whole=Centralized, one_model=True
+)

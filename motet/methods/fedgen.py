@@ -125,4 +125,6 @@ class FedGen(Part):
         return judged + self.diversity * alike(eps, z)
 
 
-ENTRY = Entry("fedgen", "generated features show every client all classes", "Zhu, Hong and Zhou 2021", part=FedGen)
+ENTRY = Entry(
+    "fedgen", "generated features show every client all classes", "Zhu, Hong and Zhou 2021", part=FedGen, one_model=True
+)

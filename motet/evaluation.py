@@ -50,9 +50,10 @@ class Evaluator:
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
         """Generic and personal figures over the clients that take part in training."""
         generic, derived = self._generic(server, round)
-        common = self.facts.test is not None and (last or self.scoring.common_test == "always")
+        tested = self.scoring.looks_at_test
+        common = tested and self.facts.test is not None and (last or self.scoring.common_test == "always")
         by_clients = not common and self.facts.test_is_clients and not self.facts.new_ids
-        answers = {} if generic is None or by_clients else self._on_common_test(generic)
+        answers = {} if generic is None or by_clients or not tested else self._on_common_test(generic)
         sync = last and "final_sync" in self.scoring.readings and not self.method.keeps_nothing
 
         def letter(client_id: int) -> Message:
@@ -81,6 +82,8 @@ class Evaluator:
 
     def new_clients(self, server: State, round: int) -> Scores:
         """Before and after adaptation, over the clients that took no part in training."""
+        if not self.scoring.looks_at_test:
+            return Scores({}, [])
 
         def letter(client_id: int) -> Message:
             there = self.facts.test is not None

@@ -11,7 +11,7 @@ from torch import Tensor
 from motet.data import Samples
 from motet.errors import Diverged
 from motet.rng import layers_draw_by
-from motet.settings import Section
+from motet.settings import Section, tried
 from motet.train_loss import TrainLoss
 from motet.weights import is_finite
 
@@ -26,7 +26,12 @@ class LocalSettings(Section):
     steps: int = Field(0, ge=0, description="gradient steps per round instead of epochs; 0 = use epochs")
     batch: int = Field(40, ge=1, description="samples per gradient step")
     drop_last: bool = Field(False, description="leave out the last, smaller batch of an epoch")
-    lr: float = Field(0.01, gt=0, description="learning rate of the first round")
+    lr: float = Field(
+        0.01,
+        gt=0,
+        description="learning rate of the first round",
+        json_schema_extra=tried(0.001, 0.003, 0.01, 0.03, 0.1),
+    )
     lr_decay: float = Field(0.99, gt=0, le=1, description="factor on the learning rate per round")
     momentum: float = Field(0.9, ge=0, lt=1, description="heavy-ball momentum of the local steps")
     weight_decay: float = Field(1e-5, ge=0, description="pull of every trained parameter towards zero")

@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 
 import annotated_types
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
 
 LARGEST_COUNT = 10**9
 """Of whole numbers, where a field has no bound of its own."""
+_TRIED = "tried"
 LARGEST_SEED = 2**63 - 1
 LARGEST, SMALLEST = 1e20, 1e-15
 """Of numbers, and of those that must be above 0: a product of one and the other way round still has 32 bits."""
@@ -39,6 +41,18 @@ class Section(BaseModel):
             if above_0 and value < SMALLEST:  # somebody may divide by it
                 raise ValueError(f"accepted: a number of at least {SMALLEST:g}")
         return value
+
+
+def tried(*values: str | float | bool) -> dict[str, Any]:
+    """What tuning tries for a field: `mu: float = Field(0.01, ge=0, json_schema_extra=tried(0.1, 0.01))`."""
+    return {_TRIED: list(values)}
+
+
+def values_to_try(info: FieldInfo) -> tuple[Any, ...]:
+    """What a field says that tuning tries; nothing for most fields."""
+    extra = info.json_schema_extra
+    found = extra.get(_TRIED) if isinstance(extra, dict) else None
+    return tuple(found) if isinstance(found, list) else ()
 
 
 def one_or_several(*words: str) -> Callable[[Any], Any]:

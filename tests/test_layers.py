@@ -19,6 +19,7 @@ LAYERS = [
     {"methods", "scoring", "engines", "post"},  # these know nothing of each other
     {"work", "evaluation", "derived", "ending", "rounds"},
     {"runs", "report"},
+    {"studies"},
     {"__init__", "__main__", "result", "cli", "testing"},
 ]
 STRANGERS = LAYERS[4]

@@ -22,8 +22,12 @@ app.add_typer(data_app, name="data")
 
 DATA_CHOICES = [name for name, field in FIELDS.items() if field.startswith("data.") and name != "data"]
 
+STUDY_CHOICES = [name for name in FIELDS if name not in ("data", "method")]
+
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any other field; repeatable")]
 Json = Annotated[bool, typer.Option("--json", help="for programs: the last line of stdout is JSON")]
+
+Jobs = Annotated[int, typer.Option(help="runs computed at the same time; default one per core")]
 
 
 @app.callback(invoke_without_command=True)
@@ -101,6 +105,26 @@ def show(
 
     chosen = [user_path(folder, "folder") for folder in folders]
     show_runs(chosen, json, local and user_path(local, "--local"), each, clients)
+
+
+@app.command()
+@with_choices(STUDY_CHOICES)
+def tune(
+    data: Annotated[str, typer.Argument(metavar="DATA", help=CHOICES["data"].help)],
+    methods: Annotated[str, typer.Option(metavar="A,B,C", help="methods to tune")] = "fedavg+ft",
+    trials: Annotated[int, typer.Option(help="settings to try for each method")] = 5,
+    jobs: Jobs = 0,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="folder of the study; default runs/tune-DATA")] = None,
+    settings: Set = None,
+    json: Json = False,
+    **short: str | float | None,
+) -> None:
+    """Find good settings of methods, on validation data alone."""
+    from motet.cli.comparing import tune_and_show
+    from motet.runs.experiment import parse_set
+
+    experiment = choose({"data": data, **short}, None, *map(parse_set, settings or []))
+    tune_and_show(experiment, methods, trials, jobs, out and user_path(out, "--out"), json)
 
 
 @app.command("list")

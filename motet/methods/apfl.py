@@ -10,6 +10,7 @@ from motet.client import Client
 from motet.contract import Entry, Learned, Picture
 from motet.message import Message, number, tensor
 from motet.methods.averaging import Averaging
+from motet.settings import tried
 
 
 class APFL(Averaging):
@@ -25,7 +26,13 @@ class APFL(Averaging):
     class Options(Averaging.Options):
         """Options of `apfl(...)`."""
 
-        alpha: float = Field(0.5, ge=0, le=1, description="α, the local model's share, before a client's first round")
+        alpha: float = Field(
+            0.5,
+            ge=0,
+            le=1,
+            description="α, the local model's share, before a client's first round",
+            json_schema_extra=tried(0.25, 0.5, 1.0),
+        )
         adaptive: bool = Field(True, description="learn α, or leave it as it is")
 
     options: Options

@@ -320,4 +320,4 @@ class Averaging(Method):
         return PersonalModel(self.net, self.parts, client).eval()
 
 
-ENTRY = Entry("fedavg", "average the clients' models", "McMahan et al. 2017", whole=Averaging)
+ENTRY = Entry("fedavg", "average the clients' models", "McMahan et al. 2017", whole=Averaging, one_model=True)

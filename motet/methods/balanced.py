@@ -11,6 +11,7 @@ from torch import Tensor
 from motet.contract import Entry, Forward, Part, Training
 from motet.contract.part import Acts
 from motet.losses import bsm, cdt, ir, ldam
+from motet.settings import tried
 
 
 class BalancedRisk(Part):
@@ -54,7 +55,12 @@ class LDAM(BalancedRisk):
 class CDT(BalancedRisk):
     """Class-dependent temperatures: (N_c/N_max)^γ g_c"""
 
-    gamma: float = Field(0.2, ge=0, description="γ, power of the relative class counts (grid: 0.1, 0.2, 0.3)")
+    gamma: float = Field(
+        0.2,
+        ge=0,
+        description="γ, power of the relative class counts (grid: 0.1, 0.2, 0.3)",
+        json_schema_extra=tried(0.1, 0.2, 0.3),
+    )
 
     def criterion(self, t: Training, out: Forward, y: Tensor) -> Tensor:
         """L_BR = mean CE((N/N_max)^γ g, y)"""
@@ -62,8 +68,8 @@ class CDT(BalancedRisk):
 
 
 ENTRIES = (
-    Entry("bsm", "balanced softmax loss: FedAvg (BRM) of FED-ROD", "Ren et al. 2020", part=BSM),
-    Entry("ir", "loss re-weighted by inverse class counts", "Hsu et al. 2020", part=IR),
-    Entry("ldam", "loss with larger margins for rarer classes", "Cao et al. 2019", part=LDAM),
-    Entry("cdt", "loss with class-dependent temperatures", "Ye et al. 2020", part=CDT),
+    Entry("bsm", "balanced softmax loss: FedAvg (BRM) of FED-ROD", "Ren et al. 2020", part=BSM, one_model=True),
+    Entry("ir", "loss re-weighted by inverse class counts", "Hsu et al. 2020", part=IR, one_model=True),
+    Entry("ldam", "loss with larger margins for rarer classes", "Cao et al. 2019", part=LDAM, one_model=True),
+    Entry("cdt", "loss with class-dependent temperatures", "Ye et al. 2020", part=CDT, one_model=True),
 )

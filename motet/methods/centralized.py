@@ -26,4 +26,5 @@ ENTRY = Entry(
     stays="nothing",
     down="0",
     up="all data",
+    one_model=True,
 )

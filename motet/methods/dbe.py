@@ -18,6 +18,7 @@ from motet.contract.part import Acts
 from motet.message import Message, tensor
 from motet.methods.components.plane import in_a_plane
 from motet.nets import Net
+from motet.settings import tried
 
 PASS_BATCH = 1000
 DRAWN_CLIENTS, DRAWN_SAMPLES = 8, 10  # of each of them, in the pictures of features
@@ -88,7 +89,13 @@ class RunningMean(Part):
 
     acts: ClassVar[Acts] = "features"
 
-    mu: float = Field(1.0, ge=0, le=1, description="μ, weight of the newest batch in the running mean of the features")
+    mu: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="μ, weight of the newest batch in the running mean of the features",
+        json_schema_extra=tried(0.1, 0.5, 1.0),
+    )
 
     def before(self, t: Training, message: Message) -> None:
         """m = 0"""
@@ -123,7 +130,12 @@ class MR(RunningMean):
     tells: ClassVar[frozenset[str]] = frozenset({"mean features"})
     uploads: ClassVar[Mapping[str, Rule]] = {"mr.mean": "mean"}
 
-    kappa: float = Field(50.0, ge=0, description="κ, strength of the mean regularization (the paper: 50, ResNet-18 1)")
+    kappa: float = Field(
+        50.0,
+        ge=0,
+        description="κ, strength of the mean regularization (the paper: 50, ResNet-18 1)",
+        json_schema_extra=tried(0.0, 0.001, 0.01, 0.1, 1.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
+    )
     mean_init: Literal["full_pass", "ema_last"] = Field(
         "full_pass",
         description="a client's mean: one pass over its data after the initial epoch, or the epoch's running mean",

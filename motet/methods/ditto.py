@@ -12,6 +12,7 @@ from motet.message import Message, tensor
 from motet.methods.averaging import Averaging
 from motet.methods.fedprox import FedProx
 from motet.nets import Net
+from motet.settings import tried
 
 
 class Ditto(Averaging):
@@ -26,7 +27,12 @@ class Ditto(Averaging):
     class Options(Averaging.Options):
         """Options of `ditto(...)`."""
 
-        lam: float = Field(1.0, ge=0, description="λ, how strongly v stays near w (the paper's grid: 0.1, 1, 2)")
+        lam: float = Field(
+            1.0,
+            ge=0,
+            description="λ, how strongly v stays near w (the paper's grid: 0.1, 1, 2)",
+            json_schema_extra=tried(0.1, 1.0, 2.0),
+        )
         first: Literal["initial", "received"] = Field(
             "initial", description="v before the client's first training: the first weights, or the w it receives"
         )

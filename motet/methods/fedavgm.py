@@ -9,6 +9,7 @@ from torch import Tensor
 from motet.contract import Entry, Part, Serving
 from motet.contract.part import Acts
 from motet.message import Message, tensor
+from motet.settings import tried
 
 
 class ServerOptimizer(Part):
@@ -34,7 +35,13 @@ class ServerOptimizer(Part):
 class FedAvgM(ServerOptimizer):
     """v ← β·v + Δ;  w ← w + η·v, without dampening"""
 
-    beta: float = Field(0.9, ge=0, lt=1, description="β, the server's momentum (the paper's grid: 0 to 0.997)")
+    beta: float = Field(
+        0.9,
+        ge=0,
+        lt=1,
+        description="β, the server's momentum (the paper's grid: 0 to 0.997)",
+        json_schema_extra=tried(0.0, 0.7, 0.9, 0.97, 0.99, 0.997),
+    )
 
     def start(self, s: Serving) -> None:
         """v = 0"""
@@ -46,4 +53,4 @@ class FedAvgM(ServerOptimizer):
         return v
 
 
-ENTRY = Entry("fedavgm", "momentum at the server", "Hsu, Qi and Brown 2019", part=FedAvgM)
+ENTRY = Entry("fedavgm", "momentum at the server", "Hsu, Qi and Brown 2019", part=FedAvgM, one_model=True)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from motet.contract import Entry, Part, Serving, Training
 from motet.message import Message, tensor
+from motet.settings import tried
 
 
 class FedDyn(Part):
@@ -21,7 +22,12 @@ class FedDyn(Part):
     serves_adaptation: ClassVar[bool] = False
     role: ClassVar[str | None] = "drift correction"
 
-    lam: float = Field(0.1, gt=0, description="λ, strength of the regularizer (FED-ROD's grid: 0.1, 0.01, 0.001)")
+    lam: float = Field(
+        0.1,
+        gt=0,
+        description="λ, strength of the regularizer (FED-ROD's grid: 0.1, 0.01, 0.001)",
+        json_schema_extra=tried(0.1, 0.01, 0.001),
+    )
 
     def start(self, s: Serving) -> None:
         """h = 0"""
@@ -50,4 +56,11 @@ class FedDyn(Part):
         s.state["feddyn.h"] = h
 
 
-ENTRY = Entry("feddyn", "dynamic regularizer against client drift", "Acar et al. 2021", part=FedDyn, stays="its h_i")
+ENTRY = Entry(
+    "feddyn",
+    "dynamic regularizer against client drift",
+    "Acar et al. 2021",
+    part=FedDyn,
+    stays="its h_i",
+    one_model=True,
+)

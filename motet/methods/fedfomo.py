@@ -14,7 +14,7 @@ from motet.contract.method import Rule
 from motet.data import Samples
 from motet.message import Message, State, tensor
 from motet.methods.averaging import Averaging
-from motet.settings import Section
+from motet.settings import Section, tried
 
 PASS_BATCH = 1000
 
@@ -35,7 +35,9 @@ class FedFomo(Averaging):
     class Options(Section):
         """Options of `fedfomo(...)`."""
 
-        M: int = Field(5, ge=1, description="M, models sent to a client (the papers: 5 to 8)")
+        M: int = Field(
+            5, ge=1, description="M, models sent to a client (the papers: 5 to 8)", json_schema_extra=tried(5, 8)
+        )
         epsilon: float = Field(0.3, ge=0, le=1, description="ε, chance that they are drawn at random")
 
     options: Options

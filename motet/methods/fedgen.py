@@ -131,4 +131,5 @@ ENTRY = Entry(
     "Zhu, Hong and Zhou 2021",
     part=FedGen,
     down="1 + generator",
+    one_model=True,
 )

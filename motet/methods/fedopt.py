@@ -9,6 +9,7 @@ from torch import Tensor
 from motet.contract import Entry, Serving
 from motet.message import tensor
 from motet.methods.fedavgm import ServerOptimizer
+from motet.settings import tried
 
 
 class Adaptive(ServerOptimizer):
@@ -20,7 +21,12 @@ class Adaptive(ServerOptimizer):
 
     adapts: ClassVar[str]  # the name under which the server keeps m and v
 
-    eta: float = Field(0.01, gt=0, description="η, the server's step size (the paper's grid: 1e-3 to 10)")
+    eta: float = Field(
+        0.01,
+        gt=0,
+        description="η, the server's step size (the paper's grid: 1e-3 to 10)",
+        json_schema_extra=tried(1e-3, 1e-2, 1e-1, 1.0),
+    )
     beta1: float = Field(0.9, ge=0, lt=1, description="β₁, momentum of the change")
     tau: float = Field(1e-3, gt=0, description="τ, how little a weight's changes are adapted to")
     v0: Literal["tau2", "zero"] = Field("tau2", description="v before the first round: τ², or 0")
@@ -71,7 +77,12 @@ class FedAdagrad(Adaptive):
 
     adapts: ClassVar[str] = "fedadagrad"
 
-    eta: float = Field(0.1, gt=0, description="η, the server's step size (the paper's grid: 1e-3 to 10)")
+    eta: float = Field(
+        0.1,
+        gt=0,
+        description="η, the server's step size (the paper's grid: 1e-3 to 10)",
+        json_schema_extra=tried(1e-3, 1e-2, 1e-1, 1.0),
+    )
     beta1: float = Field(0.0, ge=0, lt=1, description="β₁, momentum of the change (the paper: none)")
 
     def second(self, v: Tensor, square: Tensor) -> Tensor:
@@ -80,7 +91,7 @@ class FedAdagrad(Adaptive):
 
 
 ENTRIES = (
-    Entry("fedadam", "Adam at the server", "Reddi et al. 2021", part=FedAdam),
-    Entry("fedyogi", "Yogi at the server", "Reddi et al. 2021", part=FedYogi),
-    Entry("fedadagrad", "Adagrad at the server", "Reddi et al. 2021", part=FedAdagrad),
+    Entry("fedadam", "Adam at the server", "Reddi et al. 2021", part=FedAdam, one_model=True),
+    Entry("fedyogi", "Yogi at the server", "Reddi et al. 2021", part=FedYogi, one_model=True),
+    Entry("fedadagrad", "Adagrad at the server", "Reddi et al. 2021", part=FedAdagrad, one_model=True),
 )

@@ -5,6 +5,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from motet.contract import Entry, Part, Training
+from motet.settings import tried
 
 
 class FedProx(Part):
@@ -12,11 +13,16 @@ class FedProx(Part):
 
     serves_adaptation: ClassVar[bool] = False
 
-    mu: float = Field(0.01, ge=0, description="strength of the proximal term (FED-ROD's grid: 1e-2, 1e-3, 1e-4)")
+    mu: float = Field(
+        0.01,
+        ge=0,
+        description="strength of the proximal term (FED-ROD's grid: 1e-2, 1e-3, 1e-4)",
+        json_schema_extra=tried(1e-2, 1e-3, 1e-4),
+    )
 
     def correct(self, t: Training) -> None:
         """∇ += μ(x − w)"""
         t.g_shared.add_(t.shared - t.anchor, alpha=self.mu)
 
 
-ENTRY = Entry("fedprox", "stay near the model the server sent", "Li et al. 2020", part=FedProx)
+ENTRY = Entry("fedprox", "stay near the model the server sent", "Li et al. 2020", part=FedProx, one_model=True)

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from motet.contract import Entry, Phase, Training
 from motet.methods.fedper import FedPer
+from motet.settings import tried
 
 
 class FedRep(FedPer):
@@ -18,7 +19,9 @@ class FedRep(FedPer):
     weighting: ClassVar[Literal["samples", "uniform"]] = "uniform"
     in_phases: ClassVar[bool] = True
 
-    head_epochs: int = Field(10, ge=0, description="E_h, epochs of the head in a round (the paper: 10)")
+    head_epochs: int = Field(
+        10, ge=0, description="E_h, epochs of the head in a round (the paper: 10)", json_schema_extra=tried(1, 5, 10)
+    )
     body_epochs: int = Field(0, ge=0, description="E_b, epochs of the body after it; 0: local.epochs")
 
     def phases(self, t: Training) -> Sequence[Phase]:

@@ -18,6 +18,7 @@ from motet.message import Message
 from motet.methods.balanced import BSM, CDT, IR, LDAM, BalancedRisk
 from motet.methods.meta_bsm import MetaBSM
 from motet.nets import Net
+from motet.settings import tried
 from motet.weights import matches
 
 LOSSES: dict[str, type[BalancedRisk]] = {"bsm": BSM, "ir": IR, "ldam": LDAM, "cdt": CDT, "meta-bsm": MetaBSM}
@@ -34,11 +35,20 @@ class FedROD(Part):
     role: ClassVar[str | None] = "loss"
     module: ClassVar[str] = "p_head"  # its name in the net
 
-    head: Literal["linear", "hyper"] = Field("hyper", description="the personal head: the client's own, or generated")
+    head: Literal["linear", "hyper"] = Field(
+        "hyper",
+        description="the personal head: the client's own, or generated",
+        json_schema_extra=tried("linear", "hyper"),
+    )
     loss: Literal["bsm", "ir", "ldam", "cdt", "ce", "meta-bsm"] = Field("bsm", description="L_BR of the generic model")
     gamma: float | None = Field(None, ge=0, description="γ of that loss; left out: the loss's own")
     p_init: Literal["normal", "zero"] = Field("normal", description="first weights of the personal head")
-    hidden: int = Field(16, ge=1, description="hidden units of the hypernetwork (the paper: 16, CIFAR-10 32)")
+    hidden: int = Field(
+        16,
+        ge=1,
+        description="hidden units of the hypernetwork (the paper: 16, CIFAR-10 32)",
+        json_schema_extra=tried(16, 32),
+    )
     virtual: Literal["full", "head"] = Field("full", description="of loss=meta-bsm: its virtual step")
     meta_loss: Literal["ce", "literal"] = Field("ce", description="of loss=meta-bsm: its loss on the shared set")
     learn_gamma: bool = Field(True, description="of loss=meta-bsm: learn γ beside the weights, or leave it as it is")

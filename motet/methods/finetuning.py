@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from motet.client import Client
 from motet.contract import Entry, Wrapped
 from motet.message import Message
-from motet.settings import Section
+from motet.settings import Section, tried
 from motet.weights import Layout, frozen
 
 
@@ -22,8 +22,15 @@ class FineTuned(Wrapped):
     class Options(Section):
         """Options of `ft(...)` and `lp(...)`."""
 
-        epochs: int = Field(5, ge=1, description="passes over the client's training data")
-        lr: float = Field(0.0, ge=0, description="learning rate; 0: the experiment's adapt.lr")
+        epochs: int = Field(
+            5, ge=1, description="passes over the client's training data", json_schema_extra=tried(1, 5, 10, 20)
+        )
+        lr: float = Field(
+            0.0,
+            ge=0,
+            description="learning rate; 0: the experiment's adapt.lr",
+            json_schema_extra=tried(0.001, 0.01, 0.1),
+        )
 
     options: Options
 

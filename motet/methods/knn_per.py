@@ -12,7 +12,7 @@ from motet.data import Samples
 from motet.message import Message, number
 from motet.methods.components.personal_model import PersonalModel, through
 from motet.nets import Net
-from motet.settings import Section
+from motet.settings import Section, tried
 
 PASS_BATCH = 500
 GRID = tuple(tenths / 10 for tenths in range(11))
@@ -28,7 +28,7 @@ class KNNPer(Wrapped):
     class Options(Section):
         """Options of `knn-per(...)`."""
 
-        k: int = Field(10, ge=1, description="k, nearest samples")
+        k: int = Field(10, ge=1, description="k, nearest samples", json_schema_extra=tried(5, 10, 20))
         scale: float = Field(1.0, gt=0, description="s, width of the kernel")
         lam: float | None = Field(
             None, ge=0, le=1, description="λ, the neighbours' share; left out: on validation data"

@@ -11,6 +11,7 @@ from motet.contract import Entry, Facts, Training
 from motet.data import Samples
 from motet.message import Message, State, tensor
 from motet.methods.averaging import Averaging
+from motet.settings import tried
 
 
 class L2GD(Averaging):
@@ -25,7 +26,9 @@ class L2GD(Averaging):
     class Options(Averaging.Options):
         """Options of `l2gd(...)`."""
 
-        lam: float = Field(0.1, ge=0, description="λ, how strongly the x_i are held together")
+        lam: float = Field(
+            0.1, ge=0, description="λ, how strongly the x_i are held together", json_schema_extra=tried(0.01, 0.1, 1.0)
+        )
         p: float = Field(0.1, ge=0, lt=1, description="p, chance of a step towards the mean")
         steps: int = Field(1, ge=1, description="gradient steps in a local iteration (the algorithm: 1)")
 

@@ -120,4 +120,5 @@ ENTRY = Entry(
     "Chen and Chao 2022",
     part=MetaBSM,
     stays="γ_m and its weights' net ζ_m",
+    one_model=True,
 )

@@ -10,6 +10,7 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 from motet.contract import Entry, Forward, Part, Training
 from motet.contract.part import Acts
 from motet.message import Message, tensor
+from motet.settings import tried
 
 
 class MOON(Part):
@@ -22,7 +23,12 @@ class MOON(Part):
     acts: ClassVar[Acts] = "features"
     serves_adaptation: ClassVar[bool] = False
 
-    mu: float = Field(1.0, ge=0, description="μ, weight of the contrast (the paper's grid: 0.1, 1, 5, 10)")
+    mu: float = Field(
+        1.0,
+        ge=0,
+        description="μ, weight of the contrast (the paper's grid: 0.1, 1, 5, 10)",
+        json_schema_extra=tried(0.1, 1.0, 5.0, 10.0),
+    )
     tau: float = Field(0.5, gt=0, description="τ, temperature of the contrast")
 
     def objective(self, t: Training, out: Forward, y: Tensor, loss: Tensor) -> Tensor:
@@ -50,4 +56,5 @@ ENTRY = Entry(
     "Li, He and Song 2021",
     part=MOON,
     stays="its model of its last round",
+    one_model=True,
 )

@@ -13,6 +13,7 @@ from motet.message import Message, tensor
 from motet.methods.averaging import Averaging
 from motet.methods.fedprox import FedProx
 from motet.nets import Net
+from motet.settings import tried
 
 
 class MTL(Averaging):
@@ -28,7 +29,9 @@ class MTL(Averaging):
     class Options(Averaging.Options):
         """Options of `mtl(...)`."""
 
-        lam: float = Field(0.1, ge=0, description="λ, how strongly w_i stays near the mean")
+        lam: float = Field(
+            0.1, ge=0, description="λ, how strongly w_i stays near the mean", json_schema_extra=tried(0.01, 0.1, 1.0)
+        )
         penalty: Literal["mean", "lineage"] = Field(
             "mean", description="distance to the mean, or 10^(−p)·(‖W‖² + tr(WΩWᵀ)) as circulated, without λ"
         )

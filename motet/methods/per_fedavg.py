@@ -10,6 +10,7 @@ from motet.contract import Entry, Training
 from motet.local import Descent
 from motet.message import Message
 from motet.methods.averaging import Averaging
+from motet.settings import tried
 
 
 class PerFedAvg(Averaging):
@@ -26,7 +27,9 @@ class PerFedAvg(Averaging):
     class Options(Averaging.Options):
         """Options of `per-fedavg(...)`."""
 
-        alpha: float = Field(0.01, ge=0, description="α, step size of the inner step")
+        alpha: float = Field(
+            0.01, ge=0, description="α, step size of the inner step", json_schema_extra=tried(1e-2, 1e-3, 1e-4)
+        )
         variant: Literal["fo", "hf"] = Field("fo", description="first order, or Hessian-free")
         delta: float = Field(1e-3, gt=0, description="δ, of the difference in the Hessian-free variant")
         steps: int = Field(1, ge=0, description="steps of rate α from the global to a personal model")

@@ -10,6 +10,7 @@ from motet.client import Client
 from motet.contract import Entry, Training
 from motet.message import Message, State, tensor
 from motet.methods.averaging import Averaging
+from motet.settings import tried
 
 
 class PFedMe(Averaging):
@@ -25,7 +26,12 @@ class PFedMe(Averaging):
     class Options(Averaging.Options):
         """Options of `pfedme(...)`."""
 
-        lam: float = Field(15.0, ge=0, description="λ, how strongly θ stays near x (grid: 15, 20, 30)")
+        lam: float = Field(
+            15.0,
+            ge=0,
+            description="λ, how strongly θ stays near x (grid: 15, 20, 30)",
+            json_schema_extra=tried(15.0, 20.0, 30.0),
+        )
         K: int = Field(5, ge=1, description="K, steps of θ per batch")
         personal_lr: float = Field(0.01, gt=0, description="η_p, step size of θ")
         beta: float = Field(1.0, gt=0, description="β, the server's step (the paper: 1 or 2)")

@@ -11,6 +11,7 @@ from motet.client import Client
 from motet.contract import Entry, Learned, Part, Picture, Serving, Training
 from motet.contract.method import Rule
 from motet.message import Message, State, number, tensor
+from motet.settings import tried
 
 PASS_BATCH = 100  # a mean over samples does not depend on it; about the fastest on a CPU
 
@@ -28,8 +29,15 @@ class PGFed(Part):
     tells: ClassVar[frozenset[str]] = frozenset({"risk and its gradient"})
     uploads: ClassVar[Mapping[str, Rule]] = {"pgfed.G": "each", "pgfed.c": "each", "pgfed.alpha": "each"}
 
-    mu: float = Field(0.1, ge=0, description="μ, weight of the others' risks (the paper's grid: 0.1 down to 0.001)")
-    eta2: float = Field(1e-3, ge=0, description="η₂, step size of α (grid: 1e-2, 1e-3, 1e-4)")
+    mu: float = Field(
+        0.1,
+        ge=0,
+        description="μ, weight of the others' risks (the paper's grid: 0.1 down to 0.001)",
+        json_schema_extra=tried(0.1, 0.05, 0.01, 0.005, 0.001),
+    )
+    eta2: float = Field(
+        1e-3, ge=0, description="η₂, step size of α (grid: 1e-2, 1e-3, 1e-4)", json_schema_extra=tried(1e-2, 1e-3, 1e-4)
+    )
     clip: bool = Field(True, description="keep α from falling below zero, as the authors' code does")
     grad_pass: Literal["full", "drop_last"] = Field(
         "full", description="∇f_i over all training data, or without the last, smaller batch of a shuffled pass"
@@ -133,7 +141,11 @@ class PGFedMo(PGFed):
     """PGFed with momentum in the auxiliary gradient: g̃_i ← (1−β)g̃ + βg̃_i."""
 
     beta: float = Field(
-        0.5, ge=0, lt=1, description="β, momentum of the auxiliary gradient (the paper's grid: 0.2, 0.5, 0.8)"
+        0.5,
+        ge=0,
+        lt=1,
+        description="β, momentum of the auxiliary gradient (the paper's grid: 0.2, 0.5, 0.8)",
+        json_schema_extra=tried(0.2, 0.5, 0.8),
     )
     mo_first: Literal["full", "scaled"] = Field(
         "full", description="a client's first auxiliary gradient: g̃ as sent (the authors' code), or (1−β)g̃"

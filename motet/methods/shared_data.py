@@ -34,4 +34,6 @@ class SharedData(Part):
         return t.client.shared_data
 
 
-ENTRY = Entry("shared-data", "a small balanced set joins every client's data", "Zhao et al. 2018", part=SharedData)
+ENTRY = Entry(
+    "shared-data", "a small balanced set joins every client's data", "Zhao et al. 2018", part=SharedData, one_model=True
+)

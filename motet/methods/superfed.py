@@ -16,6 +16,7 @@ from motet.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
 from motet.nets import Net
 from motet.rng import seeded
+from motet.settings import tried
 from motet.weights import Place
 
 GRID = tuple(tenths / 10 for tenths in range(11))
@@ -33,9 +34,25 @@ class SuPerFedMM(Averaging):
     class Options(Averaging.Options):
         """Options of `superfed-mm(...)`."""
 
-        mu: float = Field(0.01, ge=0, description="μ, how strongly w^f stays near the global model")
-        nu: float = Field(1.0, ge=0, description="ν, how strongly w^f and w^l are made orthogonal")
-        start: float = Field(0.4, ge=0, le=1, description="L/R, share of the rounds before personalization starts")
+        mu: float = Field(
+            0.01,
+            ge=0,
+            description="μ, how strongly w^f stays near the global model",
+            json_schema_extra=tried(0.0, 0.01, 0.1, 1.0),
+        )
+        nu: float = Field(
+            1.0,
+            ge=0,
+            description="ν, how strongly w^f and w^l are made orthogonal",
+            json_schema_extra=tried(0.0, 1.0, 2.0, 5.0),
+        )
+        start: float = Field(
+            0.4,
+            ge=0,
+            le=1,
+            description="L/R, share of the rounds before personalization starts",
+            json_schema_extra=tried(0.2, 0.4, 0.6),
+        )
         prox: Literal["squared", "sum_of_norms"] = Field(
             "squared", description="‖w^f − w^g‖² of the paper, or the released code's sum of each tensor's norm"
         )
@@ -46,6 +63,7 @@ class SuPerFedMM(Averaging):
             "common_best",
             description="λ reported: the best mean over clients; each client's best on its validation data; "
             "each client's best on its test data (an upper bound); or `lam`",
+            json_schema_extra=tried("validation"),
         )
         lam: float = Field(0.5, ge=0, le=1, description="λ of the rule `fixed`")
 
@@ -187,7 +205,12 @@ class SuPerFedLM(SuPerFedMM):
     class Options(SuPerFedMM.Options):
         """Options of `superfed-lm(...)`."""
 
-        nu: float = Field(2.0, ge=0, description="ν, how strongly w^f and w^l are made orthogonal")
+        nu: float = Field(
+            2.0,
+            ge=0,
+            description="ν, how strongly w^f and w^l are made orthogonal",
+            json_schema_extra=tried(0.0, 1.0, 2.0, 5.0),
+        )
 
     def stretches_of(self, places: Mapping[str, Place]) -> list[slice]:
         """One per module: weight and bias share their λ."""

@@ -23,8 +23,9 @@ BEST, NEAR = "*", "~"
 _TESTS = {
     "weighted": "the common test set, weighted by each client's classes",
     "split": "each client's own test data",
+    "validation": "each client's validation data",
 }
-_GROUPS = {"weighted": "common test set\nby class", "split": "own test data"}
+_GROUPS = {"weighted": "common test set\nby class", "split": "own test data", "validation": "validation data"}
 _WEIGHTINGS = {"uniform": "mean over clients", "by_samples": "mean over clients by samples"}
 _REPORTS = {
     "last": "last round",
@@ -177,7 +178,7 @@ def _clients(lines: Sequence[Line]) -> int:
 
 def _samples(runs: Sequence[Finished], data: str) -> str:
     """How many samples these test data are."""
-    found = {run.people.own_test if data == "split" else run.people.common_test for run in runs}
+    found = {{"split": run.people.own_test, "weighted": run.people.common_test}.get(data) for run in runs}
     counts = sorted(n for n in found if n)
     if not counts or None in found:
         return ""

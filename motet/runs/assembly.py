@@ -243,5 +243,12 @@ def _refuse_contradictions(experiment: Experiment) -> None:
             f"scoring.report is {scoring.report!r} but scoring.pm_source has 'final_sync', which trains everybody once "
             "more after the last round alone; accepted: report = 'last', or another pm_source"
         )
+    if scoring.test == "none" and not data.val_share:
+        raise MotetError("scoring.test is 'none' but data.val_share is 0; accepted: a val_share above 0")
+    if scoring.test == "none" and scoring.report == "best":
+        raise MotetError(
+            "scoring.report is 'best' on test data but scoring.test is 'none'; accepted: report = 'last' or "
+            "'best_on_validation'"
+        )
     if scoring.test == "split" and not data.test_share:
         raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

@@ -65,7 +65,10 @@ class Scorer:
     def on_own_data(self, name: str, model: nn.Module, client: Client) -> Message:
         """A model's values on the client's test and validation data."""
         reply: Message = {}
-        for data, samples in (("split", client.data.test), ("validation", client.data.val)):
+        own = {"split": client.data.test, "validation": client.data.val}
+        for data, samples in own.items():
+            if data == "split" and not self.scoring.looks_at_test:
+                continue
             answers = one_pass(model, samples, self.measures, client.classes)
             self._put_values(reply, name, data, answers)
             if data == "split" and answers.hits is not None:
@@ -89,7 +92,7 @@ class Scorer:
         there = {
             "weighted": test is not None and common != "no",
             "common": test is not None and common == "all",
-            "split": bool(len(client.data.test)),
+            "split": bool(len(client.data.test)) and self.scoring.looks_at_test,
             "validation": bool(len(client.data.val)),
         }
         reply: Message = {diverged(name): True}

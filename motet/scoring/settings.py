@@ -23,10 +23,11 @@ class ScoringSettings(Section):
     never_sampled: Literal["global", "initial"] = Field(
         "global", description="last_participation of a client never sampled: the current global or the initial model"
     )
-    test: Literal["auto", "common", "split"] = Field(
+    test: Literal["auto", "common", "split", "none"] = Field(
         "auto",
         description="headline test data: the common test set weighted by class (Eq. 20), or split, the client's own; "
-        "auto = the own of natural clients that keep some, else common",
+        "auto = the own of natural clients that keep some, else common; none = no test data is looked at, nor new "
+        "clients: the headline is on validation data, for tuning",
     )
     class_weights: Literal["literal", "count_corrected"] = Field(
         "literal", description="Eq. 20 as printed, or corrected for a test set whose classes differ in size"
@@ -83,8 +84,13 @@ class ScoringSettings(Section):
     @property
     def headline(self) -> Figure:
         """The accuracy of the personal models that comes first."""
-        data = "split" if self.test == "split" else "weighted"  # a run has no auto: it is settled before
+        data = {"split": "split", "none": "validation"}.get(self.test, "weighted")  # a run has no auto: it is settled
         return Figure(PERSONAL, data, statistic=self.mean_over_clients)
+
+    @property
+    def looks_at_test(self) -> bool:
+        """Whether any test data are scored."""
+        return self.test != "none"
 
     @property
     def mean_over_clients(self) -> str:

@@ -22,7 +22,7 @@ from motet.methods.fedbasis.pictures import ALPHA, collapse, shares
 from motet.methods.fedbasis.recurrence import ONE_VECTOR, rebuild, train_as_one
 from motet.methods.fedbasis.warm_start import WarmStart, independent
 from motet.nets import Net
-from motet.settings import Section
+from motet.settings import Section, tried
 from motet.weights import Layout
 
 BASES = "fedbasis.V"
@@ -43,9 +43,20 @@ class FedBasis(Method):
     class Options(Section):
         """Options of `fedbasis(...)`."""
 
-        k: int = Field(4, ge=1, description="K, bases besides the major one (paper: 4; GLD 8; CIFAR 3)")
+        k: int = Field(
+            4,
+            ge=1,
+            description="K, bases besides the major one (paper: 4; GLD 8; CIFAR 3)",
+            json_schema_extra=tried(3, 4, 8),
+        )
         major: bool = Field(True, description="a basis that weighs one half in every personal model")
-        tau: float = Field(0.1, gt=0, le=1, description="τ, temperature that sharpens α before the bases are trained")
+        tau: float = Field(
+            0.1,
+            gt=0,
+            le=1,
+            description="τ, temperature that sharpens α before the bases are trained",
+            json_schema_extra=tried(0.1, 1.0),
+        )
         warm_start: float = Field(0.3, ge=0, lt=1, description="share of the rounds that are FedAvg; then k-means")
         blocks: Literal["per_group", "single"] = Field("per_group", description="coefficients per stage, or one vector")
         psi_lr: float = Field(0.01, gt=0, description="learning rate of ψ in training")

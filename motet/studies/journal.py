@@ -1,0 +1,57 @@
+"""The journal of a tuning: plain lines of JSON, one per trial and one per score, in the order they were decided."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from motet import plain_json
+from motet.errors import MotetError
+from motet.files import append_lines, open_own, read_own, to_json, truncate
+
+MOST_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A file that only grows; a half line of a process that was killed is cut off before the next one."""
+
+    path: Path
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What was written so far."""
+        try:
+            data = read_own(self.path, MOST_BYTES)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise MotetError(f"cannot read {self.path}: {error.strerror}") from error
+        whole = data[: data.rfind(b"\n") + 1]
+        return [self._line(line, i) for i, line in enumerate(whole.splitlines(), 1)]
+
+    def ensure(self, known: list[dict[str, Any]], line: Mapping[str, Any]) -> dict[str, Any]:
+        """The next line: the one that is there already, or this one, which is written."""
+        if known:
+            return known.pop(0)
+        self._cut_half_a_line()
+        append_lines(self.path, [line])
+        written: dict[str, Any] = plain_json.loads(to_json(line).encode())
+        return written
+
+    def _line(self, line: bytes, number: int) -> dict[str, Any]:
+        try:
+            value = plain_json.loads(line)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise MotetError(f"line {number} of {self.path} is damaged; accepted: a JSON object")
+        return value
+
+    def _cut_half_a_line(self) -> None:
+        if not self.path.exists():
+            return
+        with os.fdopen(open_own(self.path, os.O_RDONLY), "rb") as file:
+            data = file.read()
+        if not data.endswith(b"\n") and data:
+            truncate(self.path, data.rfind(b"\n") + 1)

@@ -1,0 +1,88 @@
+"""What tuning tries for a method: the values that its options declare, and those of the learning rate.
+
+A setting is a dictionary of such choices, `{"ditto.lam": 0.1, "local.lr": 0.03}`. Options that the user wrote in
+brackets are not tuned.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from math import prod
+from typing import Any
+
+from motet.contract.expression import Term, parse
+from motet.fields import dotted_fields
+from motet.methods.registry import entry_of
+from motet.runs.choices import nested
+from motet.runs.experiment import Experiment, merge, resolve
+from motet.settings import values_to_try
+
+Setting = dict[str, Any]
+Space = dict[str, tuple[Any, ...]]
+
+
+def space_of(method: str) -> Space:
+    """Every choice that is left open, with the values to try."""
+    space: Space = {}
+    for term in parse(method):
+        for name, info in entry_of(term.name).options.model_fields.items():
+            if name not in term.options and (values := values_to_try(info)):
+                space[f"{term.name}.{name}"] = values
+    for name, info in dotted_fields(Experiment):
+        if values := values_to_try(info):
+            space[name] = values
+    return space
+
+
+def size_of(space: Space) -> int:
+    """How many settings there are."""
+    return prod(len(values) for values in space.values())
+
+
+def settings_in(space: Space) -> Iterator[Setting]:
+    """All of them, in order."""
+    for values in product(*space.values()):
+        yield dict(zip(space, values, strict=True))
+
+
+def first_setting(space: Space, experiment: Experiment) -> Setting:
+    """What is tried first: every option's default, and the experiment's own fields; one value alone is no choice."""
+    defaults = {
+        f"{term.name}.{name}": info.default
+        for term in parse(experiment.method)
+        for name, info in entry_of(term.name).options.model_fields.items()
+    }
+    fields = experiment.model_dump()
+    setting: Setting = {}
+    for name, values in space.items():
+        own = defaults[name] if name in defaults else _field(fields, name)
+        setting[name] = values[0] if len(values) == 1 else own
+    return setting
+
+
+def with_setting(experiment: Experiment, setting: Mapping[str, Any]) -> Experiment:
+    """The experiment with these choices."""
+    fields = {name for name, _ in dotted_fields(Experiment)}
+    chosen = [nested(name, value) for name, value in setting.items() if name in fields]
+    options = {name: value for name, value in setting.items() if name not in fields}
+    method = expression(experiment.method, options)
+    return resolve(merge(experiment.model_dump(), *chosen, {"method": method}))
+
+
+def expression(method: str, options: Mapping[str, Any]) -> str:
+    """The method's name with these options in brackets."""
+    return "+".join(str(_chosen(term, options)) for term in parse(method))
+
+
+def _chosen(term: Term, options: Mapping[str, Any]) -> Term:
+    mine = {
+        name.removeprefix(f"{term.name}."): value
+        for name, value in options.items()
+        if name.rpartition(".")[0] == term.name
+    }
+    return Term(term.name, {**term.options, **mine})
+
+
+def _field(values: Mapping[str, Any], dotted: str) -> Any:
+    for name in dotted.split("."):
+        values = values[name]
+    return values

@@ -1,0 +1,195 @@
+"""The tuner: settings drawn by optuna, compared on validation data at growing numbers of rounds.
+
+Trials come in generations. All trials of one run to the first rung; the better half goes on to the next, and so on to
+the last round. What is chosen is the best setting of those that ran to the end. The next generation is drawn with what
+the ones before found. A trial is a run of its own, stopped at a rung and resumed if it goes on, so that its rounds are
+those of the whole run. No test data are looked at.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from motet.errors import MotetError
+from motet.files import make_folder
+from motet.runs.experiment import Experiment, merge, resolve
+from motet.scoring.figures import PERSONAL, Figure
+from motet.studies.job import Job, row_of
+from motet.studies.journal import Journal
+from motet.studies.schedule import Line
+from motet.studies.space import Setting, Space, first_setting, settings_in, size_of, space_of, with_setting
+
+GENERATION = 10  # trials that are drawn before any of them is judged
+SCORE = Figure(PERSONAL, "validation", statistic="mean")
+_REDRAWS = 20
+
+
+@dataclass
+class Trial:
+    """One setting, and how it did so far."""
+
+    number: int
+    setting: Setting
+    rounds: int = 0
+    score: float | None = None
+    failure: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For comparison.json."""
+        found = {"options": self.setting, "score": self.score, "rounds": self.rounds}
+        return found | ({"failure": self.failure} if self.failure else {})
+
+
+@dataclass
+class Tuned:
+    """What a method's tuning found; without a setting, why there is none."""
+
+    method: str
+    trials: list[Trial]
+    setting: Setting | None
+    failure: str | None = None
+    all_tried: bool = False  # the space has no more settings
+
+
+def rungs(rounds: int) -> list[int]:
+    """The rounds after which trials are compared: a quarter, a half, the end."""
+    step = max(1, rounds // 4)
+    return sorted({step, min(2 * step, rounds), rounds})
+
+
+def validating(experiment: Experiment) -> Experiment:
+    """The experiment as a trial: scored on validation data alone, at every rung."""
+    step = rungs(experiment.rounds.count)[0]
+    asked = {
+        "scoring": {"test": "none", "report": "last", "every": step, "measures": [], "derived_generic": False},
+        "checkpoint": {"every": step},
+    }
+    return resolve(merge(experiment.model_dump(), asked))
+
+
+def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Line[Tuned]:
+    """The best setting of the experiment's method, by so many trials; the journal and the runs are in the folder."""
+    space = space_of(experiment.method)
+    asked = min(trials, size_of(space))
+    make_folder(folder)
+    journal = Journal(folder / "trials.jsonl")
+    known = journal.lines()
+    steps = rungs(experiment.rounds.count)
+    found: list[Trial] = []
+    while len(found) < asked:
+        generation: list[Trial] = []
+        for _ in range(min(GENERATION, asked - len(found))):
+            number = len(found) + len(generation)
+            drawn = _draw(space, experiment, [*found, *generation], len(found))
+            line = journal.ensure(known, {"trial": number, "options": drawn})
+            generation.append(Trial(number, _in_order(line, drawn, journal)))
+        running = generation
+        for rung in steps:
+            jobs = {trial.number: _job(experiment, trial, folder, label, rung) for trial in running}
+            failures = yield list(jobs.values())
+            for trial in running:
+                _judge(trial, jobs[trial.number], rung, failures, journal, known)
+            running = _better(running, len(running) if rung == steps[-1] else -(-len(running) // 2))
+        found += generation
+    finished = [t for t in found if t.rounds == steps[-1] and t.score is not None]
+    if not finished:
+        why = next((trial.failure for trial in found if trial.failure), "no trial has a score on validation data")
+        return Tuned(experiment.method, found, None, why, asked < trials)
+    best = max(finished, key=lambda t: (_score(t), -t.number))
+    return Tuned(experiment.method, found, best.setting, all_tried=asked < trials)
+
+
+def rounds_of(trials: int, rounds: int) -> int:
+    """How many rounds the trials of a method take together."""
+    total, left = 0, trials
+    while left > 0:
+        running, before = min(GENERATION, left), 0
+        left -= running
+        for rung in rungs(rounds):
+            total += running * (rung - before)
+            running, before = -(-running // 2), rung
+    return total
+
+
+def _job(experiment: Experiment, trial: Trial, folder: Path, label: str, rung: int) -> Job:
+    chosen = with_setting(experiment, trial.setting)
+    return Job(f"{label}, trial {trial.number + 1}", folder / f"trial-{trial.number}", chosen, rung)
+
+
+def _judge(
+    trial: Trial, job: Job, rung: int, failures: Mapping[str, str], journal: Journal, known: list[dict[str, Any]]
+) -> None:
+    """Read the score of the rung, or keep the sentence with which the trial failed."""
+    failure = failures.get(job.label)
+    score = None if failure else SCORE.of(row_of(job.folder, rung))
+    line = journal.ensure(known, {"trial": trial.number, "round": rung, "score": score, "failure": failure})
+    if line.get("trial") != trial.number or line.get("round") != rung:
+        raise MotetError(f"{journal.path} is of another tuning; choose another --out")
+    trial.rounds, trial.score, trial.failure = rung, line.get("score"), line.get("failure")
+
+
+def _better(trials: Sequence[Trial], many: int) -> list[Trial]:
+    """So many of the best, in the order of their numbers; of equals the earlier ones."""
+    scored = [trial for trial in trials if trial.score is not None]
+    best = sorted(scored, key=lambda t: (-_score(t), t.number))[:many]
+    return sorted(best, key=lambda t: t.number)
+
+
+def _score(trial: Trial) -> float:
+    assert trial.score is not None
+    return trial.score
+
+
+def _in_order(line: Mapping[str, Any], drawn: Setting, journal: Journal) -> Setting:
+    """A trial as the journal has it."""
+    options = line.get("options")
+    if not isinstance(options, dict) or options.keys() != drawn.keys():
+        raise MotetError(f"{journal.path} is of another tuning; choose another --out")
+    return {name: options[name] for name in drawn}
+
+
+def _draw(space: Space, experiment: Experiment, before: Sequence[Trial], judged: int) -> Setting:
+    """The next setting: the defaults first, then what optuna suggests, never one twice while others are left.
+
+    The draw depends on the seed, its number and the trials of former generations alone: the same after any kill.
+    """
+    if not before:
+        return first_setting(space, experiment)
+    study = _study(experiment.seed * 1000 + len(before), space, before[:judged])
+    taken = [trial.setting for trial in before]
+    for _ in range(_REDRAWS):
+        asked = study.ask()
+        drawn = {name: asked.suggest_categorical(name, values) for name, values in space.items()}
+        if drawn not in taken:
+            return drawn
+    return next(setting for setting in settings_in(space) if setting not in taken)
+
+
+def _study(seed: int, space: Space, judged: Sequence[Trial]) -> Any:
+    """An optuna study in memory that knows these trials."""
+    try:
+        import optuna
+    except ImportError:
+        raise MotetError("tuning needs optuna, which is not installed; install it with pip install optuna") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = optuna.samplers.TPESampler(seed=seed % 2**32, n_startup_trials=GENERATION)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    kinds: dict[str, Any] = {
+        name: optuna.distributions.CategoricalDistribution(values) for name, values in space.items()
+    }
+    last = max((trial.rounds for trial in judged), default=0)
+    for trial in judged:
+        if trial.score is None or any(trial.setting[name] not in values for name, values in space.items()):
+            continue
+        whole = trial.rounds == last
+        study.add_trial(
+            optuna.trial.create_trial(
+                params=trial.setting,
+                distributions=kinds,
+                value=trial.score if whole else None,
+                intermediate_values={trial.rounds: trial.score},
+                state=optuna.trial.TrialState.COMPLETE if whole else optuna.trial.TrialState.PRUNED,
+            )
+        )
+    return study

@@ -1,0 +1,53 @@
+"""The process of a worker: jobs come in by lines of JSON, rounds and ends go out the same way."""
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+from motet.errors import MotetError
+from motet.runs.experiment import resolve
+from motet.studies.job import Job, perform
+
+
+def main() -> None:
+    """Until stdin ends, which it does with the parent, however that ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    out, sys.stdout = sys.stdout, sys.stderr  # code of the user's may print
+    asked: queue.Queue[dict[str, Any]] = queue.Queue()
+    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+
+    def say(**word: object) -> None:
+        out.write(json.dumps(word) + "\n")
+        out.flush()
+
+    while True:
+        _do(asked.get(), say)
+
+
+def _listen(asked: "queue.Queue[dict[str, Any]]") -> None:
+    for line in sys.stdin:
+        asked.put(json.loads(line))
+    os._exit(0)  # in the middle of a round too: the record can be resumed
+
+
+def _do(asked: dict[str, Any], say: Any) -> None:
+    try:
+        job = Job(asked["label"], Path(asked["folder"]), resolve(asked["experiment"]), asked["until"])
+        perform(job, lambda round: say(word="round", round=round))
+    except MotetError as error:
+        say(word="ended", why=str(error))
+    except Exception as error:
+        traceback.print_exc()
+        say(word="broke", why=f"{type(error).__name__}: {error}")
+    else:
+        say(word="ended")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+"""Tuning: what is tried, on which data, and that a kill changes nothing."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from motet.cli import main
+from motet.data import Federation, build
+from motet.data.settings import DataSettings
+from motet.errors import MotetError
+from motet.fields import checked
+from motet.methods.registry import METHODS
+from motet.runs import assembly
+from motet.runs.choices import choose
+from motet.runs.experiment import Experiment
+from motet.runs.record import Record
+from motet.runs.run import run
+from motet.scoring.figures import Figure
+from motet.settings import values_to_try
+from motet.studies import tuning
+from motet.studies.contestants import enter, simplicity_of
+from motet.studies.job import Job, perform
+from motet.studies.schedule import work_off
+from motet.studies.space import expression, first_setting, settings_in, size_of, space_of, with_setting
+from motet.studies.tuning import Trial, rounds_of, rungs, tune, validating
+
+TINY = {"data": "digits", "subset": 0.3, "clients": 4, "rounds": 4, "epochs": 1, "batch": 20, "net": "mlp"}
+
+
+class Nobody:
+    """Looks on at nothing."""
+
+    def began(self, job: Job) -> None: ...
+    def round(self, job: Job, round: int) -> None: ...
+    def ended(self, job: Job, failure: str | None) -> None: ...
+
+
+def contestant(method: str, **more: Any) -> Experiment:
+    return enter([method], choose({**TINY, **more})).contestants[0].experiment
+
+
+def tuned(experiment: Experiment, trials: int, folder: Path, jobs: int = 1) -> tuning.Tuned:
+    return work_off({"it": tune(validating(experiment), trials, folder, "it")}, jobs, Nobody())["it"]
+
+
+# ---------------------------------------------------------------- the space
+
+
+def test_every_value_that_is_tried_is_accepted() -> None:
+    declared = 0
+    for entry in METHODS.values():
+        for name, info in entry.options.model_fields.items():
+            for value in values_to_try(info):
+                assert getattr(checked(entry.options, {name: value}, entry.name), name) == value
+                declared += 1
+    assert declared > 50
+
+
+def test_the_learning_rate_is_in_every_space() -> None:
+    assert set(space_of("fedavg")) == {"local.lr"}
+    assert set(space_of("ditto")) == {"ditto.lam", "local.lr"}
+    assert set(space_of("fedprox+ft")) == {"fedprox.mu", "ft.epochs", "ft.lr", "local.lr"}
+
+
+def test_what_stands_in_brackets_is_not_tuned() -> None:
+    assert set(space_of("ditto(lam=0.5)")) == {"local.lr"}
+    chosen = with_setting(choose({**TINY, "method": "ditto(lam=0.5)"}), {"local.lr": 0.1})
+    assert (chosen.method, chosen.local.lr) == ("ditto(lam=0.5)", 0.1)
+
+
+def test_settings_become_experiments() -> None:
+    setting = {"fedprox.mu": 0.001, "ft.epochs": 1, "ft.lr": 0.1, "local.lr": 0.03}
+    chosen = with_setting(choose({**TINY, "method": "fedprox+ft"}), setting)
+    assert chosen.method == "fedprox(mu=0.001)+ft(epochs=1, lr=0.1)"
+    assert chosen.local.lr == 0.03
+    assert expression("superfed-mm", {"superfed-mm.nu": 2.0}) == "superfed-mm(nu=2.0)"
+
+
+def test_the_first_setting_is_the_defaults() -> None:
+    experiment = choose({**TINY, "method": "superfed-mm", "lr": 0.02})
+    first = first_setting(space_of("superfed-mm"), experiment)
+    assert first["superfed-mm.nu"] == 1.0
+    assert first["local.lr"] == 0.02
+    assert first["superfed-mm.lambda_eval"] == "validation"  # the one value that is tried
+
+
+def test_settings_of_a_space() -> None:
+    space = {"a": (1, 2), "b": (3, 4, 5)}
+    assert size_of(space) == len(list(settings_in(space))) == 6
+
+
+# ---------------------------------------------------------------- drawing
+
+
+def draws(seed: int, many: int, scores: Sequence[float] = ()) -> list[dict[str, Any]]:
+    experiment = choose({**TINY, "method": "pgfed", "seed": seed})
+    space = space_of("pgfed")
+    trials: list[Trial] = []
+    for number in range(many):
+        trials.append(Trial(number, tuning._draw(space, experiment, trials, len(scores))))
+        if number < len(scores):
+            trials[-1].score, trials[-1].rounds = scores[number], 4
+    return [trial.setting for trial in trials]
+
+
+def test_draws_are_of_the_seed_and_never_twice() -> None:
+    first = draws(0, 8)
+    assert first == draws(0, 8)
+    assert first != draws(1, 8)
+    assert all(first.count(setting) == 1 for setting in first)
+
+
+def test_a_small_space_is_tried_whole() -> None:
+    experiment = choose({**TINY, "method": "fedavg"})
+    space = {"local.lr": (0.01, 0.1)}
+    before = [Trial(0, {"local.lr": 0.01})]
+    assert tuning._draw(space, experiment, before, 0) == {"local.lr": 0.1}
+
+
+# ---------------------------------------------------------------- halving
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(20, [5, 10, 20]), (10, [2, 4, 10]), (4, [1, 2, 4]), (1, [1])])
+def test_rungs(rounds: int, expected: list[int]) -> None:
+    assert rungs(rounds) == expected
+
+
+def test_rounds_of_a_tuning() -> None:
+    assert rounds_of(4, 20) == 4 * 5 + 2 * 5 + 1 * 10
+
+
+def test_worse_trials_stop_and_the_best_is_chosen(tmp_path: Path) -> None:
+    found = tuned(contestant("fedavg"), 4, tmp_path)
+    assert sorted(trial.rounds for trial in found.trials) == [1, 1, 2, 4]
+    last = next(trial for trial in found.trials if trial.rounds == 4)
+    assert found.setting == last.setting
+    for trial in found.trials:
+        rows = Record(tmp_path / f"trial-{trial.number}").rounds
+        assert [row["round"] for row in rows] == list(range(1, trial.rounds + 1))
+        assert trial.score == tuning.SCORE.of(rows[-1])
+    at_first = {t.number: tuning.SCORE.of(Record(tmp_path / f"trial-{t.number}").rounds[0]) for t in found.trials}
+    stopped = [at_first[t.number] for t in found.trials if t.rounds == 1]
+    went_on = [at_first[t.number] for t in found.trials if t.rounds > 1]
+    assert max(stopped) <= min(went_on)  # type: ignore[type-var]
+
+
+def test_a_trial_that_goes_on_is_the_run_in_one_piece(tmp_path: Path) -> None:
+    experiment = validating(contestant("superfed-mm"))  # whose rounds depend on how many there will be
+    for until in (1, 2, None):
+        perform(Job("in pieces", tmp_path / "pieces", experiment, until), lambda round: None)
+    perform(Job("at once", tmp_path / "whole", experiment), lambda round: None)
+    pieces, whole = (Record(tmp_path / name).rounds for name in ("pieces", "whole"))
+    assert [timeless(row) for row in pieces] == [timeless(row) for row in whole]
+
+
+def timeless(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if not name.endswith("seconds")}
+
+
+class Killed(BaseException):
+    """Like a kill: nobody catches it."""
+
+
+class KilledAfter(Nobody):
+    """Ends everything after so many rounds."""
+
+    def __init__(self, rounds: int):
+        self.rounds = rounds
+
+    def round(self, job: Job, round: int) -> None:
+        self.rounds -= 1
+        if self.rounds < 0:
+            raise Killed
+
+
+def test_killed_twice_and_begun_again_it_finds_the_same(tmp_path: Path) -> None:
+    experiment = validating(contestant("ditto"))
+    straight = tuned(experiment, 4, tmp_path / "straight")
+    for rounds in (3, 2):
+        with pytest.raises(Killed):
+            work_off({"it": tune(experiment, 4, tmp_path / "killed", "it")}, 1, KilledAfter(rounds))
+        with (tmp_path / "killed" / "trials.jsonl").open("a") as journal:
+            journal.write('{"half a li')
+    again = work_off({"it": tune(experiment, 4, tmp_path / "killed", "it")}, 1, Nobody())["it"]
+    assert again == straight
+    journals = [(tmp_path / name / "trials.jsonl").read_text() for name in ("straight", "killed")]
+    assert journals[0] == journals[1]
+
+
+# ---------------------------------------------------------------- no test data
+
+
+def with_a_leak(settings: DataSettings, seed: int) -> Federation:
+    """The same federation, with test labels that are others and can be read off the samples."""
+    federation = build(settings, seed)
+    for test in (federation.test, *(client.test for client in federation.clients)):
+        assert test is not None and len(test)
+        test.y[:] = (test.y + 1) % federation.classes
+        flat = test.x.view(len(test), -1)
+        flat[:] = 0
+        flat[range(len(test)), test.y] = 16
+    return federation
+
+
+def test_tuning_never_sees_test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment, leaking = contestant("superfed-mm"), []
+    honest = tuned(experiment, 4, tmp_path / "honest")
+
+    def leak(settings: DataSettings, seed: int) -> Federation:
+        leaking.append(settings.name)
+        return with_a_leak(settings, seed)
+
+    monkeypatch.setattr(assembly, "build", leak)
+    assert tuned(experiment, 4, tmp_path / "leaking") == honest
+    assert leaking
+    tested = [Record(run(experiment, tmp_path / "tested-leak"))]  # the leak would be seen where test data are
+    monkeypatch.undo()
+    tested.append(Record(run(experiment, tmp_path / "tested")))
+    assert tested[0].summary["personal"]["weighted"] != tested[1].summary["personal"]["weighted"]
+
+
+def test_a_trial_has_no_figure_of_test_data(tmp_path: Path) -> None:
+    experiment = contestant("fedrod", new_clients=0.25)
+    perform(Job("it", tmp_path / "it", validating(experiment)), lambda round: None)
+    record = Record(tmp_path / "it")
+    figures = {
+        name: figure for row in (*record.rounds, *record.clients) for name in row if (figure := Figure.read(name))
+    }
+    there = {
+        f.data for name, f in figures.items() if any(f.of(row) is not None for row in record.rounds + record.clients)
+    }
+    assert there == {"validation"}
+    assert not any(row["new"] for row in record.clients)
+    assert record.summary["reported"]["figure"] == "personal.validation.accuracy.mean"
+    assert record.summary["generic"]["accuracy"] is None
+
+
+# ---------------------------------------------------------------- who takes part
+
+
+def test_how_simple_methods_are() -> None:
+    order = ["local", "fedavg", "fedavg+ft", "fedper"]
+    assert [simplicity_of(method) for method in order] == [0, 1, 2, 3]
+    assert simplicity_of("fedprox+scaffold") == 1
+    assert simplicity_of("fedavg+dbe") == simplicity_of("pgfed") == simplicity_of("fedrod+ft") == 3
+
+
+def test_one_model_for_all_is_the_one_that_is_served() -> None:
+    assert contestant("fedavg").scoring.pm_source == "global_plus_personal"
+    assert contestant("pgfed").scoring.pm_source == "last_participation"
+
+
+def test_a_method_that_cannot_run_is_left_out_with_its_sentence() -> None:
+    field = enter(["fedavg", "fedbn", "superfed-mm(lambda_eval=oracle)"], choose(TINY))
+    assert [each.name for each in field.contestants] == ["fedavg"]
+    assert "BatchNorm" in field.left_out["fedbn"] or "normaliz" in field.left_out["fedbn"]
+    assert "by test data" in field.left_out["superfed-mm(lambda_eval=oracle)"]
+
+
+@pytest.mark.parametrize(
+    ("methods", "more", "sentence"),
+    [
+        (["fedavgg"], {}, "did you mean 'fedavg'"),
+        (["fedavg", "fedavg"], {}, "named twice"),
+        (["fedavg"], {"data": "nothing.npz"}, "nothing.npz"),
+    ],
+)
+def test_mistakes_of_the_user_end_it_all(methods: list[str], more: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(MotetError, match=sentence):
+        enter(methods, choose({**TINY, **more}))
+
+
+# ---------------------------------------------------------------- the command
+
+
+def words(folder: Path, *more: str) -> list[str]:
+    flags = [word for name, value in TINY.items() if name != "data" for word in (f"--{name}", str(value))]
+    return [
+        "tune",
+        "digits",
+        *flags,
+        "--methods",
+        "fedavg,ditto(lam=0.5)",
+        "--trials",
+        "2",
+        "--out",
+        str(folder),
+        *more,
+    ]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(tmp_path / "t", "--jobs", "1", "--json")) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [found["method"] for found in result["methods"]] == ["fedavg", "ditto(lam=0.5)"]
+    for found in result["methods"]:
+        assert 0 < found["score"] <= 1
+        assert len(found["trials"]) == 2
+        assert (tmp_path / "t" / found["experiment"]).is_file()
+    assert main(words(tmp_path / "t", "--jobs", "1")) == 0  # again, at once
+    assert "fedavg" in capsys.readouterr().out
+    assert main([*words(tmp_path / "t"), "--trials", "3"]) == 2
+    assert "trials: 2 there, 3 here" in capsys.readouterr().err
+
+
+def test_several_processes_find_the_same(tmp_path: Path) -> None:
+    experiment = validating(contestant("fedavg"))
+    one, two = (tuned(experiment, 2, tmp_path / str(jobs), jobs) for jobs in (1, 2))
+    assert one == two

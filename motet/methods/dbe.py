@@ -42,6 +42,10 @@ class PRBM(Part):
         """z = z^g + p"""
         return z + net.get_parameter("prbm")
 
+    def constants(self, net: Net, note: object) -> Mapping[str, Tensor]:
+        """p"""
+        return {"shift": net.get_parameter("prbm")}
+
 
 class RunningMean(Part):
     """The mean of z^g over batches, inside one local training (Eq. 9)."""

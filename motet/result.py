@@ -148,6 +148,23 @@ class Result:
             raise MotetError("adapt takes a new client's samples x and labels y, or its class counts alone")
         return self._served.adapted(x, y)
 
+    def export(
+        self,
+        out: AnyPath,
+        clients: Sequence[int | str] = (),
+        *,
+        generic: bool = False,
+        formats: Sequence[str] = ("torch",),
+    ) -> list[Path]:
+        """Write models that need neither this run nor its data; `motet.load_model` reads them. The folders written.
+
+        Without clients or `generic`, all of them that can be made here.
+        """
+        from motet.export.run import export_run
+
+        written = export_run(self._served, user_path(out, "out"), clients, generic, formats)
+        return [each.folder for each in written]
+
     def __repr__(self) -> str:
         personal = percent(self.figures.get(self.summary.reported.figure))
         return (

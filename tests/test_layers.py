@@ -18,7 +18,7 @@ LAYERS = [
     {"contract"},
     {"methods", "scoring", "engines", "post"},  # these know nothing of each other
     {"work", "evaluation", "derived", "ending", "rounds"},
-    {"runs", "report"},
+    {"runs", "report", "export"},
     {"studies"},
     {"__init__", "__main__", "result", "cli", "testing"},
 ]

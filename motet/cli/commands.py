@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from motet.cli.exporting import add_commands
 from motet.cli.options import with_choices
 from motet.inspect_files import user_path
 from motet.runs.choices import CHOICES, FIELDS, choose, nested
@@ -160,3 +161,6 @@ def config(**short: str | float | None) -> None:
     from motet.runs.experiment import commented_template
 
     typer.echo(commented_template(choose(short)), nl=False)
+
+
+add_commands(app)

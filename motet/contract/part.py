@@ -178,3 +178,8 @@ class Part(Section):
     def personal_logits(self, net: Net, out: Forward, note: Any) -> Tensor:
         """Logits of the personal model."""
         return out.logits
+
+    def constants(self, net: Net, note: Any) -> Mapping[str, Tensor]:
+        """What its `features` and `personal_logits` add, for a model that leaves Motet: `shift` is added to the
+        features, `matrix` times the features is added to the logits."""
+        return {}

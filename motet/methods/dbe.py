@@ -46,6 +46,10 @@ class PRBM(Part):
         """z = z^g + p"""
         return z + net.get_parameter("prbm")
 
+    def constants(self, net: Net, note: object) -> Mapping[str, Tensor]:
+        """p"""
+        return {"shift": net.get_parameter("prbm")}
+
     def portrait(self, client: Client, net: Net) -> Message:
         """z^g of a few test samples, and p"""
         data = client.data.test if len(client.data.test) else client.data.train

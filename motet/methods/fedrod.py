@@ -4,6 +4,7 @@ The features θ and the generic head ψ learn a balanced risk; the personal head
 """
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -110,6 +111,10 @@ class FedROD(Part):
         if note is None:
             return out.logits
         return out.logits + linear(out.z.flatten(1), personal_head(net, self.module).weight(note))
+
+    def constants(self, net: Net, note: Tensor | None) -> Mapping[str, Tensor]:
+        """W_P, as it is for this client"""
+        return {} if note is None else {"matrix": personal_head(net, self.module).weight(note)}
 
 
 class PersonalHead(nn.Module):

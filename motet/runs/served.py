@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from motet.data.absent import AbsentFederation, AbsentSamples, NeedsData
 from motet.engines import Inline, Task
 from motet.errors import MotetError
 from motet.message import Message
+from motet.nets import Net
 from motet.runs.assembly import ServerSide, assemble, workplace_of
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.experiment import EngineSettings, Experiment
@@ -30,20 +31,22 @@ from motet.scoring import family
 from motet.weights import Layout
 from motet.work import Workplace
 
+T = TypeVar("T")
+
 
 class RawModel(nn.Module):
     """A model behind the preparation of its data: takes samples as the data file has them."""
 
     def __init__(self, model: nn.Module, prepare: Prepare):
         super().__init__()
-        self.model, self._prepare = deepcopy(model), prepare
+        self.model, self.prepare = deepcopy(model), prepare
         self.eval()
 
     def forward(self, x: npt.ArrayLike | Tensor) -> Tensor:
         """Logits of a batch of samples, to read and not to learn from."""
         device = next(self.model.parameters()).device
         with torch.no_grad():
-            logits: Tensor = self.model(self._prepare.raw(x).to(device))
+            logits: Tensor = self.model(self.prepare.raw(x).to(device))
         return logits
 
 
@@ -126,10 +129,20 @@ class Bench:
 
     def adapted(self, client_id: int, samples: Samples) -> nn.Module:
         """The model of a client that comes with samples and labels."""
-        nothing = samples.part(0, 0)
-        client = self.workplace.client_of(ClientData(client_id, samples, nothing, nothing, new=True), self.round, {})
+        client = self._newcomer(client_id, samples)
         with self._fitting(), one_thread():
             return self._adapt(client, self.method.broadcast(self.server, client.id))
+
+    def before_adapting(self, client_id: int, samples: Samples) -> nn.Module | None:
+        """What such a client is served before it learns anything; None where the method has nothing for it."""
+        client = self._newcomer(client_id, samples)
+        with self._fitting(), one_thread():
+            model = self.method.personal(client, self.method.broadcast(self.server, client.id))
+            return None if model is None else RawModel(model, self.prepare)
+
+    def _newcomer(self, client_id: int, samples: Samples) -> Client:
+        nothing = samples.part(0, 0)
+        return self.workplace.client_of(ClientData(client_id, samples, nothing, nothing, new=True), self.round, {})
 
     def adapted_to_counts(self, client_id: int, told: Tensor) -> nn.Module:
         """The model of a client that tells its class counts and nothing else."""
@@ -206,6 +219,11 @@ class Served:
         samples = self._samples(x, y)
         return self._made(lambda bench: bench.adapted(self.next_id, samples), "the model of a new client")
 
+    def before_adapting(self, x: Any, y: Any) -> nn.Module | None:
+        """What such a client is served before it learns anything; None where the method has nothing for it."""
+        samples = self._samples(x, y)
+        return self._made(lambda bench: bench.before_adapting(self.next_id, samples), "the model of a new client")
+
     def adapted_to_counts(self, counts: Sequence[int]) -> nn.Module:
         """The model of a client that tells its class counts and nothing else."""
         told, classes = np.array(counts), self.facts.classes
@@ -213,6 +231,29 @@ class Served:
             raise MotetError(f"counts is {told.tolist()}; accepted: {classes} whole numbers, not negative, not all 0")
         asked = torch.from_numpy(told.astype(np.int64))
         return self._made(lambda bench: bench.adapted_to_counts(self.next_id, asked), "the model of a new client")
+
+    @property
+    def plain_net(self) -> Net:
+        """A net as the run's, that no method has extended."""
+        return self._any.workplace.generic_net
+
+    @property
+    def prepare(self) -> Prepare:
+        """From samples as the data file has them to network input."""
+        return self._any.prepare
+
+    @property
+    def round(self) -> int:
+        """Of the states that the models are made of."""
+        return self._any.round
+
+    def real_samples(self, most: int) -> Tensor | None:
+        """So many samples of the common test set, as stored; None where the data are not here."""
+        try:
+            test = self._whole.facts.test
+        except MotetError:
+            return None
+        return None if test is None else test.x[:: max(1, len(test) // most)][:most]
 
     @property
     def next_id(self) -> int:
@@ -234,7 +275,7 @@ class Served:
             raise MotetError(f"client {str(client)[:100]} is not there; accepted: 0 to {len(clients) - 1}, or a name")
         return int(client)
 
-    def _made(self, make: Callable[[Bench], nn.Module], what: str) -> nn.Module:
+    def _made(self, make: Callable[[Bench], T], what: str) -> T:
         """Without data first: a folder may be all that there is."""
         if self._alone is None:
             return make(self._whole)

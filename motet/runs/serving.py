@@ -37,6 +37,7 @@ def write_serving(record: Record, facts: FederationFacts) -> None:
         "class_names": facts.class_names,
         "content_hash": facts.content_hash,
         "prepare": prepare,
+        "stored": str(facts.test.x.dtype).removeprefix("torch."),
         "clients": clients,
     }
     write_atomic(record.folder / FACTS, (to_json(known) + "\n").encode())
@@ -55,6 +56,16 @@ def read_serving(record: Record) -> tuple[FederationFacts, Prepare] | None:
         raise MotetError(f"cannot read {error.filename or path}: {error.strerror}") from error
     except (ValueError, LookupError, TypeError, MotetError) as error:
         raise MotetError(f"{path} is damaged; accepted: as `motet run` wrote it") from error
+
+
+def stored_type(record: Record) -> str:
+    """The type of the samples as they are stored; nothing in a folder of an older Motet."""
+    try:
+        known = plain_json.loads(read_own(record.folder / FACTS, MOST_BYTES))
+    except (OSError, ValueError):
+        return ""
+    found = known.get("stored", "") if isinstance(known, dict) else ""
+    return found if isinstance(found, str) else ""
 
 
 def _normalizes(known: Any) -> bool:

@@ -6,6 +6,7 @@ that it may run again needs no word. Any other code that a folder names runs onl
 
 import hashlib
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,15 +43,20 @@ def remember(experiment: Experiment) -> None:
 
 def require_trust(experiment: Experiment, folder: Path, said: bool) -> None:
     """Refuse a folder that names code which the user did not run before, unless he says that he trusts it."""
+    require_trust_in(imports_of(experiment), f"run {_short(folder)}", said)
+
+
+def require_trust_in(names: Iterable[str], what: str, said: bool) -> None:
+    """The same of these names; `what` would run their code."""
     if said:
         return
-    for text in imports_of(experiment):
+    for text in names:
         mark = _mark(text)
         if mark is None and text.rpartition(":")[0].endswith(".py"):
             continue  # there is no such file: nothing can run, and whoever loads it says so
         if mark not in _known():
             raise MotetError(
-                f"run {_short(folder)} would run code of {_short(find_file(text) or text)}, which you did not run "
+                f"{what} would run code of {_short(find_file(text) or text)}, which you did not run "
                 f"yourself as it is now; if you trust it, say so: --trust-code, or trust_code=True in Python"
             )
 

@@ -1,0 +1,214 @@
+"""`motet export`, `motet predict`, `motet adapt`: from a run to models elsewhere."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from motet.errors import MotetError
+from motet.inspect_files import user_path
+from motet.printable import printable
+
+if TYPE_CHECKING:
+    from motet.data.raw import Array, Integers
+    from motet.export.run import Exported
+    from motet.runs.served import Served
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="folder of a finished run")]
+Formats = Annotated[
+    list[str] | None,
+    typer.Option("--format", help="torch (always written), torch.export or onnx; repeatable"),
+]
+Trust = Annotated[
+    bool, typer.Option("--trust-code", help="run the Python code that it names, also if you did not run it before")
+]
+Json = Annotated[bool, typer.Option("--json", help="for programs: the last line of stdout is JSON")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Give the command line these commands."""
+    for command in (export, predict, adapt):
+        app.command()(command)
+
+
+def export(
+    run: Run,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="a new folder for the models")],
+    client: Annotated[
+        list[str] | None, typer.Option(help="a client by name or number; repeatable; default: all, and the generic")
+    ] = None,
+    generic: Annotated[bool, typer.Option("--generic", help="the generic model")] = False,
+    format: Formats = None,
+    trust_code: Trust = False,
+    json: Json = False,
+) -> None:
+    """Write the models of a run as files that need neither the run nor its data."""
+    from motet.cli.console import note, write_json
+    from motet.export.run import export_run
+
+    served = _served(run, trust_code)
+    clients = [_client(served, name) for name in client or []]
+    written = export_run(
+        served,
+        user_path(out, "--out"),
+        clients,
+        generic,
+        format or ["torch"],
+        lambda sentence: note(f"left out: {sentence}"),
+    )
+    _tell(written, out)
+    if json:
+        write_json({"out": str(out), "models": [each.line for each in written]})
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="folder of an exported model, or of a whole export")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="a file of samples, as the run's data file has them")],
+    client: Annotated[str | None, typer.Option(help="of a whole export: whose model; default the generic")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="default: standard output")] = None,
+    trust_code: Trust = False,
+) -> None:
+    """Predict classes by name, with probabilities, as CSV."""
+    from motet.cli.console import note
+    from motet.export import load_model
+    from motet.export.predict import write_predictions
+    from motet.export.reading import class_numbers, read_given
+
+    loaded = load_model(model, client, trust_code=trust_code)
+    given = read_given(user_path(data, "data"), loaded.prepare)
+    with _written(user_path(out, "--out") if out else None) as file:
+        chosen = write_predictions(file, loaded, given.x)
+    note(f"{len(chosen)} predictions by the {loaded.known.title}" + (f" in {out}" if out else ""))
+    if given.y is not None:
+        right = class_numbers(given.y, loaded.class_names, str(data)) == chosen.numpy()
+        note(f"{100 * right.mean():.1f} % of them are as the labels in {data.name} say")
+
+
+def adapt(
+    run: Run,
+    data: Annotated[Path | None, typer.Option(help="the new client's samples and labels")] = None,
+    counts: Annotated[
+        str | None, typer.Option(metavar="N,N,…", help="its class counts alone; then --data only scores the model")
+    ] = None,
+    test_share: Annotated[float, typer.Option(help="share of its samples that score the model")] = 0.25,
+    seed: Annotated[int, typer.Option(min=0, help="which samples those are")] = 0,
+    name: Annotated[str, typer.Option(help="the new client's, in the exported model")] = "new",
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="a new folder for its model")] = None,
+    format: Formats = None,
+    trust_code: Trust = False,
+    json: Json = False,
+) -> None:
+    """Make the model of a client that took no part in a run, and say what it gains."""
+    from motet.cli.console import write_json
+    from motet.export.newcomer import from_counts, from_samples
+    from motet.export.run import Exporter, refuse_taken
+
+    if data is None and counts is None:
+        raise MotetError("adapt needs a new client; accepted: --data FILE with samples and labels, or --counts N,N,…")
+    if format and not out:
+        raise MotetError("--format is for a model that is written; accepted: --out DIR beside it")
+    served = _served(run, trust_code)
+    folder = user_path(out, "--out") if out else None
+    exporter = Exporter(served, format or ["torch"]) if folder else None
+    if folder:
+        refuse_taken(folder)
+    labelled = _labelled(data, served) if data else None
+    if counts is not None:
+        made = from_counts(served, _numbers(counts), labelled)
+    else:
+        assert labelled is not None
+        made = from_samples(served, *labelled, test_share, seed)
+    if exporter and folder:
+        written = exporter.write(folder, made.model, "adapted", (served.next_id, name), made.figures)
+        _tell([written], folder)
+    _tell_figures(made.figures, made.train, made.test)
+    if json:
+        line = {"train": made.train, "test": made.test, "figures": made.figures, "folder": folder and str(folder)}
+        write_json({"method": served.record.experiment.method, **line})
+
+
+def _served(run: Path, trust_code: bool) -> "Served":
+    from motet.runs.record import Record
+    from motet.runs.served import Served
+
+    record = Record(user_path(run, "run"))
+    record.summary  # noqa: B018 - an unfinished run says how to go on
+    return Served(record, trust_code)
+
+
+def _client(served: "Served", word: str) -> str | int:
+    """A name, or else the number that the word is."""
+    named = any(client.name == word for client in served.facts.clients)
+    return word if named or not word.isdecimal() or len(word) > 12 else int(word)
+
+
+def _labelled(data: Path, served: "Served") -> "tuple[Array, Integers]":
+    from motet.export.reading import class_numbers, read_given
+
+    given = read_given(user_path(data, "--data"), served.prepare)
+    if given.y is None:
+        raise MotetError(f"{data} has no labels; accepted: samples x and labels y")
+    return given.x, class_numbers(given.y, served.facts.class_names, str(data))
+
+
+def _numbers(text: str) -> list[int]:
+    words = text.split(",")
+    if not all(word.strip().isdecimal() and len(word) < 16 for word in words):
+        raise MotetError(f"--counts is {text[:100]!r}; accepted: one whole number per class, such as 10,0,3")
+    return [int(word) for word in words]
+
+
+def _tell(written: "Sequence[Exported]", out: Path) -> None:
+    """What was written, and how far each format is from the run's own model."""
+    from motet.cli.console import output
+
+    largest = {
+        format: max(each.differences[format] for each in written if format in each.differences)
+        for each in written
+        for format in each.differences
+    }
+    count = f"{len(written)} model{'s' if len(written) > 1 else ''}"
+    apart = ", ".join(f"{format} {value:.1e}" for format, value in largest.items())
+    lines = [f"{count} written to {out}; load with motet.load_model"]
+    lines += [f"  {each.folder.name}: {each.known.title}" for each in written[:20]]
+    lines += [f"  and {len(written) - 20} more, in export.json"] if len(written) > 20 else []
+    lines += [f"Largest difference from the run's own logits: {apart} (on {written[0].checked_on})"]
+    for line in lines:
+        output().print(printable(line), markup=False, soft_wrap=True)
+
+
+def _tell_figures(figures: dict[str, float], train: int, test: int) -> None:
+    from motet.cli.console import output
+    from motet.scoring.figures import AFTER, BEFORE, GENERIC, Figure
+
+    learned = f"learned from {train} samples" if train else "made from class counts"
+    scored = f"scored on {test} that it has not seen" if test else "not scored: no samples are held out"
+    lines = [f"New client: {learned}, {scored}"]
+    for model, words in ((GENERIC, "generic model"), (BEFORE, "before adapting"), (AFTER, "its own model")):
+        value = Figure(model, "split").of(figures)
+        if value is not None:
+            lines.append(f"  {words:16} {100 * value:5.1f} %")
+    for line in lines:
+        output().print(line, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[TextIO]:
+    """A file that is there when whole, or standard output."""
+    from motet.files import write_atomic
+
+    if path is None:
+        text = StringIO()
+        yield text
+        shown = text.getvalue()
+        sys.stdout.write("\n".join(map(printable, shown.split("\n"))) if sys.stdout.isatty() else shown)
+        return
+    if path.is_dir():
+        raise MotetError(f"--out {path} is a folder; accepted: a file such as predictions.csv")
+    text = StringIO()
+    yield text
+    write_atomic(path, text.getvalue().encode())

@@ -1,0 +1,163 @@
+"""The folder of one exported model, written whole and read with suspicion.
+
+    model.json          what it is, how samples are prepared, names of classes, figures, checksums of the other files
+    model.safetensors   its weights and constants
+    model.pt2           the whole computation, for torch.export.load    (if asked for)
+    model.onnx          the same for ONNX runtimes                       (if asked for)
+
+A folder may come from anybody. Its files are its own, what they say is checked key by key, no net is built that the
+weights beside it do not fill, and nothing is unpickled.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from motet import plain_json
+from motet.errors import MotetError
+from motet.export.description import Description, from_words, to_words
+from motet.export.portable import MATRIX, SHIFT, Portable
+from motet.files import is_own_folder, make_folder, read_own, to_json, write_atomic
+from motet.message import decode, encode
+from motet.nets import NETS, Net, build_net
+from motet.plugins import is_import
+from motet.rng import seeded
+from motet.runs.trust import require_trust_in
+
+MODEL, WEIGHTS = "model.json", "model.safetensors"
+PREPARE, NET = "prepare.", "net."
+MOST_JSON = 2**28
+_WRONG = (ValueError, LookupError, TypeError, AttributeError, RuntimeError, OverflowError)
+
+
+def write_model(folder: Path, known: Description, model: Portable | None, others: Mapping[str, dict[str, Any]]) -> None:
+    """`others` are the files that are there already, with what was found out about them; model.json comes last."""
+    make_folder(folder)
+    words, constants = to_words(known if model is None else replace(known, voting=model.voting))
+    files = dict(others)
+    if model is not None:
+        tensors = model.constants() | {PREPARE + name: value for name, value in constants.items()}
+        data = encode({name: value if value.dim() else value.view(1) for name, value in tensors.items()})
+        write_atomic(folder / WEIGHTS, data)
+        files[WEIGHTS] = files.get(WEIGHTS, {}) | fingerprint(data)
+    write_atomic(folder / MODEL, (to_json({**words, "files": files}, indent=1) + "\n").encode())
+
+
+def fingerprint(data: bytes) -> dict[str, Any]:
+    """What tells a damaged file."""
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def is_model(folder: Path) -> bool:
+    """Whether the folder is one model's."""
+    return (folder / MODEL).is_file()
+
+
+def read_model(folder: Path, trust_code: bool = False) -> tuple[Description, Portable]:
+    """The model of a folder, or one sentence about what is wrong with it."""
+    if not is_own_folder(folder) or not is_model(folder):
+        raise MotetError(f"{folder} holds no exported model: no {MODEL} there; accepted: a folder of `motet export`")
+    words = _words(folder)
+    tensors = _tensors(folder, words)
+    try:
+        known = from_words(words, {k.removeprefix(PREPARE): v for k, v in tensors.items() if k.startswith(PREPARE)})
+        _refuse_code(known, folder, trust_code)
+        return known, _model(known, {k: v for k, v in tensors.items() if not k.startswith(PREPARE)})
+    except _WRONG as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0][:150]
+        raise MotetError(f"{folder / MODEL} and its weights do not make a model ({why}); export it anew") from error
+
+
+def read_description(folder: Path) -> Mapping[str, Any]:
+    """model.json as it stands, for who only shows it."""
+    return _words(folder)
+
+
+def _words(folder: Path) -> dict[str, Any]:
+    path = folder / MODEL
+    try:
+        words = plain_json.loads(read_own(path, MOST_JSON))
+    except OSError as error:
+        raise MotetError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise MotetError(f"{path} is damaged; accepted: as `motet export` wrote it") from error
+    if not isinstance(words, dict) or not isinstance(words.get("files"), dict):
+        raise MotetError(f"{path} is damaged; accepted: as `motet export` wrote it")
+    return words
+
+
+def _tensors(folder: Path, words: Mapping[str, Any]) -> dict[str, Tensor]:
+    path, told = folder / WEIGHTS, words["files"].get(WEIGHTS)
+    if not isinstance(told, dict):
+        there = ", ".join(str(name)[:40] for name in words["files"])
+        raise MotetError(
+            f"the model of {folder} is more than weights, so that only {there or 'nothing'} was written; "
+            f"accepted: its own runtime, such as onnxruntime or torch.export.load"
+        )
+    try:
+        data = read_own(path)
+    except OSError as error:
+        raise MotetError(f"cannot read {path}: {error.strerror}") from error
+    if fingerprint(data)["sha256"] != told.get("sha256"):
+        raise MotetError(f"{path} is not the file that {MODEL} tells of (its checksum is another); export it anew")
+    try:
+        state = decode(data)
+    except MotetError as error:
+        raise MotetError(f"{path} is damaged ({error})") from error
+    return {name: value if isinstance(value, Tensor) else torch.tensor(value) for name, value in state.items()}
+
+
+def _refuse_code(known: Description, folder: Path, said: bool) -> None:
+    """A net by import is code: it runs as a run's would."""
+    if is_import(known.net):
+        require_trust_in([known.net], f"model {folder}", said)
+
+
+def _model(known: Description, tensors: Mapping[str, Tensor]) -> Portable:
+    net = _net(known, {name.removeprefix(NET): t for name, t in tensors.items() if name.startswith(NET)})
+    rest = {name: t for name, t in tensors.items() if not name.startswith(NET)}
+    features, classes = torch.Size(net.feature_shape()), len(known.class_names)
+    shapes = {SHIFT: features, MATRIX: torch.Size((classes, features.numel()))}
+    for name, shape in shapes.items():
+        if name in rest and (rest[name].shape != shape or rest[name].dtype != torch.float32):
+            raise ValueError(f"{name} has shape {tuple(rest[name].shape)}")
+    memory = ("z", "y") if known.voting else ()
+    if unknown := set(rest) - set(shapes) - set(memory):
+        raise ValueError(f"unknown tensor {min(unknown)[:60]!r}")
+    remembered = (rest["z"], rest["y"]) if known.voting else None
+    if remembered:
+        z, y = remembered
+        fits = z.shape == (len(y), features.numel()) and z.dtype == torch.float32 and y.dtype == torch.int64
+        if not fits or y.dim() != 1 or not len(y) or int(y.min()) < 0 or int(y.max()) >= classes:
+            raise ValueError("the remembered samples")
+    return Portable(net, {name: rest[name] for name in shapes if name in rest}, known.voting, remembered)
+
+
+def _net(known: Description, state: Mapping[str, Tensor]) -> Net:
+    """Built only if the weights fill it: a few words could otherwise ask for all memory."""
+    split = None if known.head == "auto" else known.head
+    given, classes = known.prepare.input, len(known.class_names)
+    if known.net in NETS:
+        with torch.device("meta"):
+            shapes = {name: t.shape for name, t in build_net(known.net, given, classes, split).state_dict().items()}
+        _require_shapes(shapes, state)
+    with seeded(0, "load"):
+        net = build_net(known.net, given, classes, split)
+    shapes = {name: t.shape for name, t in net.state_dict().items()}
+    _require_shapes(shapes, state)
+    net.load_state_dict({name: t.view(shapes[name]) for name, t in state.items()})
+    return net
+
+
+def _require_shapes(wanted: Mapping[str, torch.Size], state: Mapping[str, Tensor]) -> None:
+    if set(wanted) != set(state):
+        other = min(set(wanted) ^ set(state))
+        raise ValueError(f"the net has {len(wanted)} tensors, the file {len(state)}; {other[:60]!r} is in one of them")
+    for name, shape in wanted.items():
+        if tuple(state[name].shape) != (tuple(shape) or (1,)):
+            raise ValueError(f"{name[:60]!r} has shape {tuple(state[name].shape)}, and the net {tuple(shape)}")

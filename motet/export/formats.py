@@ -1,0 +1,123 @@
+"""The same model for other runtimes: a torch.export program and ONNX, each with the preparation of samples inside."""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from motet.data import Prepare
+from motet.errors import MotetError
+from motet.files import writing
+
+PROGRAM, ONNX = "model.pt2", "model.onnx"
+INPUT, OUTPUT = "x", "logits"
+NEEDED = {"onnx": ("onnx", "onnxscript", "onnxruntime")}
+
+Run = Callable[[Tensor], Tensor]
+
+
+class Whole(nn.Module):
+    """From samples as they are stored to logits."""
+
+    def __init__(self, model: nn.Module, prepare: Prepare):
+        super().__init__()
+        self.model, self.prepare = model, prepare
+        self.requires_grad_(False)
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits."""
+        logits: Tensor = self.model(self.prepare(x))
+        return logits
+
+
+def require(format: str) -> None:
+    """Refuse a format whose packages are not installed."""
+    missing = [name for name in NEEDED.get(format, ()) if find_spec(name) is None]
+    if missing:
+        raise MotetError(f"format {format} needs {', '.join(missing)}; accepted: pip install 'motet[{format}]'")
+
+
+def write_program(path: Path, whole: Whole, stored: torch.dtype) -> Run:
+    """As torch.export.save writes it; what reads it back."""
+    program = _traced(whole, stored)
+    with writing(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.export.save(program, path)
+        again = torch.export.load(path).module()
+    return again
+
+
+def write_onnx(path: Path, whole: Whole, stored: torch.dtype) -> Run:
+    """With input `x` [n, …] and output `logits` [n, classes]; what runs it."""
+    onnx, onnxruntime = import_module("onnx"), import_module("onnxruntime")
+    program = _traced(whole, stored)
+    with _quiet(), _told(path, "ONNX"):
+        made = torch.onnx.export(program, dynamo=True, input_names=[INPUT], output_names=[OUTPUT], verbose=False)
+    assert made is not None
+    model = made.model_proto
+    _name_the_batch(model)
+    with writing(path):
+        onnx.save(model, str(path))
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+    def run(x: Tensor) -> Tensor:
+        return torch.from_numpy(np.array(session.run([OUTPUT], {INPUT: x.numpy()})[0]))
+
+    return run
+
+
+def _traced(whole: Whole, stored: torch.dtype) -> torch.export.ExportedProgram:
+    """The computation for any number of samples; the example is made up, for it is kept in the file."""
+    example = torch.zeros(2, *whole.prepare.sample_shape, dtype=stored)
+    with torch.no_grad(), _told(Path(PROGRAM), "torch.export"):
+        program = torch.export.export(whole, (example,), dynamic_shapes=({0: torch.export.Dim("n")},))
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # which names the folders of this machine
+    return program
+
+
+@contextmanager
+def _told(path: Path, what: str) -> Iterator[None]:
+    """A model of the user's own may do what cannot be traced."""
+    try:
+        yield
+    except MotetError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise MotetError(f"this model cannot be written for {what} ({reason}); accepted: --format torch") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter tells of packages that it could also support."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+def _name_the_batch(model: Any) -> None:
+    """The first axis is called n; where Motet's source lies is nobody's business."""
+    named = [*model.graph.input, *model.graph.output, *model.graph.value_info]
+    batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    for value in named:
+        for side in value.type.tensor_type.shape.dim:
+            if side.dim_param == batch:
+                side.dim_param = "n"
+    for node in model.graph.node:
+        del node.metadata_props[:]

@@ -1,0 +1,74 @@
+"""A client that comes after the run: its model, and what it gains by it on data that the model has not seen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from motet.data.raw import Array, Integers
+from motet.errors import MotetError
+from motet.rng import generator
+from motet.runs.served import Served
+from motet.scoring import Figure
+from motet.scoring.figures import AFTER, BEFORE, GENERIC
+
+BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """The adapted model, what it learned from and what it was scored on; figures by the names of a record."""
+
+    model: nn.Module
+    train: int
+    test: int
+    figures: dict[str, float]
+
+
+def from_samples(served: Served, x: Array, y: Integers, test_share: float, seed: int) -> Newcomer:
+    """Learns from its samples but for a share that scores it; a share of 0 scores nothing."""
+    train, test = _dealt(len(y), test_share, seed)
+    model = served.adapted(x[train], y[train])
+    models = {AFTER: model, BEFORE: served.before_adapting(x[train], y[train]), GENERIC: _generic(served)}
+    return Newcomer(model, len(train), len(test), _scores(models, x[test], y[test]))
+
+
+def from_counts(served: Served, counts: Sequence[int], scored_on: tuple[Array, Integers] | None) -> Newcomer:
+    """Tells its class counts and nothing else; samples, if there are any, only score the model."""
+    model = served.adapted_to_counts(counts)
+    if scored_on is None:
+        return Newcomer(model, 0, 0, {})
+    return Newcomer(model, 0, len(scored_on[1]), _scores({AFTER: model, GENERIC: _generic(served)}, *scored_on))
+
+
+def _dealt(n: int, test_share: float, seed: int) -> tuple[list[int], list[int]]:
+    """Which samples are for learning and which for the score; at least one of each."""
+    if not 0 <= test_share < 1:
+        raise MotetError(f"test share is {test_share}; accepted: 0 or more, below 1")
+    order: list[int] = torch.randperm(n, generator=generator(seed, "adapt-split")).tolist()
+    if not test_share:
+        return order, []
+    if n < 2:
+        raise MotetError(f"{n} sample cannot be dealt in two; accepted: more samples, or a test share of 0")
+    held = min(n - 1, max(1, round(n * test_share)))
+    return order[held:], order[:held]
+
+
+def _generic(served: Served) -> nn.Module | None:
+    try:
+        return served.generic_model()
+    except MotetError:  # the method has none
+        return None
+
+
+def _scores(models: dict[str, nn.Module | None], x: Array, y: Integers) -> dict[str, float]:
+    if not len(y):
+        return {}
+    right = torch.from_numpy(y)
+    found = {}
+    for name, model in models.items():
+        if model is not None:
+            chosen = torch.cat([model(x[at : at + BATCH]).argmax(1) for at in range(0, len(y), BATCH)])
+            found[str(Figure(name, "split"))] = float((chosen == right).double().mean())
+    return found

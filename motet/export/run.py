@@ -1,0 +1,201 @@
+"""The models of a finished run as folders that need neither the run nor its data."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from torch import nn
+
+from motet.errors import MotetError, unknown
+from motet.export.checking import CheckedOn, difference, samples_of
+from motet.export.description import Description, StoredType, Which
+from motet.export.folder import WEIGHTS, fingerprint, write_model
+from motet.export.formats import ONNX, PROGRAM, Run, Whole, require, write_onnx, write_program
+from motet.export.index import Listed, write_index
+from motet.export.portable import NotPortable, Portable, portable
+from motet.files import make_folder
+from motet.runs.rows import Row
+from motet.runs.served import RawModel, Served
+from motet.runs.serving import stored_type
+from motet.scoring.figures import GENERIC, Figure
+
+Format = Literal["torch", "torch.export", "onnx"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+WRITERS: dict[str, tuple[str, Callable[[Path, Whole, torch.dtype], Run]]] = {
+    "torch.export": (PROGRAM, write_program),
+    "onnx": (ONNX, write_onnx),
+}
+_DTYPES: dict[StoredType, torch.dtype] = {"uint8": torch.uint8, "float32": torch.float32, "int64": torch.int64}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One model that was written, and how far each of its formats is from the run's own model."""
+
+    folder: Path
+    known: Description
+    differences: dict[str, float]
+    checked_on: str
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "folder": str(self.folder),
+            "model": self.known.which,
+            "client": self.known.client,
+            "differences": self.differences,
+            "checked_on": self.checked_on,
+        }
+
+
+class Exporter:
+    """Writes models of one run, each checked on the same samples."""
+
+    def __init__(self, served: Served, formats: Sequence[str] = ("torch",)):
+        for format in formats:
+            if format not in FORMATS:
+                raise unknown("format", format, FORMATS)
+            require(format)
+        self.served, self.formats = served, [each for each in FORMATS if each in formats]
+        self.stored = _stored(served)
+        self.checked: CheckedOn = samples_of(served, _DTYPES[self.stored])
+
+    def write(
+        self, folder: Path, model: nn.Module, which: Which, client: tuple[int, str] | None, figures: dict[str, float]
+    ) -> Exported:
+        """One model into a folder of its own."""
+        assert isinstance(model, RawModel)
+        known = self._description(which, client, figures)
+        form = self._portable(model)
+        files: dict[str, dict[str, Any]] = {}
+        found: dict[str, float] = {}
+        if form is not None:
+            again = RawModel(form, model.prepare)
+            found["torch"] = difference(again, model, self.checked.x, "torch")
+            files[WEIGHTS] = self._told(found["torch"])
+        make_folder(folder)
+        for format in self.formats:
+            if format in WRITERS:
+                name, write = WRITERS[format]
+                whole = Whole(model.model if form is None else form, model.prepare)
+                run = write(folder / name, whole, self.checked.x.dtype)
+                found[format] = difference(run, model, self.checked.x, format)
+                files[name] = self._told(found[format]) | fingerprint((folder / name).read_bytes())
+        write_model(folder, known, form, files)
+        return Exported(folder, known, found, self.checked.words)
+
+    def _portable(self, model: RawModel) -> Portable | None:
+        """None where only a runtime's own format can hold the model, and one is asked for."""
+        try:
+            return portable(model.model, self.served.plain_net)
+        except NotPortable:
+            if set(self.formats) & set(WRITERS):
+                return None
+            raise
+
+    def _told(self, largest: float) -> dict[str, Any]:
+        return {"largest_difference": largest, "checked_on": self.checked.words}
+
+    def _description(self, which: Which, client: tuple[int, str] | None, figures: dict[str, float]) -> Description:
+        served, experiment = self.served, self.served.record.experiment
+        number, name = client or (None, None)
+        return Description(
+            which,
+            experiment.method,
+            Path(experiment.data.name).name,  # where the file lay is nobody's business
+            experiment.net.name,
+            experiment.net.head,
+            tuple(served.facts.class_names),
+            served.prepare,
+            self.stored,
+            served.round,
+            name,
+            number,
+            figures,
+        )
+
+
+def export_run(
+    served: Served,
+    out: Path,
+    clients: Sequence[int | str] = (),
+    generic: bool = False,
+    formats: Sequence[str] = ("torch",),
+    left_out: Callable[[str], None] = lambda sentence: None,
+) -> list[Exported]:
+    """The models that are named; where none is, the generic one and every client's, as far as they can be made."""
+    everything = not clients and not generic
+    numbers = list(dict.fromkeys(served.number_of(client) for client in clients))
+    if everything:
+        numbers = [client.id for client in served.facts.clients]
+    exporter = Exporter(served, formats)
+    refuse_taken(out)
+    rows = {row["client"]: row for row in served.record.clients if row.get("round") == served.round and "client" in row}
+    written: list[Exported] = []
+    for which, number in _wanted(everything or generic, numbers):
+        try:
+            written.append(_export_one(exporter, out, which, number, rows))
+        except MotetError as error:
+            if not everything or isinstance(error, NotPortable):
+                raise
+            left_out(str(error))
+    if not written:
+        raise MotetError(f"run {served.record.folder} has no model that can be exported here")
+    write_index(
+        out, [Listed(each.folder.name, each.known.which, each.known.client, each.known.number) for each in written]
+    )
+    return written
+
+
+def refuse_taken(out: Path) -> None:
+    """What is written never mixes with what is there."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        kind = "is not empty" if out.is_dir() else "is a file"
+        raise MotetError(f"output folder {out} {kind}; accepted: --out = a new folder")
+
+
+def _wanted(generic: bool, numbers: Sequence[int]) -> Iterator[tuple[Which, int | None]]:
+    if generic:
+        yield "generic", None
+    for number in numbers:
+        yield "personal", number
+
+
+def _export_one(exporter: Exporter, out: Path, which: Which, number: int | None, rows: dict[int, Row]) -> Exported:
+    served = exporter.served
+    if number is None:
+        figures = of_figures(served.record.summary["figures"], GENERIC)
+        return exporter.write(out / "generic", served.generic_model(), which, None, figures)
+    client = served.facts.by_id[number]
+    model = served.personal_model(number)
+    folder = out / folder_name(number, client.name)
+    known = (number, client.name)
+    return exporter.write(folder, model, "adapted" if client.new else which, known, of_figures(rows.get(number, {})))
+
+
+def of_figures(row: Row, model: str | None = None) -> dict[str, float]:
+    """Those of a row's columns that are figures, of one model or of all."""
+    named = ((name, Figure.read(name)) for name in row)
+    values = {name: f.of(row) for name, f in named if f and (model is None or f.model == model)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def folder_name(number: int, name: str) -> str:
+    """Of a client's model: any name makes one that every system takes and that leads nowhere else."""
+    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40]
+    return f"client-{number}" if safe in ("", str(number)) else f"client-{number}-{safe}"
+
+
+def _stored(served: Served) -> StoredType:
+    """How samples are given to the formats that take one type alone."""
+    if served.prepare.kind == "tokens":
+        return "int64"
+    word = stored_type(served.record)
+    if not word:
+        found = served.real_samples(1)
+        word = "" if found is None else str(found.dtype).removeprefix("torch.")
+    return "uint8" if word == "uint8" else "float32"

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from motet.contract.expression import parse
 from motet.data import FederationFacts, build
 from motet.errors import MotetError
+from motet.expression import parse
 from motet.methods.registry import canonical, entry_of
 from motet.runs.assembly import method_of, settle
 from motet.runs.experiment import Experiment, merge, resolve

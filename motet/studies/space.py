@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from motet.contract.expression import Term, parse
+from motet.expression import Term, parse
 from motet.fields import dotted_fields
 from motet.methods.registry import entry_of
 from motet.runs.choices import nested

@@ -16,7 +16,8 @@ CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 DELIMITERS = ",;\t|"
 _LONGEST_LINE = 2**20  # of the header
-_BLOCK = 2**22
+_BLOCK = 2**18  # bytes; pyarrow reads dozens ahead
+_LINES = 8  # of the header's length, at least, in a block
 _ROWS = 2**16
 
 # pyarrow's, which says nothing of its types
@@ -65,6 +66,13 @@ def open_table(path: Path) -> Batches:
     return _open_parquet(path, where) if path.name.lower().endswith(PARQUET) else _open_csv(path, where)
 
 
+def release_memory() -> None:
+    """Give back what pyarrow keeps of a table that was read."""
+    from motet.data.own.arrow import pa
+
+    pa.default_memory_pool().release_unused()
+
+
 def of_arrow(table: Table, where: str) -> Batches:
     """A table in memory."""
     names = _unique([str(name).strip() for name in table.column_names], where)
@@ -77,11 +85,11 @@ def of_arrow(table: Table, where: str) -> Batches:
 
 def _open_csv(path: Path, where: str) -> Batches:
     with _sentences(where, "CSV", []):
-        first, delimiter = _first_line(path)
+        first = _first_line(path)
     if "\0" in first:
         raise MotetError(f"{where}: is no text; accepted: CSV in UTF-8 with a header line")
     with _sentences(where, "CSV", []):
-        found = _csv_reader(_Counted(path), delimiter, {}).schema
+        found = _csv_reader(_Counted(path), first, {}).schema
     names = _unique([name.strip() for name in found.names], where)
     for name, kind in zip(names, found.types, strict=True):
         if str(kind) == "binary":
@@ -92,20 +100,23 @@ def _open_csv(path: Path, where: str) -> Batches:
         forced = {as_written[name]: kind for name, kind in types.items()}
         counted = _Counted(path)
         with _sentences(where, "CSV", names):
-            for batch in _csv_reader(counted, delimiter, forced):
+            for batch in _csv_reader(counted, first, forced):
                 yield batch.rename_columns(names)
+        release_memory()
         if counted.quotes % 2:
             raise MotetError(f"{where}: a quote is opened and never closed; accepted: a complete CSV file")
 
     return Batches(where, dict(zip(names, found.types, strict=True)), read)
 
 
-def _csv_reader(file: "_Counted", delimiter: str, types: Types) -> Any:
+def _csv_reader(file: "_Counted", first_line: str, types: Types) -> Any:
+    """With the sign between columns that stands in the header most often."""
     from motet.data.own.arrow import csv, pa
 
+    delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first_line).count)
     return csv.open_csv(
         pa.PythonFile(file, mode="r"),
-        read_options=csv.ReadOptions(block_size=_BLOCK, use_threads=False),
+        read_options=csv.ReadOptions(block_size=max(_BLOCK, _LINES * len(first_line)), use_threads=False),
         parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             column_types=dict(types),
@@ -142,13 +153,11 @@ class _Counted(io.RawIOBase):
         super().close()
 
 
-def _first_line(path: Path) -> tuple[str, str]:
-    """The header, and the sign that stands in it most often between columns."""
+def _first_line(path: Path) -> str:
     file = _Counted(path)
     line = file.read(_LONGEST_LINE).split(b"\n", 1)[0].decode(errors="replace")
     file.close()
-    bare = re.sub(r'"[^"]*"', "", line)
-    return line, max(DELIMITERS, key=bare.count)
+    return line
 
 
 # ---------------------------------------------------------------- Parquet
@@ -165,6 +174,7 @@ def _open_parquet(path: Path, where: str) -> Batches:
         with _sentences(where, "Parquet", []), parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=_ROWS):
                 yield batch.rename_columns(names)
+        release_memory()
 
     return Batches(where, dict(zip(names, schema.types, strict=True)), read)
 

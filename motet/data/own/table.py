@@ -25,6 +25,8 @@ MOST_CATEGORIES = 256
 FEW = 10
 """Rows from which on a column may be said to number them."""
 
+_BLOCK = 2**26  # bytes; a C library gives blocks above 32 MB back when they are freed
+
 Kind = Literal["number", "boolean", "category"]
 Floats = npt.NDArray[np.float32]
 
@@ -170,21 +172,20 @@ class _Reading:
 
     def read(self) -> _Rows:
         """From the first row to the last."""
-        blocks: list[Floats] = []
+        rows = _Growing(len(self.plan.kinds))
         roles: dict[str, list[Integers]] = {role: [] for role in self.plan.roles}
-        taken = checked = 0
+        checked = 0
         for batch in self.table.read(self._types()):
-            blocks.append(self._block(batch))
+            self._fill(rows.next(batch.num_rows), batch)
             for role, name in self.plan.roles.items():
                 roles[role].append(self.role_names[role].read(_texts(batch.column(name), name, self.table.where)))
-            taken += blocks[-1].nbytes
-            if taken > 2 * checked:
-                refuse_if_too_large(taken, self.table.where, "a table that fits twice")
-                checked = taken
-        if not sum(map(len, blocks)):
+            if rows.bytes > 2 * checked:
+                checked = rows.bytes
+                refuse_if_too_large(checked, self.table.where, "a table that fits twice")
+        if not rows.count:
             raise MotetError(f"{self.table.where}: holds no rows; accepted: a table with a header line and rows")
         return _Rows(
-            _joined(blocks),
+            rows.joined(),
             {role: np.concatenate(parts) for role, parts in roles.items()},
             self.role_names,
             self.categories,
@@ -199,9 +200,8 @@ class _Reading:
         ignored = dict.fromkeys(self.plan.notes, pa.string())
         return {**ignored, **{name: as_types[kind] for name, kind in self.plan.kinds.items()}, **names}
 
-    def _block(self, batch: RecordBatch) -> Floats:
+    def _fill(self, block: Floats, batch: RecordBatch) -> None:
         """Rows of floats; what is missing is NaN."""
-        block = np.empty((batch.num_rows, len(self.plan.kinds)), np.float32)
         for i, (name, kind) in enumerate(self.plan.kinds.items()):
             column = batch.column(name)
             if kind == "category":
@@ -212,19 +212,49 @@ class _Reading:
                 if kind == "number":
                     self.numbering[name].see(values)
                 block[:, i] = values
-        return block
 
 
-def _joined(blocks: list[Floats]) -> Floats:
-    """One array; each block goes as it is copied, so that memory holds the table little more than once."""
-    joined = np.empty((sum(map(len, blocks)), blocks[0].shape[1]), np.float32)
-    at = 0
-    blocks.reverse()
-    while blocks:
-        block = blocks.pop()
-        joined[at : at + len(block)] = block
-        at += len(block)
-    return joined
+class _Growing:
+    """Rows of which nobody knows how many will come, in blocks so large that the system takes each back at once."""
+
+    def __init__(self, width: int):
+        self.width, self.count = width, 0
+        self._size = max(1, _BLOCK // (4 * max(1, width)))
+        self._blocks: list[Floats] = []
+        self._left = 0  # of the last block
+
+    @property
+    def bytes(self) -> int:
+        """So far."""
+        return 4 * self.width * self.count
+
+    def next(self, rows: int) -> Floats:
+        """The place of the next rows, to be written to."""
+        if rows > self._left:
+            self._shorten_last()
+            self._left = max(rows, self._size)
+            self._blocks.append(np.empty((self._left, self.width), np.float32))
+        start = len(self._blocks[-1]) - self._left
+        self._left -= rows
+        self.count += rows
+        return self._blocks[-1][start : start + rows]
+
+    def joined(self) -> Floats:
+        """All rows; each block goes as it is copied, so that memory holds the table little more than once."""
+        self._shorten_last()
+        joined = np.empty((self.count, self.width), np.float32)
+        at, blocks = 0, self._blocks[::-1]
+        self._blocks = []
+        while blocks:
+            block = blocks.pop()
+            joined[at : at + len(block)] = block
+            at += len(block)
+        return joined
+
+    def _shorten_last(self) -> None:
+        if self._blocks and self._left:
+            self._blocks[-1] = self._blocks[-1][: -self._left]
+        self._left = 0
 
 
 def _texts(column: Any, name: str, where: str) -> Any:
@@ -348,7 +378,7 @@ def _labels(rows: _Rows, where: str, plan: _Plan) -> tuple[Integers, tuple[str, 
             f"{', '.join(map(shown, names.numbers))}"
         )
     classes, places = names.sorted()
-    if len(classes) < 2 or len(np.unique(y)) < 2:
+    if len(classes) < 2 or bool((y == y[0]).all()):
         raise MotetError(
             f"{where}: column {column} holds only label {shown(classes[int(y[0])])}; accepted: at least two classes"
         )

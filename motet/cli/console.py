@@ -13,7 +13,20 @@ from motet.files import to_json
 from motet.printable import printable
 
 _WIDTH_OF_A_FILE = 100
-_IN_ASCII = {"─": "-", "–": "-", "−": "-", "→": ">", "…": "~", "±": "+-", "†": "+"}
+_IN_ASCII = {
+    "─": "-",
+    "–": "-",
+    "−": "-",
+    "→": ">",
+    "…": "~",
+    "±": "+-",
+    "†": "+",
+    "█": "@",
+    "▓": "#",
+    "▒": "+",
+    "░": ":",
+    "·": ".",
+}
 
 
 def output() -> Console:
@@ -30,6 +43,13 @@ def write_json(value: Any) -> None:
     """One line of JSON on standard output, in ASCII if that takes no more."""
     text = to_json(value)
     sys.stdout.write((text if _takes_everything(sys.stdout) else json.dumps(json.loads(text))) + "\n")
+
+
+def write_text(text: str) -> None:
+    """A file on standard output, for programs: in UTF-8, whatever a terminal takes."""
+    sys.stdout.flush()
+    stream = getattr(sys.stdout, "buffer", None)
+    sys.stdout.write(text) if stream is None else stream.write(text.encode())
 
 
 def note(text: str) -> None:

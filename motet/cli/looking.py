@@ -1,15 +1,16 @@
-"""`motet list` and `motet data show`."""
+"""`motet list`, `motet data show` and `motet data schema`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from motet.cli.console import output, write_json
-from motet.data import build, counts_table, describe_partitions, describe_sources
-from motet.errors import unknown
+from motet.cli.console import note, output, write_json, write_text
+from motet.data import TablePrepare, build, counts_table, describe_partitions, describe_sources
+from motet.errors import MotetError, shown, unknown
 from motet.methods import describe_methods
 from motet.nets import describe_nets
 from motet.post import describe_posts
 from motet.report.details import details
+from motet.report.shading import Shading
 from motet.report.tables import catalogue, partition
 from motet.runs.experiment import Experiment
 from motet.runs.protocols import describe_protocols
@@ -43,10 +44,25 @@ def _with_details(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def show_partition(experiment: Experiment, json: bool) -> None:
-    """The class counts of every client."""
+    """The class counts of every client, and a picture of them."""
     federation = build(experiment.data, experiment.seed)
     rows = counts_table(federation)
     if json:
-        write_json({"clients": rows, "classes": federation.class_names})
-    else:
-        output().print(partition(rows, len(federation.test), federation.class_names))
+        write_json({"clients": rows, "classes": federation.class_names, "notes": federation.notes})
+        return
+    for said in federation.notes:
+        note(said)
+    console = output()
+    console.print(partition(rows, len(federation.test), federation.class_names))
+    console.print()
+    console.print(
+        Shading([client.counts(federation.classes).tolist() for client in federation.clients], federation.class_names)
+    )
+
+
+def show_schema(experiment: Experiment) -> None:
+    """The schema of a table, as TOML."""
+    prepare = build(experiment.data, experiment.seed).prepare
+    if not isinstance(prepare, TablePrepare):
+        raise MotetError(f"data {shown(experiment.data.name)} is no table; accepted: FILE.csv or FILE.parquet")
+    write_text(prepare.schema.to_toml())

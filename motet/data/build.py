@@ -28,7 +28,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
     if settings.partition_seed is not None:
         seed = settings.partition_seed
     noise = noise_of(settings.label_noise, settings.label_noise_swapped)
-    raw, settings = _changed(load(settings.name, settings.download, settings.kind), settings, seed)
+    raw, settings = _changed(load(settings.name, settings.download, settings.kind, settings.columns), settings, seed)
     dealt = deal_rows(raw, settings, seed)
     splits, new = dealt.splits, dealt.new
     malicious = _draw_malicious([i for i in range(len(splits)) if i not in new], settings, seed)
@@ -60,6 +60,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
         domain_names=raw.domain_names,
         validation=validation,
         validation_domains=_domains(raw, dealt.validation),
+        notes=raw.notes,
     )
     if shared := federation.shared_validation():
         federation.clients = [replace(client, val=shared[client.domain], shares_val=True) for client in clients]
@@ -133,10 +134,15 @@ def _hash(stored: Samples, test: Samples, clients: list[ClientData], validation:
     """Of stored bytes and cuts only: computed floats may differ in the last bit between machines."""
     cuts = [[len(c.train), len(c.val), len(c.test), c.domain, c.new] for c in clients]
     shapes = [list(stored.x.shape), str(stored.x.dtype)]
-    text = [stored.prepare.input.vocabulary] if stored.prepare.kind == "tokens" else []  # or else a vector's bytes
     attackers = [c.id for c in clients if c.malicious]
     shared = [len(validation)] if validation else []
-    told = [cuts, shapes, *text, *([attackers] if attackers else []), *([{"validation": shared}] if shared else [])]
+    told = [
+        cuts,
+        shapes,
+        *stored.prepare.told,
+        *([attackers] if attackers else []),
+        *([{"validation": shared}] if shared else []),
+    ]
     digest = hashlib.sha256(json.dumps(told).encode())
     for samples in (stored, test, *([validation] if validation else [])):
         for tensor in (samples.x, samples.y):

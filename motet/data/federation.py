@@ -119,6 +119,8 @@ class Federation:
     validation: Samples | None = None
     """What all clients of a domain have for validation, where they share it."""
     validation_domains: Tensor | None = None
+    notes: tuple[str, ...] = ()
+    """What a user should know of how the data were read."""
 
     def __post_init__(self) -> None:
         self.class_names = self.class_names or tuple(map(str, range(self.classes)))

@@ -9,6 +9,7 @@ import torch
 
 from motet.contract import Entry, Facts, Method
 from motet.data import Federation, FederationFacts, Holdings, build, default_net
+from motet.data.own.memory import look_in
 from motet.ending import Ending
 from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, shown, unknown
@@ -102,7 +103,7 @@ def settle(experiment: Experiment) -> Experiment:
     if data.partition_seed is None:
         data = data.model_copy(update={"partition_seed": experiment.seed})
     if net.name == "auto":
-        net = net.model_copy(update={"name": default_net(data.name, data.kind, data.download)})
+        net = net.model_copy(update={"name": default_net(data.name, data.kind, data.download, data.columns)})
     net = net.model_copy(update={"name": str(net_term(net.name))})
     if net.weights and not net.weights_sha256:
         net = net.model_copy(update={"weights_sha256": weights_sha256(net.weights)})
@@ -119,6 +120,8 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
     Private states are kept in `folder`, a run's checkpoint folder; without one in memory.
     """
     _refuse_contradictions(experiment)
+    if folder is not None:
+        look_in(experiment.data.name, folder.parent)
     federation = build(experiment.data, experiment.seed)
     facts = FederationFacts.of(federation)
     cohort = experiment.rounds.cohort_size(len(facts.training_ids))

@@ -18,7 +18,7 @@ LAYERS = [
     {"contract"},
     {"methods", "scoring", "engines", "post"},  # these know nothing of each other
     {"work", "evaluation", "derived", "rounds"},
-    {"runs", "report", "export"},
+    {"runs", "report", "export", "track"},
     {"__init__", "__main__", "result", "cli", "testing"},
 ]
 STRANGERS = LAYERS[4]

@@ -1,10 +1,12 @@
 """What a run leaves in the hands of a Python user: its figures, its histories and its models."""
 
+import os
 import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import numpy.typing as npt
 from rich.console import Console
 from torch import Tensor, nn
 
+from motet.data.own.memory import handed_over
 from motet.errors import MotetError, shown
 from motet.inspect_files import user_path
 from motet.report.progress import onlooker
@@ -174,7 +177,12 @@ def run(
     *,
     experiment: AnyPath | None = None,
     method: str | None = None,
-    data: AnyPath | None = None,
+    data: Any = None,
+    label: str | None = None,
+    client: Any = None,
+    domain: Any = None,
+    leave_out: Sequence[str] | str | None = None,
+    schema: AnyPath | None = None,
     partition: str | None = None,
     partition_seed: int | None = None,
     clients: int | None = None,
@@ -197,17 +205,21 @@ def run(
 ) -> Result:
     """Run an experiment to its end, as `motet run` does.
 
+    `data` is a name or a path; or it is here: (x, y) or a torch Dataset of such with one value of `client` and
+    `domain` per sample, a data frame or an Arrow table with columns named by `label`, `client` and `domain`.
     `experiment` is a file; every other field goes by its dotted name, in `set={"local.momentum": 0.5}` or as
     `**{"local.momentum": 0.5}`. Without `out` the record lives as long as the result. `track` names logs that other
     programs show, as `--track` does.
     """
-    short = among(locals())
     settings = [nested(name, value) for name, value in _dotted(set).items()]
     file = None if experiment is None else user_path(experiment, "experiment file")
-    chosen = choose(short, file, *settings, beside=[nested(name, value) for name, value in dotted.items()])
-    folder = user_path(out, "out") if out is not None else Path(tempfile.mkdtemp(prefix="motet-"))
-    console = Console(stderr=True, quiet=not progress)
-    with onlooker(console) as watcher, tracked(watcher, track, warnings.warn) as logged:
+    with (
+        _named(among(locals())) as short,
+        onlooker(Console(stderr=True, quiet=not progress)) as watcher,
+        tracked(watcher, track, warnings.warn) as logged,
+    ):
+        chosen = choose(short, file, *settings, beside=[nested(name, value) for name, value in dotted.items()])
+        folder = user_path(out, "out") if out is not None else Path(tempfile.mkdtemp(prefix="motet-"))
         try:
             logged.finished(runs.run(chosen, folder, logged))
         except BaseException:
@@ -215,6 +227,22 @@ def run(
                 shutil.rmtree(folder, ignore_errors=True)
             raise
     return Result(folder, temporary=out is None)
+
+
+@contextmanager
+def _named(short: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The choices with a name for data that are in memory, which are in a file meanwhile."""
+    data = short["data"]
+    if data is None or isinstance(data, str | os.PathLike) or _is_section(data):
+        yield short
+        return
+    with handed_over(data, short["client"], short["domain"]) as handed:
+        yield {**short, "data": handed.name, "client": handed.client, "domain": handed.domain}
+
+
+def _is_section(data: object) -> bool:
+    """Whether it is [data] of an experiment, by its fields."""
+    return isinstance(data, Mapping) and "x" not in data
 
 
 def _dotted(values: object) -> Mapping[str, Any]:

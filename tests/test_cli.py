@@ -94,12 +94,21 @@ def test_a_later_layer_wins(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found.local.lr, found.data.partition) == (0.125, "iid")  # --set's, over all
 
 
+def flag(value: object) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
 def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Experiment] = []
     monkeypatch.setattr(running, "run_and_show", lambda experiment, out, json: seen.append(experiment))
     values = {
         "method": "local",
         "data": "fmnist",
+        "label": "outcome",
+        "client": "hospital",
+        "domain": "country",
+        "leave_out": ("id",),
+        "schema": "s.toml",
         "partition": "iid",
         "partition_seed": 3,
         "clients": 7,
@@ -116,7 +125,7 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "protocol": "pgfed",
     }
     assert values.keys() == FIELDS.keys()
-    words = [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    words = [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", flag(value))]
     assert main(["run", *words]) == 0
     for name, dotted in FIELDS.items():
         value: Any = seen[0]

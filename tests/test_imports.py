@@ -10,7 +10,8 @@ from inputs import input_of
 
 import motet
 from motet.cli import main
-from motet.data import Input, Source, default_net, own
+from motet.data import Input, Source, default_net
+from motet.data.own import arrays
 from motet.data.sources import load
 from motet.errors import MotetError
 from motet.nets import Net, build_net
@@ -240,13 +241,13 @@ def test_ones_own_file_is_read_once_per_run(folder: Path, monkeypatch: pytest.Mo
     rng = np.random.default_rng(0)
     np.savez("own.npz", x=rng.normal(size=(90, 5)).astype(np.float32), y=np.arange(90) % 3)
     read: list[str] = []
-    read_array = own.read_array
+    read_array = arrays.read_array
 
     def watch(path: Path, field: str) -> Any:
         read.append(field)
         return read_array(path, field)
 
-    monkeypatch.setattr(own, "read_array", watch)
+    monkeypatch.setattr(arrays, "read_array", watch)
     motet.run(data="own.npz", clients=3, partition="iid", rounds=1)
     assert sorted(read) == ["x", "y"]
     assert default_net("own.npz") == "mlp"

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "motet"
 LAYERS = [
     {
         *("errors", "settings", "fields", "rng", "message", "memory", "files", "entries"),
-        *("plain_json", "plugins", "printable", "room", "inspect_files", "user_modules"),
+        *("plain_json", "plugins", "printable", "room", "inspect_files", "user_modules", "toml_writing"),
     },
     {"weights", "losses", "nets", "data"},
     {"local", "client", "together", "adapting", "train_loss"},

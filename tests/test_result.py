@@ -298,6 +298,11 @@ def test_every_short_name_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> 
     values = {
         "method": "fedprox",
         "data": "fmnist",
+        "label": "outcome",
+        "client": "hospital",
+        "domain": "country",
+        "leave_out": ("id",),
+        "schema": "s.toml",
         "partition": "iid",
         "partition_seed": 3,
         "clients": 7,

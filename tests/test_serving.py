@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 import motet
 from motet.data import DataSettings, build
-from motet.data.prepare import Prepare, restored, saved
+from motet.data.prepare import Prepare, restored
 from motet.message import decode
 from motet.runs.serving import CONSTANTS, FACTS
 
@@ -134,7 +134,7 @@ def test_a_preparation_comes_back(kind: str, normalize: str, tmp_path: Path) -> 
     np.savez(tmp_path / "a.npz", x=x, y=np.arange(60) % 3)
     settings = {"name": str(tmp_path / "a.npz"), "kind": kind, "normalize": normalize, "clients": 3, "partition": "iid"}
     prepare = build(DataSettings.model_validate(settings), 0).prepare
-    again = restored(*saved(prepare))
+    again = restored(*prepare.saved())
     assert type(again) is type(prepare) and again.input == prepare.input
     assert torch.equal(again.raw(x), prepare.raw(x))
 

@@ -1,7 +1,7 @@
 """The commands. Each imports what it needs when it runs: torch takes seconds, and `--help` does not need it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -66,7 +66,7 @@ def run(
     track: Track = None,
     settings: Set = None,
     json: Json = False,
-    **short: str | float | None,
+    **short: Any,
 ) -> None:
     """Run one experiment. What counts: defaults, then --protocol, the file, the flags, --set."""
     from motet.cli.running import run_and_show
@@ -127,7 +127,7 @@ def show_data(
     name: Annotated[str, typer.Argument(metavar="NAME", help=CHOICES["data"].help)],
     settings: Set = None,
     json: Json = False,
-    **short: str | float | None,
+    **short: Any,
 ) -> None:
     """The class counts of every client."""
     from motet.cli.looking import show_partition
@@ -136,9 +136,23 @@ def show_data(
     show_partition(choose({"data": name, **short}, None, *map(parse_set, settings or [])), json)
 
 
+@data_app.command("schema")
+@with_choices([*DATA_CHOICES, "seed", "protocol"])
+def print_schema(
+    name: Annotated[str, typer.Argument(metavar="FILE", help="a table: FILE.csv or FILE.parquet")],
+    settings: Set = None,
+    **short: Any,
+) -> None:
+    """How a table becomes network input, fitted on the training rows: a file to edit, share and give to --schema."""
+    from motet.cli.looking import show_schema
+    from motet.runs.experiment import parse_set
+
+    show_schema(choose({"data": name, **short}, None, *map(parse_set, settings or [])))
+
+
 @app.command()
 @with_choices(["protocol"])
-def config(**short: str | float | None) -> None:
+def config(**short: Any) -> None:
     """Print a complete experiment file with every field explained."""
     from motet.runs.experiment import commented_template
 

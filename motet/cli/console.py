@@ -32,6 +32,13 @@ def write_json(value: Any) -> None:
     sys.stdout.write((text if _takes_everything(sys.stdout) else json.dumps(json.loads(text))) + "\n")
 
 
+def write_text(text: str) -> None:
+    """A file on standard output, for programs: in UTF-8, whatever a terminal takes."""
+    sys.stdout.flush()
+    stream = getattr(sys.stdout, "buffer", None)
+    sys.stdout.write(text) if stream is None else stream.write(text.encode())
+
+
 def note(text: str) -> None:
     """One line for the user that is no result."""
     messages().print(printable(text), markup=False, highlight=False, soft_wrap=True)

@@ -1,11 +1,11 @@
-"""`motet list` and `motet data show`."""
+"""`motet list`, `motet data show` and `motet data schema`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from motet.cli.console import output, write_json
-from motet.data import build, counts_table, describe_partitions, describe_sources
-from motet.errors import unknown
+from motet.cli.console import output, write_json, write_text
+from motet.data import TablePrepare, build, counts_table, describe_partitions, describe_sources
+from motet.errors import MotetError, shown, unknown
 from motet.methods import describe_methods
 from motet.nets import describe_nets
 from motet.post import describe_posts
@@ -53,3 +53,11 @@ def show_partition(experiment: Experiment, json: bool) -> None:
         write_json({"clients": rows, "classes": federation.class_names})
     else:
         output().print(partition(rows, len(federation.test), federation.class_names))
+
+
+def show_schema(experiment: Experiment) -> None:
+    """The schema of a table, as TOML."""
+    prepare = build(experiment.data, experiment.seed).prepare
+    if not isinstance(prepare, TablePrepare):
+        raise MotetError(f"data {shown(experiment.data.name)} is no table; accepted: FILE.csv or FILE.parquet")
+    write_text(prepare.schema.to_toml())

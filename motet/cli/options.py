@@ -47,4 +47,6 @@ def with_choices(names: Iterable[str]) -> Callable[[C], C]:
 def _option(choice: Choice) -> Any:
     if choice.kind is str:
         return Annotated[str | None, typer.Option(help=choice.help)]
+    if choice.kind == list[str]:
+        return Annotated[list[str] | None, typer.Option(metavar="NAME", help=choice.help)]
     return Annotated[choice.kind | None, typer.Option(parser=number, metavar="NUMBER", help=choice.help)]

@@ -8,9 +8,11 @@ from motet.data.own import from_arrays
 from motet.data.partitions import PARTITIONS, deal, describe_partitions
 from motet.data.prepare import ImagePrepare, Prepare, SignalPrepare, TokensPrepare, VectorPrepare, fit_prepare
 from motet.data.raw import RawData
+from motet.data.schema import Schema
 from motet.data.settings import DataSettings
 from motet.data.site import Holdings, Site
 from motet.data.sources import SOURCES, Source, default_net, describe_sources
+from motet.data.table_prepare import TablePrepare
 
 __all__ = [
     "PARTITIONS",
@@ -26,9 +28,11 @@ __all__ = [
     "Prepare",
     "RawData",
     "Samples",
+    "Schema",
     "SignalPrepare",
     "Site",
     "Source",
+    "TablePrepare",
     "TokensPrepare",
     "VectorPrepare",
     "build",

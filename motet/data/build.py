@@ -26,7 +26,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
     """The federation these settings describe; the same for the same partition seed, on every machine."""
     if settings.partition_seed is not None:
         seed = settings.partition_seed
-    raw = load(settings.name, settings.download, settings.kind)
+    raw = load(settings.name, settings.download, settings.kind, settings.columns)
     pool, common = _pool_and_common(raw, settings, seed)
     client, domain = (None if column is None else column[pool] for column in (raw.client, raw.domain))
     hands = deal(settings.partition, raw.y[pool], settings.clients, seed, client, settings.min_size, domain)
@@ -62,6 +62,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
         test_is_clients=test_is_clients,
         class_names=raw.class_names,
         domain_names=raw.domain_names,
+        notes=raw.notes,
     )
 
 
@@ -176,9 +177,9 @@ def _hash(stored: Samples, test: Samples, clients: list[ClientData]) -> str:
     """Of stored bytes and cuts only: computed floats may differ in the last bit between machines."""
     cuts = [[len(c.train), len(c.val), len(c.test), c.domain, c.new] for c in clients]
     shapes = [list(stored.x.shape), str(stored.x.dtype)]
-    text = [stored.prepare.input.vocabulary] if stored.prepare.kind == "tokens" else []  # or else a vector's bytes
     attackers = [c.id for c in clients if c.malicious]
-    digest = hashlib.sha256(json.dumps([cuts, shapes, *text, *([attackers] if attackers else [])]).encode())
+    known = [cuts, shapes, *stored.prepare.told, *([attackers] if attackers else [])]
+    digest = hashlib.sha256(json.dumps(known).encode())
     for tensor in (stored.x, stored.y, test.x, test.y):
         digest.update(tensor.numpy().data)
     return digest.hexdigest()

@@ -39,6 +39,7 @@ class FederationFacts:
     """Whether the common test set is all clients' test data, one client after the other."""
     class_names: tuple[str, ...] = ()
     domain_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, federation: Federation) -> "FederationFacts":
@@ -58,6 +59,7 @@ class FederationFacts:
             federation.test_is_clients,
             federation.class_names,
             federation.domain_names,
+            federation.notes,
         )
 
     @cached_property

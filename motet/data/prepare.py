@@ -41,6 +41,16 @@ class Prepare:
         """Network input for a batch in stored layout, which is left as it was."""
         raise NotImplementedError
 
+    @property
+    def told(self) -> list[object]:
+        """What no stored sample says and yet belongs to the data."""
+        return []
+
+    def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
+        """What makes the same preparation again: words and numbers, and the constants of a normalization."""
+        words = {"kind": self.kind, "shape": list(self.sample_shape), "vocabulary": self.input.vocabulary}
+        return {**words, "constants": False}, {}
+
     def raw(self, x: npt.ArrayLike | Tensor) -> Tensor:
         """Network input for samples as a user has them, in any shape the data file could have had."""
         return self(self.stored(x))
@@ -82,6 +92,13 @@ class NumbersPrepare(Prepare):
             target = torch.empty_like(x) if x is stored else x
             x = torch.addcmul(self.shift, x, self.scale, out=target)
         return x
+
+    def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
+        """With its constants."""
+        words, _ = super().saved()
+        if self.scale is None or self.shift is None:
+            return words, {}
+        return {**words, "constants": True}, {"scale": self.scale, "shift": self.shift}
 
     def _checked(self, stored: Tensor) -> Tensor:
         if stored.dtype == torch.uint8:
@@ -148,6 +165,11 @@ class TokensPrepare(Prepare):
         """With its vocabulary."""
         return Input(self.kind, self.sample_shape, self.vocabulary)
 
+    @property
+    def told(self) -> list[object]:
+        """Or else the bytes could be a vector's."""
+        return [self.vocabulary]
+
     def __call__(self, stored: Tensor) -> Tensor:
         """The same tokens."""
         return stored.to(torch.int64)
@@ -174,6 +196,8 @@ def fit_prepare(raw: RawData, normalize: Normalize, rows: Integers, augment: Aug
     shape = raw.x.shape[1:]
     if raw.kind != "image" and augment is not None:
         raise MotetError(f"data.augment is for images, and these data are of kind {raw.kind!r}; accepted: none")
+    if raw.fit is not None:
+        return raw.fit(raw.x, normalize, rows)
     if raw.kind == "tokens":
         return TokensPrepare(shape, raw.vocabulary)
     of_kind = _OF_NUMBERS[raw.kind]
@@ -184,17 +208,12 @@ def fit_prepare(raw: RawData, normalize: Normalize, rows: Integers, augment: Aug
 MOST_NUMBERS = 2**24  # of one sample
 
 
-def saved(prepare: Prepare) -> tuple[dict[str, object], dict[str, Tensor]]:
-    """What makes the same preparation again: words and numbers, and the constants of a normalization."""
-    constants = {}
-    if isinstance(prepare, NumbersPrepare) and prepare.scale is not None and prepare.shift is not None:
-        constants = {"scale": prepare.scale, "shift": prepare.shift}
-    words = {"kind": prepare.kind, "shape": list(prepare.sample_shape), "vocabulary": prepare.input.vocabulary}
-    return {**words, "constants": bool(constants)}, constants
-
-
 def restored(words: Mapping[str, object], constants: Mapping[str, object]) -> Prepare:
     """The preparation that `saved` told of; it does not augment, for it serves. `ValueError` for anything else."""
+    if words["kind"] == "table":
+        from motet.data.table_prepare import restored_table  # which is a Prepare, and so imports this
+
+        return restored_table(words)
     kind, sides, vocabulary = words["kind"], words["shape"], words["vocabulary"]
     if not isinstance(sides, list) or not all(type(side) is int and side > 0 for side in sides):
         raise ValueError("shape")

@@ -1,13 +1,17 @@
 """A data set before it is dealt: stored arrays, and the rules for their shapes and types."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from motet.data.input import KINDS, Kind
 from motet.errors import MotetError
+
+if TYPE_CHECKING:
+    from motet.data.prepare import Normalize, Prepare
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -52,6 +56,10 @@ class RawData:
     """Of the values 0, 1, … of `client`; empty likewise."""
     domain_names: tuple[str, ...] = ()
     """Of the values 0, 1, … of `domain`; empty likewise."""
+    fit: "Callable[[Array, Normalize, Integers], Prepare] | None" = None
+    """From stored samples and the rows to look at to their preparation, where the kind alone does not say it."""
+    notes: tuple[str, ...] = ()
+    """What a user should know of how the data were read."""
 
     def __post_init__(self) -> None:
         """Refuse what a source of the user's own may get wrong and what would fail far from here."""

@@ -1,10 +1,11 @@
 """[data] of the experiment file: which data, dealt how, to how many clients."""
 
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from motet.data.augment import AugmentName
+from motet.data.columns import Columns
 from motet.data.raw import KindOrAuto
 from motet.settings import Section
 
@@ -15,7 +16,20 @@ class DataSettings(Section):
     """Everything that makes a federation, besides the run's seed."""
 
     name: str = Field(
-        "digits", description="a name of `motet list data`, an .npz file, a folder of such, or your own file.py:source"
+        "digits",
+        description="a name of `motet list data`, a table (.csv, .parquet), an .npz file, a folder of such, or your "
+        "own file.py:source",
+    )
+    label: str | None = Field(None, description="the column of a table that holds the classes; of an .npz file, y")
+    client: str | None = Field(
+        None, description="the column that says whose row it is; with it, the natural partition is the default"
+    )
+    domain: str | None = Field(None, description="the column that says which domain a row belongs to")
+    leave_out: tuple[str, ...] = Field((), description="columns of a table that nobody learns from")
+    table_schema: str | None = Field(
+        None,
+        description="a file of `motet data schema`, edited or not: how a table becomes network input; without it, "
+        "training rows decide",
     )
     kind: KindOrAuto = Field(
         "auto", description="what the samples of a file of yours are; auto = as the file says, never tokens by guess"
@@ -59,3 +73,21 @@ class DataSettings(Section):
         10, ge=1, description="samples per class that every client may see, for methods that declare it"
     )
     download: bool = Field(False, description="fetch a data set that is not on this machine (checked by SHA-256)")
+
+    @field_validator("leave_out", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        """Text is a name, or several with commas: which of them is known once the table is."""
+        return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _natural_where_clients_are_named(self) -> Self:
+        """Who names a column of clients wants them, unless he says otherwise."""
+        if self.client is not None and "partition" not in self.model_fields_set:
+            self.__dict__["partition"] = "natural"
+        return self
+
+    @property
+    def columns(self) -> Columns:
+        """Which columns of the user's own data are what."""
+        return Columns(self.label, self.client, self.domain, self.leave_out, self.table_schema)

@@ -10,6 +10,7 @@ import torch
 from motet.contract import Entry, Facts, Method
 from motet.contract.expression import parse
 from motet.data import Federation, FederationFacts, Holdings, build, default_net
+from motet.data.own.memory import look_in
 from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, shown, unknown
 from motet.evaluation import Evaluator
@@ -94,7 +95,7 @@ def settle(experiment: Experiment) -> Experiment:
     if data.partition_seed is None:
         data = data.model_copy(update={"partition_seed": experiment.seed})
     if net.name == "auto":
-        net = net.model_copy(update={"name": default_net(data.name, data.kind, data.download)})
+        net = net.model_copy(update={"name": default_net(data.name, data.kind, data.download, data.columns)})
     if scoring.test == "auto":
         own = data.partition == "natural" and data.test_share > 0
         scoring = scoring.model_copy(update={"test": "split" if own else "common"})
@@ -108,6 +109,8 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
     Private states are kept in `folder`, a run's checkpoint folder; without one in memory.
     """
     _refuse_contradictions(experiment)
+    if folder is not None:
+        look_in(experiment.data.name, folder.parent)
     federation = build(experiment.data, experiment.seed)
     facts = FederationFacts.of(federation)
     cohort = experiment.rounds.cohort_size(len(facts.training_ids))

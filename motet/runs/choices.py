@@ -18,13 +18,18 @@ class Choice:
     """A field of the experiment that has a short name."""
 
     field: str
-    kind: type[int] | type[float] | type[str]
+    kind: type[int] | type[float] | type[str] | type[list[str]]
     help: str
 
 
 CHOICES = {
     "method": Choice("method", str, "such as fedavg, scaffold or fedprox(mu=0.01)+ft"),
-    "data": Choice("data.name", str, "a name of `motet list data`, FILE.npz, FOLDER/ or FILE.py:source"),
+    "data": Choice("data.name", str, "a name of `motet list data`, FILE.csv, .parquet, .npz, FOLDER/, FILE.py:source"),
+    "label": Choice("data.label", str, "column of a table with the classes"),
+    "client": Choice("data.client", str, "column that says whose row it is, for the natural partition"),
+    "domain": Choice("data.domain", str, "column that says which domain a row belongs to"),
+    "leave_out": Choice("data.leave_out", list[str], "column that nobody learns from; repeatable, or with commas"),
+    "schema": Choice("data.table_schema", str, "file of `motet data schema`: how a table becomes network input"),
     "partition": Choice("data.partition", str, "how samples are dealt, such as dirichlet:0.3"),
     "partition_seed": Choice("data.partition_seed", int, "seed of the dealing; default the run's seed"),
     "clients": Choice("data.clients", int, "number of clients"),

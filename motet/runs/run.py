@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
+from motet.data.own.memory import keep
 from motet.errors import MotetError
 from motet.evaluation import Row
 from motet.memory import keep_freed_memory
@@ -59,6 +60,7 @@ def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | N
         remember(experiment)
         assembly = assemble(experiment, record.checkpoint_folder)
         with record.create(experiment, environment()):
+            keep(experiment.data.name, record.folder)
             _finish(assembly, record, Checkpoints(record.checkpoint_folder), None, watcher or Silent())
     return record.folder
 
@@ -119,7 +121,8 @@ def _finish(
     experiment, method = assembly.experiment, assembly.method
     progress = Progress(loaded.round, loaded.server) if loaded else Progress(0, method.start())
     write_people(record.folder, assembly.federation_facts)
-    warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment)) if w]
+    notes = assembly.federation_facts.notes
+    warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment), *notes) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
     keeper = _Keeper(assembly, record, checkpoints, watcher)
     loop = Loop(

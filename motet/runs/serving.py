@@ -11,7 +11,7 @@ from typing import Any
 
 from motet import plain_json
 from motet.data import ClientFacts, FederationFacts, Prepare
-from motet.data.prepare import restored, saved
+from motet.data.prepare import restored
 from motet.errors import MotetError
 from motet.files import read_own, to_json, write_atomic
 from motet.message import decode, encode
@@ -26,7 +26,7 @@ def write_serving(record: Record, facts: FederationFacts) -> None:
     """At the end of a run; the preparation is the same for everybody, so the common test set has it."""
     if facts.test is None:
         return
-    prepare, constants = saved(facts.test.prepare)
+    prepare, constants = facts.test.prepare.saved()
     if constants:
         write_atomic(record.folder / CONSTANTS, encode(constants))
     clients = [[c.id, c.train, c.val, c.test, c.new, c.domain, c.name] for c in facts.clients]

@@ -1,15 +1,16 @@
 """TOML as text: read it, write it, and read one `--set key=value`."""
 
-import json
 import re
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from motet.errors import MotetError, shown
 from motet.inspect_files import read_small, shown_path
 from motet.runs.choices import FIELDS
+from motet.toml_writing import dumps, literal
+
+__all__ = ["dumps", "literal", "parse_set", "read"]
 
 Values = dict[str, Any]
 MOST_NAMES = 8  # in one dotted name; the deepest field has two
@@ -48,24 +49,6 @@ def _short_and_long(text: str) -> str:
     return ""
 
 
-def dumps(values: Mapping[str, Any]) -> str:
-    """The text of a nested dictionary: plain values first, then a table per dictionary; None is left out."""
-    return "\n\n".join(_tables(values, ())) + "\n"
-
-
-def literal(value: Any) -> str:
-    """One value as TOML; floats come back bit for bit."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(literal(item) for item in value) + "]"
-    raise TypeError(f"no TOML for a {type(value).__name__}")
-
-
 def parse_set(text: str) -> Values:
     """`local.lr=0.1` as {"local": {"lr": 0.1}}; the value is TOML, a bare word is text."""
     key, equals, value = text.partition("=")
@@ -91,17 +74,3 @@ def _parse(text: str, key: str) -> Any:
         return text
     value = found["value"]
     return value if len(found) == 1 and isinstance(value, bool | int | float | str | list | dict) else text
-
-
-def _tables(values: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
-    header = ["[" + ".".join(map(_key, path)) + "]"] if path else []
-    plain = [f"{_key(name)} = {literal(v)}" for name, v in values.items() if not isinstance(v, Mapping | None)]
-    tables = ["\n".join(header + plain)] if header or plain else []
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            tables += _tables(value, (*path, name))
-    return tables
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else literal(name)

@@ -3,11 +3,13 @@
 import os
 from pathlib import Path
 
-from motet.data.own import kind_of_own, load_own
+from motet.data.columns import Columns
+from motet.data.own import forms, is_own, kind_of_own, load_own
+from motet.data.own.memory import is_in_memory, place_of
 from motet.data.raw import KindOrAuto, RawData, default_net_for
 from motet.data.sources import digits, fashion, mnist
 from motet.data.sources.source import Source
-from motet.errors import MotetError, unknown
+from motet.errors import MotetError, shown, unknown
 from motet.inspect_files import user_path
 from motet.plugins import is_import, load_object
 
@@ -17,11 +19,14 @@ _MODULES = (digits, fashion, mnist)
 SOURCES: dict[str, Source] = {module.ENTRY.name: module.ENTRY for module in _MODULES}
 
 
-def load(name: str, download: bool = False, kind: KindOrAuto = "auto") -> RawData:
-    """The data of a registered name, of an .npz file or a folder of such, or of a user's source by import."""
+def load(name: str, download: bool = False, kind: KindOrAuto = "auto", columns: Columns | None = None) -> RawData:
+    """The data of a registered name, of a user's file or folder, or of a user's source by import."""
     source = _source(name)
     if source is None:
-        return load_own(_path(name), kind)
+        return load_own(_path(name), kind, columns)
+    if columns and columns.named:
+        field, value = next(iter(columns.named.items()))
+        raise MotetError(f"{field} is {shown(value)}, but data {name!r} has no columns; accepted: for a file of yours")
     raw = source.load(download)
     if not isinstance(raw, RawData):
         raise MotetError(f"data {name!r} returned {type(raw).__name__}; accepted: RawData, such as from_arrays makes")
@@ -30,10 +35,10 @@ def load(name: str, download: bool = False, kind: KindOrAuto = "auto") -> RawDat
     return raw
 
 
-def default_net(name: str, kind: KindOrAuto = "auto", download: bool = False) -> str:
+def default_net(name: str, kind: KindOrAuto = "auto", download: bool = False, columns: Columns | None = None) -> str:
     """The network a data set gets when the user names none; of the user's own file only the header is read."""
     source = _source(name)
-    net = source.net if source else default_net_for(kind_of_own(_path(name), kind))
+    net = source.net if source else default_net_for(kind_of_own(_path(name), kind, columns))
     if source and not net:  # a function says nothing of itself
         net = load(name, download).net
     if not net:
@@ -70,7 +75,9 @@ def _source(name: str) -> Source | None:
 
 
 def _path(name: str) -> Path:
+    if is_in_memory(name):
+        return place_of(name)
     path = user_path(name, "data")
-    if path.suffix == ".npz" or os.sep in name or path.exists():
+    if is_own(path) or os.sep in name or path.exists():
         return path
-    raise unknown("data", name, [*SOURCES, "FILE.npz", "FOLDER/", "FILE.py:source"])
+    raise unknown("data", name, [*SOURCES, *forms(), "FILE.py:source"])

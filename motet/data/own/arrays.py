@@ -1,4 +1,4 @@
-"""Bring your own: arrays x, y and optionally client, domain and split, in memory, in one .npz, or a file per client."""
+"""Arrays x, y and optionally client, domain and split: in memory, in one .npz, or in a folder with one per client."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from motet.data.columns import Columns
 from motet.data.input import Kind
 from motet.data.npz import names_in, peek, read_array
 from motet.data.raw import (
@@ -21,7 +22,7 @@ from motet.data.raw import (
     stored_layout,
     token_type,
 )
-from motet.errors import MotetError, shown
+from motet.errors import MotetError, shown, unknown
 
 MOST_CLASSES = 65_536
 """A label beyond this is a mistake (an id, a time stamp), and would cost memory everywhere."""
@@ -45,14 +46,17 @@ class _Table:
     columns: dict[str, Array]
 
 
-def load_own(path: Path, kind: KindOrAuto = "auto") -> RawData:
+def load_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
     """The data of one .npz file, or of a folder with one .npz file per client in the order of their names."""
+    if columns.leave_out or columns.schema:
+        field, value = list(columns.named.items())[-1]
+        raise MotetError(f"{field} is {shown(value)}, but {path} holds arrays; accepted: for tables alone")
     if path.is_dir():
-        return _read_folder(path, kind)
-    return _raw(_table(_read_arrays(path), str(path), kind), str(path))
+        return _read_folder(path, kind, columns)
+    return _raw(_table(_read_arrays(path, columns), str(path), kind), str(path))
 
 
-def kind_of_own(path: Path, kind: KindOrAuto = "auto") -> Kind:
+def kind_of_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> Kind:
     """Which kind of samples such a file or folder holds; no more is read than is needed to know."""
     first = _files(path)[0] if path.is_dir() else path
     names = names_in(first)
@@ -67,9 +71,9 @@ def from_arrays(arrays: Mapping[str, npt.ArrayLike], where: str = "data", kind: 
     return _raw(_table({name: np.asarray(value) for name, value in arrays.items()}, where, kind), where)
 
 
-def _read_folder(folder: Path, kind: KindOrAuto) -> RawData:
+def _read_folder(folder: Path, kind: KindOrAuto, columns: Columns) -> RawData:
     paths = _files(folder)
-    tables = [_table(_read_arrays(path), str(path), kind) for path in paths]
+    tables = [_table(_read_arrays(path, columns), str(path), kind) for path in paths]
     for client, (path, table) in enumerate(zip(paths, tables, strict=True)):
         table.columns["client"] = np.full(len(table.x), client)
         _refuse_difference(path, table, tables[0], paths[0].name)
@@ -123,7 +127,8 @@ def _table(arrays: Mapping[str, Array], where: str, kind: KindOrAuto) -> _Table:
 
 
 def _raw(table: _Table, where: str, client_names: tuple[str, ...] = ()) -> RawData:
-    numbers, names = dict(table.columns), dict[str, tuple[str, ...]]()
+    numbers: dict[str, Any] = dict(table.columns)
+    names = dict[str, tuple[str, ...]]()
     for field in NAMED:
         if field in numbers:
             numbers[field], names[field] = _coded(numbers[field], field, where)
@@ -169,10 +174,15 @@ def _coded(values: Array, field: str, where: str) -> tuple[Integers, tuple[str, 
     return numbers.astype(np.int64), names
 
 
-def _read_arrays(path: Path) -> dict[str, Array]:
-    """The known fields of an .npz file."""
+def _read_arrays(path: Path, columns: Columns) -> dict[str, Array]:
+    """The known fields of an .npz file; some may have other names in it."""
     names = names_in(path)
-    return {field: read_array(path, field) for field in ("x", "y", *COLUMNS, *SCALARS) if field in names}
+    called = {"y": columns.label, "client": columns.client, "domain": columns.domain}
+    for field, name in called.items():
+        if name is not None and name not in names:
+            raise unknown(f"field (data.{'label' if field == 'y' else field})", name, names)
+    places = {field: called.get(field) or field for field in ("x", "y", *COLUMNS, *SCALARS)}
+    return {field: read_array(path, place) for field, place in places.items() if place in names}
 
 
 def _need(field: str, names: Mapping[str, Any] | list[str], where: str) -> None:

@@ -1,0 +1,73 @@
+"""Bring your own: each kind of file or folder has a reader, and the first that knows a path reads it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from motet.data.columns import Columns
+from motet.data.input import Kind
+from motet.data.own import arrays
+from motet.data.own.arrays import COLUMNS, from_arrays
+from motet.data.own.batches import CSV, PARQUET, is_table, open_table
+from motet.data.own.memory import called_memory
+from motet.data.own.table import raw_of_table
+from motet.data.raw import KindOrAuto, RawData
+from motet.errors import MotetError, shown
+
+__all__ = ["COLUMNS", "READERS", "Reader", "from_arrays", "is_own", "kind_of_own", "load_own"]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One form that a user's data may have."""
+
+    forms: tuple[str, ...]
+    """As a sentence names them."""
+    knows: Callable[[Path], bool]
+    """Whether a path is of this form, by its name or by what is in the folder."""
+    kind: Callable[[Path, KindOrAuto, Columns], Kind]
+    """Of its samples; no more is read than is needed to know."""
+    load: Callable[[Path, KindOrAuto, Columns], RawData]
+
+
+def _load_table(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
+    return raw_of_table(open_table(path), columns)
+
+
+def _kind_of_table(path: Path, kind: KindOrAuto, columns: Columns) -> Kind:
+    if kind not in ("auto", "vector"):
+        raise MotetError(f"data.kind is {shown(kind)}, but {path} is a table; accepted: auto, vector")
+    return "vector"
+
+
+TABLE = Reader(("FILE.csv", "FILE.parquet"), is_table, _kind_of_table, _load_table)
+ARRAYS = Reader(("FILE.npz", "FOLDER/"), lambda path: True, arrays.kind_of_arrays, arrays.load_arrays)
+
+READERS: list[Reader] = [TABLE, ARRAYS]
+"""In the order in which they are asked; the last one takes whatever is left, and says what is wrong with it."""
+
+
+def load_own(path: Path, kind: KindOrAuto = "auto", columns: Columns | None = None) -> RawData:
+    """The data of a file or a folder."""
+    with called_memory(path):
+        return _reader(path).load(path, kind, columns or Columns())
+
+
+def kind_of_own(path: Path, kind: KindOrAuto = "auto", columns: Columns | None = None) -> Kind:
+    """Which kind of samples such a file or folder holds."""
+    with called_memory(path):
+        return _reader(path).kind(path, kind, columns or Columns())
+
+
+def is_own(path: Path) -> bool:
+    """Whether a name that is no path on this machine was meant as one."""
+    return path.name.lower().endswith((".npz", *CSV, *PARQUET))
+
+
+def forms() -> list[str]:
+    """All that can be read, for sentences."""
+    return [form for reader in READERS for form in reader.forms]
+
+
+def _reader(path: Path) -> Reader:
+    return next(reader for reader in READERS if reader.knows(path))

@@ -1,0 +1,144 @@
+"""The schema of a table: what its columns are, and how their values become network input. A small file of TOML.
+
+It is fitted on training rows, or written by people and shared before anybody sees data.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from motet.errors import MotetError, shown
+from motet.fields import checked
+from motet.inspect_files import read_small, shown_path, user_path
+from motet.settings import Section
+from motet.toml_writing import dumps
+
+MOST_BYTES = 2**24
+MOST_COLUMNS = 2**20
+
+_HEAD = """\
+# How a table becomes network input. Columns that are not here are not used.
+# A number becomes (number - mean) / deviation, a boolean 0 or 1, a category one place for each of `categories`.
+# A value that is missing counts as `fill`; without it, a number as its mean, a boolean as false, a category as none.
+# A category that is not listed counts as none: 0 in all places.
+
+"""
+
+
+class NumberColumn(Section):
+    """Numbers, which are centred and scaled."""
+
+    kind: Literal["number"] = "number"
+    mean: float = 0.0
+    deviation: float = Field(1.0, gt=0)
+    fill: float | None = None
+
+    width: ClassVar[int] = 1
+
+
+class BooleanColumn(Section):
+    """True or false, as 1 and 0."""
+
+    kind: Literal["boolean"] = "boolean"
+    fill: bool | None = None
+
+    width: ClassVar[int] = 1
+
+
+class CategoryColumn(Section):
+    """One of several names, as a place for each."""
+
+    kind: Literal["category"] = "category"
+    categories: tuple[str, ...] = Field(min_length=1)
+    fill: str | None = None
+
+    @property
+    def width(self) -> int:
+        """Of the network input that it makes."""
+        return len(self.categories)
+
+
+Column = NumberColumn | BooleanColumn | CategoryColumn
+COLUMNS: dict[str, type[Column]] = {"number": NumberColumn, "boolean": BooleanColumn, "category": CategoryColumn}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns by name, in the order of the samples, and the names of the classes."""
+
+    label: str
+    classes: tuple[str, ...]
+    columns: Mapping[str, Column] = field(default_factory=dict)
+
+    def to_toml(self) -> str:
+        """As a file that can be edited and read again."""
+        columns = {name: column.model_dump() for name, column in self.columns.items()}
+        return _HEAD + dumps({"label": self.label, "classes": self.classes, "columns": columns})
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON can hold it, whatever order that gives to names."""
+        columns = [[name, column.model_dump()] for name, column in self.columns.items()]
+        return {"label": self.label, "classes": self.classes, "columns": columns}
+
+
+def of_plain(values: Mapping[str, Any]) -> Schema:
+    """What `plain` wrote; `MotetError` or `ValueError` for anything else."""
+    return of_values({**values, "columns": {name: column for name, column in values["columns"]}}, "schema")
+
+
+def read_schema(text: str) -> Schema:
+    """The schema in a file."""
+    path = user_path(text, "data.table_schema")
+    what = f"schema {shown_path(path)}"
+    try:
+        return of_values(tomllib.loads(read_small(path, MOST_BYTES, what).decode()), what)
+    except FileNotFoundError:
+        raise MotetError(f"{what} does not exist; accepted: a file that `motet data schema` wrote") from None
+    except OSError as error:
+        raise MotetError(f"{what} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise MotetError(f"{what} is not text in UTF-8 (byte {error.start})") from None
+    except (ValueError, RecursionError) as error:
+        raise MotetError(
+            f"{what} is not valid TOML ({shown(str(error))}); accepted: as `motet data schema` writes it"
+        ) from error
+
+
+def of_values(values: Mapping[str, Any], where: str) -> Schema:
+    """A schema of plain values, each looked at; `where` names their origin in the sentence."""
+    if unknown := values.keys() - {"label", "classes", "columns"}:
+        raise MotetError(f"{where} has the field {shown(sorted(unknown)[0])}; accepted: label, classes, columns")
+    label, classes, columns = values.get("label"), values.get("classes"), values.get("columns")
+    if not isinstance(label, str) or not label:
+        raise MotetError(f"{where}: label is {shown(label)}; accepted: the name of a column")
+    if classes is None or not _are_names(classes) or len(classes) < 2:
+        raise MotetError(f"{where}: classes is {shown(classes)}; accepted: two or more names, each once")
+    if not isinstance(columns, Mapping) or not 0 < len(columns) <= MOST_COLUMNS:
+        raise MotetError(f"{where}: columns is {shown(columns)}; accepted: a table [columns.NAME] for each column")
+    if label in columns:
+        raise MotetError(f"{where}: column {shown(label)} is the label; accepted: other columns")
+    return Schema(label, tuple(classes), {name: _column(name, column, where) for name, column in columns.items()})
+
+
+def _column(name: object, values: object, where: str) -> Column:
+    place = f"{where}: column {shown(name)}"
+    if not isinstance(name, str) or not isinstance(values, Mapping):
+        raise MotetError(f"{place} is {shown(values)}; accepted: a table with kind = {' | '.join(COLUMNS)}")
+    section = COLUMNS.get(str(values.get("kind")))
+    if section is None:
+        raise MotetError(f"{place}: kind is {shown(values.get('kind'))}; accepted: {' | '.join(COLUMNS)}")
+    column = checked(section, values, place)
+    if isinstance(column, CategoryColumn):
+        if not _are_names(column.categories):
+            raise MotetError(f"{place}: categories is {shown(column.categories)}; accepted: names, each once")
+        if column.fill is not None and column.fill not in column.categories:
+            raise MotetError(f"{place}: fill is {shown(column.fill)}; accepted: one of its categories, or left out")
+    return column
+
+
+def _are_names(found: Any) -> bool:
+    names = isinstance(found, list | tuple) and all(isinstance(name, str) for name in found)
+    return names and len(set(found)) == len(found)

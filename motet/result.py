@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from motet.runs.choices import among, choose, nested
 from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.runs.served import Served
+from motet.track import tracked
 
 AnyPath = str | Path
 
@@ -204,6 +206,7 @@ def run(
     out: AnyPath | None = None,
     set: Mapping[str, Any] | None = None,  # as on the command line; Python's own is not needed here
     progress: bool = False,
+    track: Sequence[str] = (),
     **dotted: Any,
 ) -> Result:
     """Run an experiment to its end, as `motet run` does.
@@ -211,15 +214,20 @@ def run(
     `data` is a name or a path; or it is here: (x, y) or a torch Dataset of such with one value of `client` and
     `domain` per sample, a data frame or an Arrow table with columns named by `label`, `client` and `domain`.
     `experiment` is a file; every other field goes by its dotted name, in `set={"local.momentum": 0.5}` or as
-    `**{"local.momentum": 0.5}`. Without `out` the record lives as long as the result.
+    `**{"local.momentum": 0.5}`. Without `out` the record lives as long as the result. `track` names logs that other
+    programs show, as `--track` does.
     """
     settings = [nested(name, value) for name, value in _dotted(set).items()]
     file = None if experiment is None else user_path(experiment, "experiment file")
-    with _named(among(locals())) as short, onlooker(Console(stderr=True, quiet=not progress)) as watcher:
+    with (
+        _named(among(locals())) as short,
+        onlooker(Console(stderr=True, quiet=not progress)) as watcher,
+        tracked(watcher, track, warnings.warn) as logged,
+    ):
         chosen = choose(short, file, *settings, beside=[nested(name, value) for name, value in dotted.items()])
         folder = user_path(out, "out") if out is not None else Path(tempfile.mkdtemp(prefix="motet-"))
         try:
-            runs.run(chosen, folder, watcher)
+            logged.finished(runs.run(chosen, folder, logged))
         except BaseException:
             if out is None:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -254,14 +262,16 @@ def _dotted(values: object) -> Mapping[str, Any]:
     return values
 
 
-def resume(folder: AnyPath, *, progress: bool = False, trust_code: bool = False) -> Result:
+def resume(folder: AnyPath, *, progress: bool = False, trust_code: bool = False, track: Sequence[str] = ()) -> Result:
     """Continue a run that was stopped at any moment.
 
     A folder may name Python code (a method, net, source or measure by import). Code that you ran before, from the same
     file as it is now, runs again; other code only with `trust_code`.
     """
-    with onlooker(Console(stderr=True, quiet=not progress)) as watcher:
-        return Result(runs.resume(user_path(folder, "folder"), watcher, trust_code), trust_code=trust_code)
+    console = Console(stderr=True, quiet=not progress)
+    with onlooker(console) as watcher, tracked(watcher, track, warnings.warn) as logged:
+        logged.finished(runs.resume(user_path(folder, "folder"), logged, trust_code))
+    return Result(folder, trust_code=trust_code)
 
 
 def load(folder: AnyPath, *, local: AnyPath | None = None, trust_code: bool = False) -> Result:

@@ -44,6 +44,13 @@ def test_own_measure(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(0 < recall != accuracy for accuracy, recall in zip(accuracies, recalls, strict=True))
 
 
+def test_exported_model(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    runpy.run_path(str(EXAMPLES / "exported_model.py"), run_name="__main__")
+    generic, mine, _, in_onnx = (line.split()[-8:] for line in capsys.readouterr().out.splitlines())
+    assert mine == in_onnx and len(generic) == 8
+
+
 def test_every_example_is_tested() -> None:
     tested = Path(__file__).read_text(encoding="utf-8")
     assert all(f'"{example.name}"' in tested for example in EXAMPLES.iterdir() if example.is_file())

@@ -19,7 +19,7 @@ LAYERS = [
     {"contract"},
     {"methods", "scoring", "engines", "post"},  # these know nothing of each other
     {"work", "evaluation", "derived", "ending", "rounds"},
-    {"runs", "report", "export"},
+    {"runs", "report", "export", "track"},
     {"studies"},
     {"__init__", "__main__", "result", "cli", "testing"},
 ]

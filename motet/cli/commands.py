@@ -26,6 +26,10 @@ DATA_CHOICES = [name for name, field in FIELDS.items() if field.startswith("data
 STUDY_CHOICES = [name for name in FIELDS if name not in ("data", "method")]
 
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any other field; repeatable")]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(metavar="tensorboard|mlflow[:PLACE]", help="log the rounds there too; default in the run's folder"),
+]
 Json = Annotated[bool, typer.Option("--json", help="for programs: the last line of stdout is JSON")]
 
 Jobs = Annotated[int, typer.Option(help="runs computed at the same time; default one per core")]
@@ -63,6 +67,7 @@ def run(
         typer.Option(help="besides accuracy: a name of `motet list measures` or FILE.py:FUNCTION; repeatable"),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="folder of the record; default in runs/")] = None,
+    track: Track = None,
     settings: Set = None,
     json: Json = False,
     **short: Any,
@@ -74,7 +79,7 @@ def run(
     asked = [nested("scoring.measures", measure)] if measure else []
     file = user_path(experiment, "experiment file") if experiment else None
     folder = user_path(out, "--out") if out else None
-    run_and_show(choose(short, file, *map(parse_set, settings or []), beside=asked), folder, json)
+    run_and_show(choose(short, file, *map(parse_set, settings or []), beside=asked), folder, json, track or [])
 
 
 @app.command()
@@ -83,12 +88,13 @@ def resume(
     trust_code: Annotated[
         bool, typer.Option("--trust-code", help="run the Python code that it names, also if you did not run it before")
     ] = False,
+    track: Track = None,
     json: Json = False,
 ) -> None:
     """Continue a run that was stopped at any moment."""
     from motet.cli.running import resume_and_show
 
-    resume_and_show(user_path(folder, "folder"), json, trust_code)
+    resume_and_show(user_path(folder, "folder"), json, trust_code, track or [])
 
 
 @app.command()

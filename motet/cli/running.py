@@ -10,22 +10,23 @@ from motet.printable import printable
 from motet.report.clients import client_tables, clients_json
 from motet.report.comparison import comparison
 from motet.report.finished import Finished, read_finished
-from motet.report.progress import Onlooker, onlooker
+from motet.report.progress import onlooker
 from motet.runs import run as runs
 from motet.runs.beside_local import local_among
 from motet.runs.experiment import Experiment
 from motet.runs.in_progress import how_far, is_running
 from motet.runs.record import Record
+from motet.track import tracked
 
 
-def run_and_show(experiment: Experiment, out: Path | None, json: bool) -> None:
-    """Run an experiment and show its figures."""
-    _watch_and_show(lambda watcher: runs.run(experiment, out, watcher), out, json)
+def run_and_show(experiment: Experiment, out: Path | None, json: bool, track: Sequence[str] = ()) -> None:
+    """Run an experiment and show its figures; `track` names logs that other programs show."""
+    _watch_and_show(lambda watcher: runs.run(experiment, out, watcher), out, json, track)
 
 
-def resume_and_show(folder: Path, json: bool, trust_code: bool = False) -> None:
+def resume_and_show(folder: Path, json: bool, trust_code: bool = False, track: Sequence[str] = ()) -> None:
     """Continue a run and show its figures."""
-    _watch_and_show(lambda watcher: runs.resume(folder, watcher, trust_code), folder, json)
+    _watch_and_show(lambda watcher: runs.resume(folder, watcher, trust_code), folder, json, track)
 
 
 def show_runs(
@@ -90,9 +91,14 @@ def _unfinished(folder: Path) -> str:
         return f"still running: {folder} ({error})"
 
 
-def _watch_and_show(work: Callable[[Onlooker], Path], known: Path | None, json: bool) -> None:
-    with onlooker(messages()) as watcher, told_how_to_go_on(lambda: _way_on(watcher.folder or known)):
-        folder = work(watcher)
+def _watch_and_show(work: Callable[[runs.Watcher], Path], known: Path | None, json: bool, track: Sequence[str]) -> None:
+    with (
+        onlooker(messages()) as watcher,
+        told_how_to_go_on(lambda: _way_on(watcher.folder or known)),
+        tracked(watcher, track, note) as logged,
+    ):
+        folder = work(logged)
+        logged.finished(folder)
     run = read_finished(folder)
     if run.summary["set_aside"]:
         note(f"warning: {run.summary['set_aside']} trainings diverged and were set aside; rounds.jsonl names them")

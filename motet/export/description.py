@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 from torch import Tensor
 
 from motet.data import Prepare
-from motet.data.prepare import restored, saved
+from motet.data.prepare import restored
 from motet.export.portable import Voting
 
 FORMAT = 1
@@ -46,7 +46,7 @@ class Description:
 
 def to_words(known: Description) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """As JSON, and the constants of the preparation."""
-    prepare, constants = saved(known.prepare)
+    prepare, constants = known.prepare.saved()
     given = known.prepare.input
     words = {
         "format": FORMAT,

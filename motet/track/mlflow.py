@@ -1,0 +1,91 @@
+"""A log for MLflow: a run of its experiment `motet`."""
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+from motet.files import is_own_folder, make_folder
+from motet.runs.experiment import Experiment
+
+EXPERIMENT, TAG = "motet", "motet.run"
+MOST_METRICS, MOST_PARAMETERS, MOST_TEXT = 1000, 100, 500  # of one call, and of one value
+
+ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",  # nobody asked for it
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # a server that is not there must not hold a run for minutes
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+}
+
+
+class MLflow:
+    """In RUN/mlflow, or at a tracking URI that is named."""
+
+    package: ClassVar[str] = "mlflow"
+
+    def __init__(self, place: str):
+        self.uri = place
+        self.waiting: list[Any] = []
+        self.client: Any = None
+        self.run_id = ""
+
+    def start(self, experiment: Experiment, folder: Path) -> None:
+        """A run of an earlier start is deleted, as MLflow deletes: it can be restored there."""
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        uri = self.uri or self._own_store(folder)
+        self.client = import_module("mlflow.tracking").MlflowClient(tracking_uri=uri)
+        found = self.client.get_experiment_by_name(EXPERIMENT)
+        where = found.experiment_id if found else self.client.create_experiment(EXPERIMENT)
+        mark = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()
+        for run in self.client.search_runs([where], f"tags.`{TAG}` = '{mark}'"):
+            self.client.delete_run(run.info.run_id)
+        made = self.client.create_run(where, run_name=folder.resolve().name, tags={TAG: mark})
+        self.run_id = made.info.run_id
+        entities = import_module("mlflow.entities")
+        chosen = [entities.Param(name, value[:MOST_TEXT]) for name, value in _flat(experiment.model_dump())]
+        for at in range(0, len(chosen), MOST_PARAMETERS):
+            self.client.log_batch(self.run_id, params=chosen[at : at + MOST_PARAMETERS])
+
+    def log(self, round: int, values: Mapping[str, float]) -> None:
+        """Sent with the next `flush`, or when there are many."""
+        now, entities = int(1000 * time.time()), import_module("mlflow.entities")
+        self.waiting += [entities.Metric(_allowed(name), value, now, round) for name, value in values.items()]
+        if len(self.waiting) > MOST_METRICS:
+            self.flush()
+
+    def flush(self) -> None:
+        """To the store."""
+        while self.waiting:
+            some, self.waiting = self.waiting[:MOST_METRICS], self.waiting[MOST_METRICS:]
+            self.client.log_batch(self.run_id, metrics=some)
+
+    def close(self, finished: bool) -> None:
+        """And no more."""
+        if self.run_id:
+            self.flush()
+            self.client.set_terminated(self.run_id, "FINISHED" if finished else "KILLED")
+
+    def _own_store(self, folder: Path) -> str:
+        """Files, which MLflow still has but asks to be allowed: a database needs more packages."""
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        where = folder.resolve() / "mlflow"
+        if not is_own_folder(where):
+            make_folder(where)
+        return where.as_uri()
+
+
+def _allowed(name: str) -> str:
+    return re.sub(r"[^\w\-. :/]", "_", name)
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", str(value)

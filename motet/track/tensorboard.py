@@ -1,0 +1,58 @@
+"""A log for TensorBoard: a folder with one event file."""
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+from motet.files import is_own_folder, make_folder
+from motet.inspect_files import user_path
+from motet.runs.experiment import Experiment
+
+EVENTS = "events.out.tfevents.motet"  # TensorBoard's own writer would put the name of the machine here
+VERSION = "brain.Event:2"  # of the format
+
+
+class TensorBoard:
+    """In RUN/tensorboard, or in a folder per run where one is named."""
+
+    package: ClassVar[str] = "tensorboard"
+
+    def __init__(self, place: str):
+        self.place = user_path(place, "track") if place else None
+        self.file: IO[bytes] | None = None
+        self.records: Any = None
+
+    def start(self, experiment: Experiment, folder: Path) -> None:
+        """The file of an earlier start goes: what it says is in the record, or was cut off from it."""
+        where = folder / "tensorboard" if self.place is None else self.place / folder.resolve().name
+        if not is_own_folder(where):
+            make_folder(where)
+        with suppress(FileNotFoundError):
+            os.unlink(where / EVENTS)
+        self.file = open(where / EVENTS, "xb")  # noqa: SIM115 - closed by `close`
+        self.records = import_module("tensorboard.summary.writer.record_writer").RecordWriter(self.file)
+        self._write(file_version=VERSION)
+
+    def log(self, round: int, values: Mapping[str, float]) -> None:
+        """One scalar per value."""
+        Summary = import_module("tensorboard.compat.proto.summary_pb2").Summary  # untyped, and an extra
+        scalars = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        self._write(step=round, summary=Summary(value=scalars))
+
+    def flush(self) -> None:
+        """To disk."""
+        assert self.file is not None
+        self.file.flush()
+
+    def close(self, finished: bool) -> None:
+        """And no more."""
+        if self.file is not None:
+            self.file.close()
+
+    def _write(self, **content: Any) -> None:
+        Event = import_module("tensorboard.compat.proto.event_pb2").Event
+        self.records.write(Event(wall_time=time.time(), **content).SerializeToString())

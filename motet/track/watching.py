@@ -1,0 +1,102 @@
+"""Who looks on and also keeps logs: the log is the record's rounds, told again from the first after every start.
+
+So a run that was killed and resumed has each round once, and a run that began without a log gets a whole one. A log
+that fails stops with a warning; the run goes on.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from motet.errors import one_sentence, unknown
+from motet.runs.experiment import Experiment
+from motet.runs.record import Record
+from motet.runs.rows import Row
+from motet.runs.run import Watcher
+from motet.scoring.figures import is_scored
+from motet.track.mlflow import MLflow
+from motet.track.tensorboard import TensorBoard
+from motet.track.tracker import Tracker, require_package
+
+TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "mlflow": MLflow}
+
+
+class Tracked:
+    """A watcher beside another one."""
+
+    def __init__(self, watcher: Watcher, trackers: Sequence[Tracker], warn: Callable[[str], None]):
+        self.watcher, self.trackers, self.warn = watcher, list(trackers), warn
+        self.begun = self.done = False
+
+    def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
+        """A run begins, or goes on: its log begins with all that the record has."""
+        self.watcher.started(experiment, folder, round, warning)
+        self._begin(Record(folder))
+
+    def round(self, row: Row) -> None:
+        """A round ended."""
+        self._log(row)
+        self.watcher.round(row)
+
+    def finished(self, folder: Path) -> None:
+        """The run's folder is whole; also where it was before, and nothing was left to do."""
+        self.done = True
+        if not self.trackers:
+            return
+        record = Record(folder)
+        if not self.begun:
+            self._begin(record)
+        last = record.rounds[-1]
+        more = {name: value for name, value in record.summary["figures"].items() if name not in last}
+        self._each(lambda tracker: tracker.log(last["round"], more))
+
+    def close(self) -> None:
+        """Whatever happened."""
+        self._each(lambda tracker: tracker.close(self.done))
+
+    def _begin(self, record: Record) -> None:
+        self.begun = True
+        if not self.trackers:
+            return
+        self._each(lambda tracker: tracker.start(record.experiment, record.folder))
+        for row in record.rounds:
+            self._each(lambda tracker, row=row: tracker.log(row["round"], values_of(row)))  # type: ignore[misc]
+        self._each(lambda tracker: tracker.flush())
+
+    def _log(self, row: Row) -> None:
+        self._each(lambda tracker: tracker.log(row["round"], values_of(row)))
+        if is_scored(row):
+            self._each(lambda tracker: tracker.flush())
+
+    def _each(self, act: Callable[[Tracker], None]) -> None:
+        for tracker in list(self.trackers):
+            try:
+                act(tracker)
+            except Exception as error:  # of a disk, a network, a server
+                self.trackers.remove(tracker)
+                reason = one_sentence(f"{type(error).__name__}: {error}")[:300]
+                self.warn(f"warning: the log for {tracker.package} stopped ({reason}); the run goes on")
+
+
+def values_of(row: Row) -> dict[str, float]:
+    """The numbers of a round by their names in the record."""
+    numbers = {name: value for name, value in row.items() if name != "round" and not isinstance(value, bool)}
+    return {name: value for name, value in numbers.items() if isinstance(value, int | float)}
+
+
+@contextmanager
+def tracked(watcher: Watcher, asked: Sequence[str], warn: Callable[[str], None]) -> Iterator[Tracked]:
+    """A watcher with these logs, such as `tensorboard` or `mlflow:http://localhost:5000`."""
+    made = Tracked(watcher, [_tracker(text) for text in asked], warn)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def _tracker(text: str) -> Tracker:
+    name, _, place = text.partition(":")
+    if name not in TRACKERS:
+        raise unknown("track", name, TRACKERS)
+    require_package(name, TRACKERS[name].package)
+    return TRACKERS[name](place)

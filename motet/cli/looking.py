@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from motet.cli.console import output, write_json
-from motet.data import build, counts_table, describe_partitions, describe_sources
+from motet.data import build, counts_table, describe_partitions, describe_sources, fetch_source, locate_sources
 from motet.errors import unknown
 from motet.methods import describe_methods
 from motet.nets import describe_nets
 from motet.post import describe_posts
+from motet.printable import printable
+from motet.report.prose import Prose
 from motet.report.tables import catalogue, partition
 from motet.runs.experiment import Experiment
 from motet.runs.protocols import describe_protocols
@@ -50,6 +52,34 @@ def show_partition(experiment: Experiment, json: bool) -> None:
     federation = build(experiment.data, experiment.seed)
     rows = counts_table(federation)
     if json:
-        write_json({"clients": rows, "classes": federation.class_names})
+        write_json({"clients": rows, "classes": federation.class_names, "notes": federation.notes})
     else:
         output().print(partition(rows, len(federation.test), federation.class_names))
+        for note in federation.notes:
+            output().print(Prose(printable(note), "dim"))
+
+
+def show_sources(folder: str, json: bool) -> None:
+    """The data sets by name, and where each is on this machine."""
+    rows = locate_sources(folder)
+    if json:
+        write_json(rows)
+    else:
+        output().print(catalogue([_whereabouts(row) for row in rows], "on this machine"))
+
+
+def _whereabouts(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The licence as a second line of what it is, and where it is or how it would come here."""
+    way = "" if row["can be fetched"] else " says what to put where"
+    where = printable(row["where"]) or f"no: motet data get {row['name']}{way}"
+    return {**row, "summary": f"{row['summary']}\nlicence: {row['licence']}", "on this machine": where}
+
+
+def fetch_data(name: str, folder: str, json: bool) -> None:
+    """Fetch a data set by name and say where it is."""
+    paths = [str(path) for path in fetch_source(name, folder)]
+    if json:
+        write_json({"name": name, "files": paths})
+    else:
+        for path in paths:
+            output().print(Prose(printable(path), ""))

@@ -10,7 +10,7 @@ from motet.data.prepare import ImagePrepare, Prepare, SignalPrepare, TokensPrepa
 from motet.data.raw import RawData
 from motet.data.settings import DataSettings
 from motet.data.site import Holdings, Site
-from motet.data.sources import SOURCES, Source, default_net, describe_sources
+from motet.data.sources import SOURCES, Source, default_net, describe_sources, fetch_source, locate_sources
 
 __all__ = [
     "PARTITIONS",
@@ -37,6 +37,8 @@ __all__ = [
     "default_net",
     "describe_partitions",
     "describe_sources",
+    "fetch_source",
     "fit_prepare",
     "from_arrays",
+    "locate_sources",
 ]

@@ -26,7 +26,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
     """The federation these settings describe; the same for the same partition seed, on every machine."""
     if settings.partition_seed is not None:
         seed = settings.partition_seed
-    raw = load(settings.name, settings.download, settings.kind)
+    raw = load(settings)
     pool, common = _pool_and_common(raw, settings, seed)
     client, domain = (None if column is None else column[pool] for column in (raw.client, raw.domain))
     hands = deal(settings.partition, raw.y[pool], settings.clients, seed, client, settings.min_size, domain)
@@ -62,6 +62,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
         test_is_clients=test_is_clients,
         class_names=raw.class_names,
         domain_names=raw.domain_names,
+        notes=raw.notes,
     )
 
 

@@ -94,7 +94,7 @@ def settle(experiment: Experiment) -> Experiment:
     if data.partition_seed is None:
         data = data.model_copy(update={"partition_seed": experiment.seed})
     if net.name == "auto":
-        net = net.model_copy(update={"name": default_net(data.name, data.kind, data.download)})
+        net = net.model_copy(update={"name": default_net(data)})
     if scoring.test == "auto":
         own = data.partition == "natural" and data.test_share > 0
         scoring = scoring.model_copy(update={"test": "split" if own else "common"})

@@ -25,6 +25,7 @@ class Choice:
 CHOICES = {
     "method": Choice("method", str, "such as fedavg, scaffold or fedprox(mu=0.01)+ft"),
     "data": Choice("data.name", str, "a name of `motet list data`, FILE.npz, FOLDER/ or FILE.py:source"),
+    "data_dir": Choice("data.dir", str, "folder to look in first for data by name; then MOTET_DATA and the cache"),
     "partition": Choice("data.partition", str, "how samples are dealt, such as dirichlet:0.3"),
     "partition_seed": Choice("data.partition_seed", int, "seed of the dealing; default the run's seed"),
     "clients": Choice("data.clients", int, "number of clients"),

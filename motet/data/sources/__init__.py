@@ -1,45 +1,80 @@
 """The data sets Motet knows by name, each in a file with its entry, and the door to the user's own."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from motet.data import image_folder
 from motet.data.own import kind_of_own, load_own
-from motet.data.raw import KindOrAuto, RawData, default_net_for
-from motet.data.sources import digits, fashion, mnist
+from motet.data.raw import RawData, default_net_for
+from motet.data.settings import DataSettings
+from motet.data.sources import (
+    agnews,
+    cifar10,
+    cifar100,
+    digits,
+    digits4,
+    emnist,
+    fashion,
+    femnist,
+    gld23k,
+    har,
+    mnist,
+    office_home,
+    organamnist,
+    pacs,
+    shakespeare,
+    tiny_imagenet,
+)
+from motet.data.sources.finding import absent, check_variant, find, get, target_folder
 from motet.data.sources.source import Source
 from motet.errors import MotetError, unknown
 from motet.inspect_files import user_path
 from motet.plugins import is_import, load_object
 
-__all__ = ["SOURCES", "Source", "default_net", "describe_sources", "load"]
+__all__ = ["SOURCES", "Source", "default_net", "describe_sources", "fetch_source", "load", "locate_sources"]
 
-_MODULES = (digits, fashion, mnist)
+_MODULES = (
+    *(digits, digits4, mnist, fashion, emnist, femnist, cifar10, cifar100, tiny_imagenet),
+    *(pacs, office_home, gld23k, organamnist, har, shakespeare, agnews),
+)
 SOURCES: dict[str, Source] = {module.ENTRY.name: module.ENTRY for module in _MODULES}
 
 
-def load(name: str, download: bool = False, kind: KindOrAuto = "auto") -> RawData:
-    """The data of a registered name, of an .npz file or a folder of such, or of a user's source by import."""
-    source = _source(name)
+def load(data: DataSettings | str, **choices: Any) -> RawData:
+    """The data of [data], or of a name and some more fields of [data].
+
+    The name is a registered one, a file or folder of the user's, or a user's source by import.
+    """
+    settings = _settings(data, choices)
+    source = _source(settings.name)
     if source is None:
-        return load_own(_path(name), kind)
-    raw = source.load(download)
+        return _load_file(settings)
+    raw = source.load(settings.download) if source.load else _load_known(source, settings)
     if not isinstance(raw, RawData):
-        raise MotetError(f"data {name!r} returned {type(raw).__name__}; accepted: RawData, such as from_arrays makes")
-    if kind not in ("auto", raw.kind):
-        raise MotetError(f"data.kind is {kind!r}, but data {name!r} says itself that it is {raw.kind}; accepted: auto")
+        raise MotetError(
+            f"data {settings.name!r} returned {type(raw).__name__}; accepted: RawData, such as from_arrays makes"
+        )
+    if settings.kind not in ("auto", raw.kind):
+        raise MotetError(
+            f"data.kind is {settings.kind!r}, but data {settings.name!r} says itself that it is {raw.kind}; "
+            f"accepted: auto"
+        )
     return raw
 
 
-def default_net(name: str, kind: KindOrAuto = "auto", download: bool = False) -> str:
+def default_net(data: DataSettings | str, **choices: Any) -> str:
     """The network a data set gets when the user names none; of the user's own file only the header is read."""
-    source = _source(name)
-    net = source.net if source else default_net_for(kind_of_own(_path(name), kind))
+    settings = _settings(data, choices)
+    source = _source(settings.name)
+    net = source.net if source else default_net_for(_kind_of_file(settings))
     if source and not net:  # a function says nothing of itself
-        net = load(name, download).net
+        net = load(settings).net
     if not net:
         raise MotetError(
-            f"net is 'auto', but no net is known for the tokens of data {name!r}; accepted: a net of `motet list nets` "
-            f"that takes tokens, or your own as file.py:build"
+            f"net is 'auto', but no net is known for the tokens of data {settings.name!r}; accepted: a net of "
+            f"`motet list nets` that takes tokens, or your own as file.py:build"
         )
     return net
 
@@ -50,6 +85,57 @@ def describe_sources() -> list[dict[str, str]]:
         {"name": s.name, "summary": s.summary, "paper": s.paper, "licence": s.licence, "net": s.net}
         for s in SOURCES.values()
     ]
+
+
+def locate_sources(first: str = "") -> list[dict[str, str | bool]]:
+    """The same with where each is on this machine, for `motet data list`; `first` is the folder of data.dir."""
+    rows: list[dict[str, str | bool]] = []
+    for source, row in zip(SOURCES.values(), describe_sources(), strict=True):
+        found = find(source, first)
+        here = str(found.place) if found else "scikit-learn" if source.load else ""
+        rows.append({**row, "where": here, "can be fetched": bool(source.downloads)})
+    return rows
+
+
+def fetch_source(name: str, folder: str = "") -> list[Path]:
+    """Fetch a data set by name, into that folder or else the cache: the paths of its files."""
+    if name not in SOURCES:
+        raise unknown("data", name, SOURCES)
+    if SOURCES[name].load:
+        raise MotetError(f"data {name!r} need not be fetched, they come with Motet; accepted: another name")
+    return get(SOURCES[name], target_folder(folder))
+
+
+def _settings(data: DataSettings | str, choices: dict[str, Any]) -> DataSettings:
+    return data if isinstance(data, DataSettings) else DataSettings(name=data, **choices)
+
+
+def _load_known(source: Source, settings: DataSettings) -> RawData:
+    check_variant(source, settings.variant)
+    found = find(source, settings.dir)
+    if found is None and settings.download and source.downloads:
+        get(source, target_folder(settings.dir))
+        found = find(source, settings.dir)
+    if found is None:
+        raise absent(source)
+    raw = found.form.read(found.paths, settings)
+    samples = f"{len(raw.y):,} samples"
+    if source.samples and len(raw.y) != source.samples:
+        samples += f" (the whole data set has {source.samples:,})"
+    origin = f"{source.name}: {samples} from {found.place}; licence: {source.licence}"
+    return replace(raw, net=source.net, notes=(origin, *raw.notes))
+
+
+def _load_file(settings: DataSettings) -> RawData:
+    path = _path(settings.name)
+    if image_folder.is_one(path):
+        return image_folder.load(path, settings)
+    return load_own(path, settings.kind)
+
+
+def _kind_of_file(settings: DataSettings) -> Any:
+    path = _path(settings.name)
+    return "image" if image_folder.is_one(path) else kind_of_own(path, settings.kind)
 
 
 def _source(name: str) -> Source | None:
@@ -71,6 +157,6 @@ def _source(name: str) -> Source | None:
 
 def _path(name: str) -> Path:
     path = user_path(name, "data")
-    if path.suffix == ".npz" or os.sep in name or path.exists():
+    if path.suffix in (".npz", ".zip") or os.sep in name or path.exists():
         return path
     raise unknown("data", name, [*SOURCES, "FILE.npz", "FOLDER/", "FILE.py:source"])

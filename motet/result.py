@@ -156,6 +156,7 @@ def run(
     experiment: AnyPath | None = None,
     method: str | None = None,
     data: AnyPath | None = None,
+    data_dir: AnyPath | None = None,
     partition: str | None = None,
     partition_seed: int | None = None,
     clients: int | None = None,

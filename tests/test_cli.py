@@ -100,6 +100,7 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {
         "method": "local",
         "data": "fmnist",
+        "data_dir": "elsewhere",
         "partition": "iid",
         "partition_seed": 3,
         "clients": 7,

@@ -52,11 +52,13 @@ def show_partition(experiment: Experiment, json: bool) -> None:
     federation = build(experiment.data, experiment.seed)
     rows = counts_table(federation)
     if json:
-        write_json({"clients": rows, "classes": federation.class_names, "notes": federation.notes})
+        write_json(
+            {"clients": rows, "classes": federation.class_names, "origin": federation.origin, "notes": federation.notes}
+        )
     else:
         output().print(partition(rows, len(federation.test), federation.class_names))
-        for note in federation.notes:
-            output().print(Prose(printable(note), "dim"))
+        for line in filter(None, (federation.origin, *federation.notes)):
+            output().print(Prose(printable(line), "dim"))
 
 
 def show_sources(folder: str, json: bool) -> None:

@@ -25,9 +25,9 @@ def read_members(container: Path, names: Sequence[str], most: int = MOST_BYTES) 
 
     An archive may have one more folder around all of it.
     """
+    if container.is_dir():
+        return [read_file(container / name, most) for name in names]
     with damage(container):
-        if container.is_dir():
-            return [read_small(container / name, most, shown_path(container / name)) for name in names]
         regular_size(container, shown_path(container))
         if container.suffix == ".zip":
             return _from_zip(container, names, most)

@@ -62,6 +62,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
         test_is_clients=test_is_clients,
         class_names=raw.class_names,
         domain_names=raw.domain_names,
+        origin=raw.origin,
         notes=raw.notes,
     )
 

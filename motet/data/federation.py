@@ -113,8 +113,10 @@ class Federation:
     """As the data call them, or else their numbers."""
     domain_names: tuple[str, ...] = ()
     """Of the domains 0, 1, …; empty where they are numbers and no more."""
+    origin: str = ""
+    """Of a data set by name: how many samples from where, under which licence."""
     notes: tuple[str, ...] = ()
-    """Where the data come from and what was done on reading them, in sentences."""
+    """What a user should know of how the data were read."""
 
     def __post_init__(self) -> None:
         self.class_names = self.class_names or tuple(map(str, range(self.classes)))

@@ -144,9 +144,9 @@ def coded(names: Sequence[str]) -> tuple[Integers, tuple[str, ...]]:
 
 
 def _said(meaning: tuple[str, ...], levels: str, around: str, others: int) -> list[str]:
-    notes = [
-        f"folders were read as {'/'.join(meaning)}" + (" (data.levels says otherwise)" if levels == "auto" else "")
-    ]
+    notes = []
+    if levels == "auto" and meaning != ("class",):
+        notes.append(f"folders were read as {'/'.join(meaning)}; data.levels can say otherwise")
     if around:
         notes.append(f"the one folder around all, {shown(around)}, was passed over")
     if others:

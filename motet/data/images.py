@@ -158,7 +158,7 @@ def _room(x: Array | None, mode: str, count: int, shape: tuple[int, int] | None,
 def _notes(resized: int, shape: tuple[int, int] | None, wanted: int | None, broken: list[str]) -> tuple[str, ...]:
     notes = []
     if resized and shape:
-        why = "as data.size says" if wanted else "which is the size of the first (data.size says otherwise)"
+        why = "as data.size says" if wanted else "which is the size of the first; data.size can say otherwise"
         notes.append(f"{resized:,} images were resized to {shape[0]}x{shape[1]} pixels, {why}")
     if broken:
         named = ", ".join(map(shown, broken[:_MOST_NAMED])) + (", …" if len(broken) > _MOST_NAMED else "")

@@ -52,8 +52,10 @@ class RawData:
     """Of the values 0, 1, … of `client`; empty likewise."""
     domain_names: tuple[str, ...] = ()
     """Of the values 0, 1, … of `domain`; empty likewise."""
+    origin: str = ""
+    """Of a data set by name: how many samples from where, under which licence."""
     notes: tuple[str, ...] = ()
-    """Where the data come from and what was done on reading them, in sentences for who looks at them."""
+    """What a user should know of how the data were read, in sentences."""
 
     def __post_init__(self) -> None:
         """Refuse what a source of the user's own may get wrong and what would fail far from here."""

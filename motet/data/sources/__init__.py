@@ -123,7 +123,7 @@ def _load_known(source: Source, settings: DataSettings) -> RawData:
     if source.samples and len(raw.y) != source.samples:
         samples += f" (the whole data set has {source.samples:,})"
     origin = f"{source.name}: {samples} from {found.place}; licence: {source.licence}"
-    return replace(raw, net=source.net, notes=(origin, *raw.notes))
+    return replace(raw, net=source.net, origin=origin)
 
 
 def _load_file(settings: DataSettings) -> RawData:

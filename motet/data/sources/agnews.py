@@ -77,7 +77,6 @@ def _raw(texts: Sequence[_Text], path: Path) -> RawData:
         split=split if split.any() else None,
         vocabulary=tokenizer.vocabulary,
         class_names=CLASSES,
-        notes=(f"the {tokenizer.vocabulary:,} most frequent words of the training rows, {LENGTH} words of a text",),
     )
 
 

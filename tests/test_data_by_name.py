@@ -211,3 +211,13 @@ def test_data_by_name_that_is_no_data(nowhere: Path) -> None:
     put(nowhere / "data" / "mnist.npz", b"PK")
     with pytest.raises(MotetError, match=r"mnist.npz: cannot be read as .npz"):
         load("mnist")
+
+
+def test_the_page_has_every_data_set_with_its_licence() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "data.md").read_text(encoding="utf-8")
+    cells = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
+    rows = {row[0]: row for row in cells if len(row) == 4}
+    for source in SOURCES.values():
+        _, _, fetched, licence = rows[source.name]
+        assert licence == source.licence
+        assert fetched == ("" if source.load else "yes" if source.downloads else "no")

@@ -217,14 +217,33 @@ def test_tiny_imagenet(data: Path, packed: bool) -> None:
     assert column(raw.split) == [0, 0, 0, 0, 1, 1]
 
 
-@pytest.mark.parametrize(("name", "folder"), [("pacs", "PACS"), ("office-home", "OfficeHomeDataset_10072016")])
-def test_domains_as_folders(data: Path, name: str, folder: str) -> None:
-    files = {f"{domain}/{thing}/1.jpg": image((70, 90)) for domain in ("Art", "Real World") for thing in ("Bed", "Mug")}
-    folder_of(data / folder, files | {"Art/ReadMe.txt": b""})
+FOUR = {
+    "pacs": ("art_painting", "cartoon", "photo", "sketch"),
+    "office-home": ("Art", "Clipart", "Product", "Real World"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("pacs", "PACS"),
+        ("pacs", "pacs/kfold"),
+        ("pacs", "pacs/pacs.zip"),
+        ("office-home", "OfficeHomeDataset_10072016"),
+        ("office-home", "office-home/OfficeHomeDataset_10072016.zip"),
+    ],
+)
+def test_domains_as_folders(data: Path, name: str, place: str) -> None:
+    files = {f"{domain}/{thing}/1.jpg": image((70, 90)) for domain in FOUR[name] for thing in ("Bed", "Mug")}
+    files["ReadMe.txt"] = b""
+    if place.endswith(".zip"):
+        zipped(data / place, {f"{name}/{file}": content for file, content in files.items()})
+    else:
+        folder_of(data / place, files)
     raw = load(name)
-    assert (raw.domain_names, raw.class_names) == (("Art", "Real World"), ("Bed", "Mug"))
+    assert (raw.domain_names, raw.class_names) == (FOUR[name], ("Bed", "Mug"))
     assert raw.x.shape[1:3] == ((70, 90) if name == "pacs" else (64, 64))
-    assert load(name, size=16).x.shape == (4, 16, 16, 3)
+    assert load(name, size=16).x.shape == (8, 16, 16, 3)
 
 
 @pytest.mark.parametrize(
@@ -525,9 +544,13 @@ DAMAGE: list[tuple[str, Callable[[Path], Any], str]] = [
     ("gld23k", lambda d: _gld(d, b"user_id,image_id,class\n1,a,x\n"), "class is 'x'; accepted: whole numbers"),
     ("gld23k", lambda d: _gld(d, b"user_id,image_id,class\n1,a\n"), "row 1 has 2 cells"),
     ("gld23k", lambda d: _gld(d, b"\xff\xfe"), "is no text in UTF-8"),
-    ("pacs", lambda d: folder_of(d / "PACS", {"photo/1.png": image()}), "data.levels is 'domain/class'"),
+    ("pacs", lambda d: zipped(d / "pacs.zip", {"photo/1.png": image()}), "data.levels is 'domain/class'"),
     ("pacs", lambda d: put(d / "pacs.zip", b""), "pacs.zip: cannot be read"),
-    ("office-home", lambda d: (d / "OfficeHome").mkdir(), "holds no image"),
+    (
+        "office-home",
+        lambda d: [(d / "OfficeHome" / f).mkdir(parents=True) for f in FOUR["office-home"]],
+        "holds no image",
+    ),
     ("shakespeare", lambda d: _shakespeare(d, b'{"client": "A"}\n'), "line 1 is no JSON object with client and text"),
     ("shakespeare", lambda d: _shakespeare(d, b"[1]\n"), "line 1 is no JSON object"),
     ("shakespeare", lambda d: _shakespeare(d, b'{"client": "A", "text": ""}\n' * 2), "line 2 is 'A' again"),

@@ -12,8 +12,13 @@ SIZE = 64
 """Pixels, where `data.size` says nothing: the files have all sizes, and together they would fill a memory."""
 
 
-def read(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """domain/class/file, in a folder or a .zip."""
+def folder(paths: Sequence[Path], settings: DataSettings) -> RawData:
+    """domain/class/file, found by the names of the domains."""
+    return image_folder.load(paths[0].parent, settings, size=SIZE, levels="domain/class")
+
+
+def archive(paths: Sequence[Path], settings: DataSettings) -> RawData:
+    """The same in a .zip."""
     return image_folder.load(paths[0], settings, size=SIZE, levels="domain/class")
 
 
@@ -25,17 +30,11 @@ ENTRY = Source(
     "Adaptation, CVPR 2017",
     licence="non-commercial research and teaching",
     net="cnn4",
-    forms=tuple(
-        Form((name,), read)
-        for name in (
-            "OfficeHomeDataset_10072016",
-            "OfficeHomeDataset_10072016.zip",
-            "OfficeHome",
-            "office-home",
-            "office_home",
-            "office-home.zip",
-        )
+    forms=(
+        *(Form(("Art", "Clipart", "Product", real), folder, own_folder=True) for real in ("Real World", "Real_World")),
+        *(Form((name,), archive) for name in ("OfficeHomeDataset_10072016.zip", "OfficeHome.zip", "office-home.zip")),
     ),
+    folders=("OfficeHomeDataset_10072016", "office-home/OfficeHomeDataset_10072016", "OfficeHome", "office_home"),
     samples=15_588,
     where="hemanthdv.org/officeHomeDataset.html, as domain/class/file",
 )

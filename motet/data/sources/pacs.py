@@ -8,9 +8,16 @@ from motet.data.raw import RawData
 from motet.data.settings import DataSettings
 from motet.data.sources.source import Form, Source
 
+DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
 
-def read(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """domain/class/file, in a folder or a .zip."""
+
+def folder(paths: Sequence[Path], settings: DataSettings) -> RawData:
+    """domain/class/file, found by the names of the domains."""
+    return image_folder.load(paths[0].parent, settings, levels="domain/class")
+
+
+def archive(paths: Sequence[Path], settings: DataSettings) -> RawData:
+    """The same in a .zip."""
     return image_folder.load(paths[0], settings, levels="domain/class")
 
 
@@ -20,8 +27,11 @@ ENTRY = Source(
     paper="Li, Yang, Song and Hospedales, Deeper, Broader and Artier Domain Generalization, ICCV 2017",
     licence="none stated; research use is customary",
     net="cnn4",
-    forms=tuple(Form((name,), read) for name in ("PACS", "pacs", "pacs.zip", "PACS.zip", "pacs64.zip", "kfold")),
-    folders=("PACS",),
+    forms=(
+        Form(DOMAINS, folder, own_folder=True),
+        *(Form((name,), archive) for name in ("pacs.zip", "PACS.zip", "pacs64.zip")),
+    ),
+    folders=("PACS", "PACS/kfold", "pacs/kfold", "kfold"),
     samples=9991,
     where="domaingeneralization.github.io, as domain/class/file",
 )

@@ -135,6 +135,20 @@ def test_names_beside_numbers(tmp_path: Path) -> None:
             load(str(path))
 
 
+def test_a_choice_that_nobody_obeys_is_refused(nowhere: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write(nowhere / "data")
+    for data, field in (
+        ("mnist", "size=16"),
+        ("digits", "layout=interleaved"),
+        ("har", "stride=2"),
+        ("mnist", "color=rgb"),
+    ):
+        assert main(["data", "show", data, "--set", f"data.{field}"]) == 2
+        name = field.partition("=")[0]
+        assert f"data.{name} is" in (err := capfd.readouterr().err) and "has no such choice" in " ".join(err.split())
+    assert main(["data", "show", str(nowhere / "data" / "mnist.npz"), "--set", "data.skip_broken=true"]) == 2
+
+
 # ---------------------------------------------------------------- the real files
 
 

@@ -176,7 +176,7 @@ def test_cifar100_fine_and_coarse(data: Path, form: str) -> None:
     assert (raw.classes, raw.y.tolist(), raw.class_names) == (20, coarse.tolist(), COARSE)
     with pytest.raises(MotetError, match=r"unknown data.variant of cifar100 'medium'.*accepted: coarse, fine"):
         load("cifar100", variant="medium")
-    with pytest.raises(MotetError, match="has one version"):
+    with pytest.raises(MotetError, match=r"data.variant is 'fine', but data 'cifar10' has no such choice"):
         load("cifar10", variant="fine")
 
 

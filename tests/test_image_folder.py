@@ -13,8 +13,7 @@ import pytest
 from data_files import folder_of, image, put, zipped
 
 from motet.cli import main
-from motet.data import DataSettings, build, default_net
-from motet.data import images as images_module
+from motet.data import DataSettings, build, default_net, image_files
 from motet.data.raw import RawData
 from motet.data.sources import load
 from motet.errors import MotetError
@@ -241,7 +240,7 @@ def test_names_of_any_kind(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images_module, "LEAST_CACHED", 2)
+    monkeypatch.setattr(image_files, "LEAST_CACHED", 2)
 
 
 def never(*_: object) -> None:
@@ -257,7 +256,7 @@ def test_what_was_read_once_comes_from_the_cache(
     (cached,) = own_cache.iterdir()
     assert cached.suffix == ".npz"
     with monkeypatch.context() as context:
-        context.setattr(images_module, "_open", never)
+        context.setattr(image_files, "_open", never)
         again = read(path, skip_broken=True)
     assert again.x.tobytes() == first.x.tobytes()
     assert (again.y.tolist(), again.notes) == (first.y.tolist(), first.notes)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from motet.cli.console import output, write_json
+from motet.cli.console import note, output, write_json
 from motet.data import build, counts_table, describe_partitions, describe_sources, fetch_source, locate_sources
 from motet.errors import unknown
 from motet.methods import describe_methods
@@ -79,7 +79,7 @@ def _whereabouts(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def fetch_data(name: str, folder: str, json: bool) -> None:
     """Fetch a data set by name and say where it is."""
-    paths = [str(path) for path in fetch_source(name, folder)]
+    paths = [str(path) for path in fetch_source(name, folder, note)]
     if json:
         write_json({"name": name, "files": paths})
     else:

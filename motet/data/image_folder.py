@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from motet.data.images import SUFFIXES, is_image, read_images
+from motet.data.image_files import SUFFIXES, is_image, read_images
 from motet.data.listing import Listed, open_box
 from motet.data.raw import Integers, RawData, default_net_for
 from motet.data.settings import DataSettings
@@ -14,6 +14,8 @@ from motet.inspect_files import shown_path
 
 _AUTO = {1: ("class",), 2: ("client", "class"), 3: ("domain", "client", "class")}
 _TRAINING, _TEST = {"train", "training"}, {"test", "testing", "val", "valid", "validation"}
+_OF_OTHERS = {"dataset_info.json", "dataset_dict.json", "state.json"}
+"""Files by which a folder of Hugging Face's datasets is known."""
 MOST_CLASSES = 65_536
 
 
@@ -27,9 +29,8 @@ def is_one(path: Path) -> bool:
         names = [entry for entry in path.iterdir() if not entry.name.startswith(".")]
     except OSError:
         return False
-    return not any(entry.suffix == ".npz" for entry in names) and any(
-        entry.is_dir() or is_image(entry.name) for entry in names
-    )
+    others = any(entry.suffix == ".npz" or entry.name in _OF_OTHERS for entry in names)
+    return not others and any(entry.is_dir() or is_image(entry.name) for entry in names)
 
 
 def load(path: Path, settings: DataSettings, size: int | None = None, levels: str = "auto") -> RawData:

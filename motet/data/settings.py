@@ -10,6 +10,10 @@ from motet.settings import Section
 
 Levels = Literal["auto", "class", "client/class", "domain/class", "domain/client/class", "split/class"]
 MOST_SIZE = 4096
+IMAGE_FIELDS = ("size", "color", "skip_broken")
+"""What readers of image files obey."""
+READING = (*IMAGE_FIELDS, "levels", "variant", "layout", "min_characters", "stride")
+"""Fields that only some data obey."""
 Attack = Literal["label-poison", "random-update", "model-replacement"]
 
 

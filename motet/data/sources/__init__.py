@@ -1,6 +1,7 @@
 """The data sets Motet knows by name, each in a file with its entry, and the door to the user's own."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from motet.data import image_folder
 from motet.data.own import kind_of_own, load_own
 from motet.data.raw import RawData, default_net_for
-from motet.data.settings import DataSettings
+from motet.data.settings import IMAGE_FIELDS, DataSettings
 from motet.data.sources import (
     agnews,
     cifar10,
@@ -27,7 +28,7 @@ from motet.data.sources import (
     shakespeare,
     tiny_imagenet,
 )
-from motet.data.sources.finding import absent, check_variant, find, get, target_folder
+from motet.data.sources.finding import absent, check_fields, find, get, target_folder
 from motet.data.sources.source import Source
 from motet.errors import MotetError, unknown
 from motet.inspect_files import user_path
@@ -51,6 +52,7 @@ def load(data: DataSettings | str, **choices: Any) -> RawData:
     source = _source(settings.name)
     if source is None:
         return _load_file(settings)
+    check_fields(settings, source.obeys, source.variants)
     raw = source.load(settings.download) if source.load else _load_known(source, settings)
     if not isinstance(raw, RawData):
         raise MotetError(
@@ -97,13 +99,13 @@ def locate_sources(first: str = "") -> list[dict[str, str | bool]]:
     return rows
 
 
-def fetch_source(name: str, folder: str = "") -> list[Path]:
+def fetch_source(name: str, folder: str = "", say: Callable[[str], None] | None = None) -> list[Path]:
     """Fetch a data set by name, into that folder or else the cache: the paths of its files."""
     if name not in SOURCES:
         raise unknown("data", name, SOURCES)
     if SOURCES[name].load:
         raise MotetError(f"data {name!r} need not be fetched, they come with Motet; accepted: another name")
-    return get(SOURCES[name], target_folder(folder))
+    return get(SOURCES[name], target_folder(folder), say)
 
 
 def _settings(data: DataSettings | str, choices: dict[str, Any]) -> DataSettings:
@@ -111,7 +113,6 @@ def _settings(data: DataSettings | str, choices: dict[str, Any]) -> DataSettings
 
 
 def _load_known(source: Source, settings: DataSettings) -> RawData:
-    check_variant(source, settings.variant)
     found = find(source, settings.dir)
     if found is None and settings.download and source.downloads:
         get(source, target_folder(settings.dir))
@@ -129,7 +130,9 @@ def _load_known(source: Source, settings: DataSettings) -> RawData:
 def _load_file(settings: DataSettings) -> RawData:
     path = _path(settings.name)
     if image_folder.is_one(path):
+        check_fields(settings, (*IMAGE_FIELDS, "levels"))
         return image_folder.load(path, settings)
+    check_fields(settings, ())
     return load_own(path, settings.kind)
 
 

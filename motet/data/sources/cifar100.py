@@ -59,6 +59,7 @@ ENTRY = Source(
     paper="Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
     licence="none stated; research use is customary",
     net="cnn4",
+    obeys=("variant",),
     forms=(
         Form(_NPZ.files, npz),
         Form(("cifar-100-binary",), binary),

@@ -158,6 +158,7 @@ ENTRY = Source(
     paper="Cohen, Afshar, Tapson and van Schaik, EMNIST: Extending MNIST to handwritten letters, IJCNN 2017",
     licence="NIST Special Database 19: public domain",
     net="cnn4",
+    obeys=("variant",),
     forms=(
         Form(("matlab.zip",), mat_zip, own_folder=True),
         Form(("emnist-matlab.zip",), mat_zip),

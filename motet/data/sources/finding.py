@@ -1,13 +1,14 @@
 """Data sets by name: where their files are on this machine, and how they get there."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from motet.data.download import fetch
 from motet.data.folders import cache_folder, places
+from motet.data.settings import READING, DataSettings
 from motet.data.sources.source import Form, Source
-from motet.errors import MotetError, unknown
+from motet.errors import MotetError, shown, unknown
 from motet.inspect_files import user_path
 
 
@@ -36,8 +37,11 @@ def find(source: Source, first: str = "") -> Found | None:
     return None
 
 
-def get(source: Source, folder: Path | None = None) -> list[Path]:
-    """Fetch its files, checked, into the folder or else the cache; those that are there already are left alone."""
+def get(source: Source, folder: Path | None = None, say: Callable[[str], None] | None = None) -> list[Path]:
+    """Fetch its files, checked, into the folder or else the cache; those that are there already are left alone.
+
+    `say` is told what is fetched before it is, which may take long.
+    """
     if not source.downloads:
         raise MotetError(
             f"data {source.name!r} is not fetched, for no SHA-256 of its official file is known; accepted: "
@@ -46,6 +50,8 @@ def get(source: Source, folder: Path | None = None) -> list[Path]:
     target = (folder or cache_folder()) / source.name
     paths = [target / download.file for download in source.downloads]
     for download, path in zip(source.downloads, paths, strict=True):
+        if say and not path.exists():
+            say(f"fetching {download.address}")
         fetch(download.address, path, download.sha256, f"data {source.name!r}")
     return paths
 
@@ -59,12 +65,16 @@ def absent(source: Source) -> MotetError:
     return MotetError(f"data {source.name!r} is not on this machine; accepted: {accepted}")
 
 
-def check_variant(source: Source, variant: str) -> None:
-    """Refuse a version that the data set does not have."""
-    if variant and variant not in source.variants:
-        if not source.variants:
-            raise MotetError(f"data.variant is {variant!r}, but data {source.name!r} has one version; accepted: none")
-        raise unknown(f"data.variant of {source.name}", variant, source.variants)
+def check_fields(settings: DataSettings, obeys: Sequence[str], variants: Sequence[str] = ()) -> None:
+    """Refuse a choice that these data would not obey, and a version that they do not have."""
+    for field in READING:
+        value, usual = getattr(settings, field), DataSettings.model_fields[field].default
+        if value != usual and field not in obeys:
+            raise MotetError(
+                f"data.{field} is {shown(value)}, but data {shown(settings.name)} has no such choice; accepted: none"
+            )
+    if settings.variant and settings.variant not in variants:
+        raise unknown(f"data.variant of {settings.name}", settings.variant, variants)
 
 
 def target_folder(text: str) -> Path | None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from motet.data.delimited import rows_of
+from motet.data.image_files import read_images
 from motet.data.image_folder import coded
-from motet.data.images import read_images
 from motet.data.listing import Listed, open_box
 from motet.data.raw import RawData
-from motet.data.settings import DataSettings
+from motet.data.settings import IMAGE_FIELDS, DataSettings
 from motet.data.sources.source import Form, Source
 from motet.errors import MotetError, shown
 
@@ -64,6 +64,7 @@ ENTRY = Source(
     paper="Hsu, Qi and Brown, Federated Visual Classification with Real-World Data Distribution, ECCV 2020",
     licence="of each photograph its own (CC BY and CC0); annotations CC BY 4.0",
     net="cnn4",
+    obeys=IMAGE_FIELDS,
     forms=(
         Form(("mini_gld_train_split.csv", "mini_gld_test.csv", "images"), read),
         Form(("data_user_dict/gld23k_user_dict_train.csv", "data_user_dict/gld23k_user_dict_test.csv", "images"), read),

@@ -99,6 +99,7 @@ ENTRY = Source(
     "Smartphones, ESANN 2013",
     licence="CC BY 4.0 at UCI; its makers' own text forbids commercial use",
     net="har-cnn",
+    obeys=("layout",),
     forms=(
         Form(_NPZ.files, npz),
         Form(("UCI HAR Dataset",), text),

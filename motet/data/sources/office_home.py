@@ -5,7 +5,7 @@ from pathlib import Path
 
 from motet.data import image_folder
 from motet.data.raw import RawData
-from motet.data.settings import DataSettings
+from motet.data.settings import IMAGE_FIELDS, DataSettings
 from motet.data.sources.source import Form, Source
 
 SIZE = 64
@@ -30,6 +30,7 @@ ENTRY = Source(
     "Adaptation, CVPR 2017",
     licence="non-commercial research and teaching",
     net="cnn4",
+    obeys=(*IMAGE_FIELDS, "levels"),
     forms=(
         *(Form(("Art", "Clipart", "Product", real), folder, own_folder=True) for real in ("Real World", "Real_World")),
         *(Form((name,), archive) for name in ("OfficeHomeDataset_10072016.zip", "OfficeHome.zip", "office-home.zip")),

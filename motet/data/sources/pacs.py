@@ -5,7 +5,7 @@ from pathlib import Path
 
 from motet.data import image_folder
 from motet.data.raw import RawData
-from motet.data.settings import DataSettings
+from motet.data.settings import IMAGE_FIELDS, DataSettings
 from motet.data.sources.source import Form, Source
 
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
@@ -27,6 +27,7 @@ ENTRY = Source(
     paper="Li, Yang, Song and Hospedales, Deeper, Broader and Artier Domain Generalization, ICCV 2017",
     licence="none stated; research use is customary",
     net="cnn4",
+    obeys=(*IMAGE_FIELDS, "levels"),
     forms=(
         Form(DOMAINS, folder, own_folder=True),
         *(Form((name,), archive) for name in ("pacs.zip", "PACS.zip", "pacs64.zip")),

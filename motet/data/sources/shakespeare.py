@@ -133,6 +133,7 @@ ENTRY = Source(
     paper="Caldas et al., LEAF: A Benchmark for Federated Settings, arXiv:1812.01097, 2018",
     licence="public domain",
     net="stacked-lstm",
+    obeys=("min_characters", "stride"),
     forms=(
         Form(("shakespeare.jsonl.gz",), lines),
         Form(("shakespeare.jsonl",), lines),

@@ -54,6 +54,8 @@ class Source:
     """Names of folders in which its files may lie, besides its own name."""
     samples: int = 0
     """How many the whole data set has; files may hold fewer."""
+    obeys: tuple[str, ...] = ()
+    """Fields of [data] about reading that this data set obeys; others are refused."""
     variants: tuple[str, ...] = ()
     """What `data.variant` accepts, the default first."""
     downloads: tuple[Download, ...] = ()

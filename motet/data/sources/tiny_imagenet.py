@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from motet.data.images import is_image, read_images
+from motet.data.image_files import is_image, read_images
 from motet.data.listing import Box, Listed, open_box
 from motet.data.raw import RawData
-from motet.data.settings import DataSettings
+from motet.data.settings import IMAGE_FIELDS, DataSettings
 from motet.data.sources.source import Download, Form, Source
 from motet.errors import MotetError, shown
 from motet.inspect_files import shown_path
@@ -107,6 +107,7 @@ ENTRY = Source(
     paper="Le and Yang, Tiny ImageNet Visual Recognition Challenge, 2015",
     licence="ImageNet's: non-commercial research and teaching",
     net="cnn4",
+    obeys=IMAGE_FIELDS,
     forms=(Form(("tiny-imagenet-200",), read), Form(("tiny-imagenet-200.zip",), read)),
     samples=110_000,
     downloads=(

@@ -188,6 +188,7 @@ def run(
     domain: Any = None,
     leave_out: Sequence[str] | str | None = None,
     schema: AnyPath | None = None,
+    data_dir: AnyPath | None = None,
     partition: str | None = None,
     partition_seed: int | None = None,
     clients: int | None = None,

@@ -109,6 +109,7 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "domain": "country",
         "leave_out": ("id",),
         "schema": "s.toml",
+        "data_dir": "elsewhere",
         "partition": "iid",
         "partition_seed": 3,
         "clients": 7,

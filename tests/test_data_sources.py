@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ import pytest
 import torch
 from test_partitions import DBE_FMNIST_COUNTS
 
-from motet.data import SOURCES, DataSettings, build, counts_table, default_net, describe_sources
+from motet.data import SOURCES, DataSettings, build, counts_table, default_net, describe_sources, folders
 from motet.data.idx import read_idx
 from motet.data.raw import RawData
 from motet.data.sources import fashion, load
+from motet.data.sources.source import Download
 from motet.errors import MotetError
 
 SHARED_DATA = Path(os.environ.get("MOTET_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -80,7 +82,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without data: an empty MOTET_DATA, an empty cache, no Debian package."""
     monkeypatch.setenv("MOTET_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(fashion, "ROOTS", (str(tmp_path / "prefix"),))
+    monkeypatch.setattr(folders, "ROOTS", (str(tmp_path / "prefix"),))
     return tmp_path
 
 
@@ -95,6 +97,12 @@ def write_fashion(folder: Path) -> Path:
         (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(pixels))
         (folder / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"\0\0\x08\x01" + sizes + labels.tobytes()))
     return folder
+
+
+def fetched_from(folder: Path, digests: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let fmnist come from a folder instead of its address."""
+    downloads = tuple(Download(f"{folder.as_uri()}/{name}", sha256) for name, sha256 in digests.items())
+    monkeypatch.setitem(SOURCES, "fmnist", replace(fashion.ENTRY, downloads=downloads))
 
 
 def test_fmnist_nowhere_explains_the_options(nowhere: Path) -> None:
@@ -146,23 +154,22 @@ def test_damaged_fmnist_files(nowhere: Path) -> None:
 def test_download_checks_every_file_and_fills_the_cache(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remote = write_fashion(nowhere / "remote")
     digests = {name: hashlib.sha256((remote / name).read_bytes()).hexdigest() for name in fashion.SHA256}
-    monkeypatch.setattr(fashion, "SHA256", digests)
-    monkeypatch.setattr(fashion, "ADDRESS", remote.as_uri() + "/")
+    fetched_from(remote, digests, monkeypatch)
     assert load("fmnist", download=True).x.shape == (60, 28, 28, 1)
-    assert sorted(p.name for p in (nowhere / "cache/motet/fashion-mnist").iterdir()) == sorted(digests)
+    assert sorted(p.name for p in (nowhere / "cache/motet/fmnist").iterdir()) == sorted(digests)
     shutil.rmtree(remote)
     assert load("fmnist").x.shape == (60, 28, 28, 1), "now it is in the cache"
 
 
 def test_download_of_other_content_is_refused(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fashion, "ADDRESS", write_fashion(nowhere / "remote").as_uri() + "/")
+    fetched_from(write_fashion(nowhere / "remote"), fashion.SHA256, monkeypatch)
     with pytest.raises(MotetError, match=r"has SHA-256 [0-9a-f]{64}; accepted: 3aede38d"):
         load("fmnist", download=True)
     assert not [path for path in nowhere.rglob("cache/**/*") if path.is_file()]
 
 
 def test_download_without_a_network(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fashion, "ADDRESS", (nowhere / "gone").as_uri() + "/")
+    fetched_from(nowhere / "gone", fashion.SHA256, monkeypatch)
     with pytest.raises(MotetError, match="could not be fetched"):
         load("fmnist", download=True)
 
@@ -174,7 +181,7 @@ def test_the_real_files_are_read_in_their_order() -> None:
 
 
 def test_mnist_from_the_users_file(nowhere: Path) -> None:
-    assert "data 'mnist' is not on this machine; accepted: a file mnist.npz" in refusal("mnist")
+    assert "data 'mnist' is not on this machine; accepted: mnist.npz or train-images" in refusal("mnist")
     (nowhere / "data").mkdir()
     npz(nowhere / "data", "mnist.npz", x=IMAGES, y=LABELS, split=np.array([0, 0, 0, 0, 1, 1]))
     assert load("mnist").x.shape == (6, 4, 5, 1)

@@ -17,7 +17,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Look at data.", rich_markup_mode=None)
+data_app = typer.Typer(help="Look at data, find and fetch data sets.", rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
 
@@ -172,6 +172,28 @@ def print_schema(
     from motet.runs.experiment import parse_set
 
     show_schema(choose({"data": name, **short}, None, *map(parse_set, settings or [])))
+
+
+@data_app.command("list")
+@with_choices(["data_dir"])
+def list_data(json: Json = False, **short: str | float | None) -> None:
+    """The data sets by name, and which of them are on this machine."""
+    from motet.cli.looking import show_sources
+
+    show_sources(str(short["data_dir"] or ""), json)
+
+
+@data_app.command("get")
+@with_choices(["data_dir"])
+def get_data(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="a name of `motet data list`")],
+    json: Json = False,
+    **short: str | float | None,
+) -> None:
+    """Fetch a data set from its official address, checked by SHA-256; goes on where it stopped."""
+    from motet.cli.looking import fetch_data
+
+    fetch_data(name, str(short["data_dir"] or ""), json)
 
 
 @app.command()

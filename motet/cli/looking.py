@@ -4,12 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from motet.cli.console import note, output, write_json, write_text
-from motet.data import TablePrepare, build, counts_table, describe_partitions, describe_sources
+from motet.data import (
+    TablePrepare,
+    build,
+    counts_table,
+    describe_partitions,
+    describe_sources,
+    fetch_source,
+    locate_sources,
+)
 from motet.errors import MotetError, shown, unknown
 from motet.methods import describe_methods
 from motet.nets import describe_nets
 from motet.post import describe_posts
+from motet.printable import printable
 from motet.report.details import details
+from motet.report.prose import Prose
 from motet.report.shading import Shading
 from motet.report.tables import catalogue, partition
 from motet.runs.experiment import Experiment
@@ -48,16 +58,18 @@ def show_partition(experiment: Experiment, json: bool) -> None:
     federation = build(experiment.data, experiment.seed)
     rows = counts_table(federation)
     if json:
-        write_json({"clients": rows, "classes": federation.class_names, "notes": federation.notes})
+        write_json(
+            {"clients": rows, "classes": federation.class_names, "origin": federation.origin, "notes": federation.notes}
+        )
         return
-    for said in federation.notes:
-        note(said)
     console = output()
     console.print(partition(rows, len(federation.test), federation.class_names))
     console.print()
     console.print(
         Shading([client.counts(federation.classes).tolist() for client in federation.clients], federation.class_names)
     )
+    for line in filter(None, (federation.origin, *federation.notes)):
+        console.print(Prose(printable(line), "dim"))
 
 
 def show_schema(experiment: Experiment) -> None:
@@ -66,3 +78,29 @@ def show_schema(experiment: Experiment) -> None:
     if not isinstance(prepare, TablePrepare):
         raise MotetError(f"data {shown(experiment.data.name)} is no table; accepted: FILE.csv or FILE.parquet")
     write_text(prepare.schema.to_toml())
+
+
+def show_sources(folder: str, json: bool) -> None:
+    """The data sets by name, and where each is on this machine."""
+    rows = locate_sources(folder)
+    if json:
+        write_json(rows)
+    else:
+        output().print(catalogue([_whereabouts(row) for row in rows], "on this machine"))
+
+
+def _whereabouts(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The licence as a second line of what it is, and where it is or how it would come here."""
+    way = "" if row["can be fetched"] else " says what to put where"
+    where = printable(row["where"]) or f"no: motet data get {row['name']}{way}"
+    return {**row, "summary": f"{row['summary']}\nlicence: {row['licence']}", "on this machine": where}
+
+
+def fetch_data(name: str, folder: str, json: bool) -> None:
+    """Fetch a data set by name and say where it is."""
+    paths = [str(path) for path in fetch_source(name, folder, note)]
+    if json:
+        write_json({"name": name, "files": paths})
+    else:
+        for path in paths:
+            output().print(Prose(printable(path), ""))

@@ -11,7 +11,7 @@ from motet.data.raw import RawData
 from motet.data.schema import Schema
 from motet.data.settings import DataSettings
 from motet.data.site import Holdings, Site
-from motet.data.sources import SOURCES, Source, default_net, describe_sources
+from motet.data.sources import SOURCES, Source, default_net, describe_sources, fetch_source, locate_sources
 from motet.data.table_prepare import TablePrepare
 
 __all__ = [
@@ -41,6 +41,8 @@ __all__ = [
     "default_net",
     "describe_partitions",
     "describe_sources",
+    "fetch_source",
     "fit_prepare",
     "from_arrays",
+    "locate_sources",
 ]

@@ -28,7 +28,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
     if settings.partition_seed is not None:
         seed = settings.partition_seed
     noise = noise_of(settings.label_noise, settings.label_noise_swapped)
-    raw, settings = _changed(load(settings.name, settings.download, settings.kind, settings.columns), settings, seed)
+    raw, settings = _changed(load(settings), settings, seed)
     dealt = deal_rows(raw, settings, seed)
     splits, new = dealt.splits, dealt.new
     malicious = _draw_malicious([i for i in range(len(splits)) if i not in new], settings, seed)
@@ -60,6 +60,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
         domain_names=raw.domain_names,
         validation=validation,
         validation_domains=_domains(raw, dealt.validation),
+        origin=raw.origin,
         notes=raw.notes,
     )
     if shared := federation.shared_validation():

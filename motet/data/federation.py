@@ -119,6 +119,8 @@ class Federation:
     validation: Samples | None = None
     """What all clients of a domain have for validation, where they share it."""
     validation_domains: Tensor | None = None
+    origin: str = ""
+    """Of a data set by name: how many samples from where, under which licence."""
     notes: tuple[str, ...] = ()
     """What a user should know of how the data were read."""
 

@@ -58,8 +58,10 @@ class RawData:
     """Of the values 0, 1, … of `domain`; empty likewise."""
     fit: "Callable[[Array, Normalize, Integers], Prepare] | None" = None
     """From stored samples and the rows to look at to their preparation, where the kind alone does not say it."""
+    origin: str = ""
+    """Of a data set by name: how many samples from where, under which licence."""
     notes: tuple[str, ...] = ()
-    """What a user should know of how the data were read."""
+    """What a user should know of how the data were read, in sentences."""
 
     def __post_init__(self) -> None:
         """Refuse what a source of the user's own may get wrong and what would fail far from here."""

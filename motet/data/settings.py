@@ -9,6 +9,12 @@ from motet.data.columns import Columns
 from motet.data.raw import KindOrAuto
 from motet.settings import Section
 
+Levels = Literal["auto", "class", "client/class", "domain/class", "domain/client/class", "split/class"]
+MOST_SIZE = 4096
+IMAGE_FIELDS = ("size", "color", "skip_broken")
+"""What readers of image files obey."""
+READING = (*IMAGE_FIELDS, "levels", "variant", "layout", "min_characters", "stride")
+"""Fields that only some data obey."""
 Attack = Literal["label-poison", "random-update", "model-replacement"]
 
 
@@ -30,6 +36,10 @@ class DataSettings(Section):
         None,
         description="a file of `motet data schema`, edited or not: how a table becomes network input; without it, "
         "training rows decide",
+    )
+    dir: str = Field("", description="the folder where a data set of `motet list data` is looked for first")
+    variant: str = Field(
+        "", description="which of the versions of a data set by name, such as letters of emnist; default its first"
     )
     kind: KindOrAuto = Field(
         "auto", description="what the samples of a file of yours are; auto = as the file says, never tokens by guess"
@@ -98,6 +108,22 @@ class DataSettings(Section):
     shared_per_class: int = Field(
         10, ge=1, description="samples per class that every client may see, for methods that declare it"
     )
+    levels: Levels = Field(
+        "auto", description="what the folders around images are; auto = class, client/class or domain/client/class"
+    )
+    size: int | None = Field(
+        None, ge=1, le=MOST_SIZE, description="height and width of images from files; default those of the first"
+    )
+    color: Literal["auto", "grey", "rgb"] = Field(
+        "auto", description="of images from files; auto = grey if all of them are"
+    )
+    skip_broken: bool = Field(False, description="leave out image files that cannot be read, instead of refusing")
+    layout: Literal["transposed", "interleaved"] = Field(
+        "transposed",
+        description="of har: 9 sensors over time; or the 9 sensors' values mixed as DBE's code has them, to compare",
+    )
+    min_characters: int = Field(1000, ge=0, description="of shakespeare: roles that say less are left out")
+    stride: int = Field(1, ge=1, description="of shakespeare: characters from one window of 80 to the next")
     download: bool = Field(False, description="fetch a data set that is not on this machine (checked by SHA-256)")
 
     @property

@@ -16,18 +16,18 @@ MOST_CLASSES = 20
 WIDEST_CLASS = 12  # a longer name of a class is shortened
 
 
-def catalogue(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Names with one line and the paper for each."""
+def catalogue(rows: Sequence[Mapping[str, Any]], last: str = "paper") -> Table:
+    """Names with one line and the paper for each, or another field of the rows."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("name", no_wrap=True)
     table.add_column("what it is", ratio=3)
-    table.add_column("paper", ratio=2)
+    table.add_column(last, ratio=2)
     for row in rows:
         name = f"{row['name']}:{row['argument']}" if row.get("argument") else str(row["name"])
         about = Text(str(row["summary"]))
         if row.get("options"):
             about.append(f"\noptions: {_options(row['options'])}", style="cyan")
-        table.add_row(Text(name), about, Text(str(row["paper"]), style="dim"))
+        table.add_row(Text(name), about, Text(str(row[last]), style="dim"))
     return table
 
 

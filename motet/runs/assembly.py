@@ -103,7 +103,7 @@ def settle(experiment: Experiment) -> Experiment:
     if data.partition_seed is None:
         data = data.model_copy(update={"partition_seed": experiment.seed})
     if net.name == "auto":
-        net = net.model_copy(update={"name": default_net(data.name, data.kind, data.download, data.columns)})
+        net = net.model_copy(update={"name": default_net(data)})
     net = net.model_copy(update={"name": str(net_term(net.name))})
     if net.weights and not net.weights_sha256:
         net = net.model_copy(update={"weights_sha256": weights_sha256(net.weights)})

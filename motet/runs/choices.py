@@ -30,6 +30,7 @@ CHOICES = {
     "domain": Choice("data.domain", str, "column that says which domain a row belongs to"),
     "leave_out": Choice("data.leave_out", list[str], "column that nobody learns from; repeatable, or with commas"),
     "schema": Choice("data.table_schema", str, "file of `motet data schema`: how a table becomes network input"),
+    "data_dir": Choice("data.dir", str, "folder to look in first for data by name; then MOTET_DATA and the cache"),
     "partition": Choice("data.partition", str, "how samples are dealt, such as dirichlet:0.3"),
     "partition_seed": Choice("data.partition_seed", int, "seed of the dealing; default the run's seed"),
     "clients": Choice("data.clients", int, "number of clients"),

@@ -25,7 +25,7 @@ _UNTIL: dict[int, dict[str, Any]] = {
 _NO_MATTER: dict[str, bool | dict[str, bool]] = {
     "engine": True,
     "checkpoint": True,
-    "data": {"download": True},
+    "data": {"download": True, "dir": True},
     "scoring": {"pictures": True},
 }
 

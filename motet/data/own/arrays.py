@@ -34,6 +34,8 @@ NAMED = ("y", "client", "domain")
 """The columns that may hold names instead of numbers."""
 COLUMNS = ("split", "client", "domain")
 SCALARS = ("kind", "vocabulary")
+NAME_LISTS = {"class_names": "y", "client_names": "client", "domain_names": "domain"}
+"""Fields that name the numbers 0, 1, … of a column."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class _Table:
     kind: Kind
     vocabulary: int
     columns: dict[str, Array]
+    names: dict[str, tuple[str, ...]]
+    """Of the columns whose numbers are named by a field of their own."""
 
 
 def load_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
@@ -82,6 +86,9 @@ def _read_folder(folder: Path, kind: KindOrAuto, columns: Columns) -> RawData:
         kind=tables[0].kind,
         vocabulary=max(table.vocabulary for table in tables),
         columns={field: np.concatenate([t.columns[field] for t in tables]) for field in tables[0].columns},
+        names={
+            field: names for field, names in tables[0].names.items() if all(t.names == tables[0].names for t in tables)
+        },
     )
     return _raw(together, str(folder), client_names=tuple(path.stem for path in paths))
 
@@ -123,7 +130,10 @@ def _table(arrays: Mapping[str, Array], where: str, kind: KindOrAuto) -> _Table:
         _check_range(columns["y"], "y", 0, MOST_CLASSES - 1, where)
     if "split" in columns:
         _check_range(columns["split"], "split", 0, 1, where)
-    return _Table(x, found, _vocabulary(arrays, x, found, where), columns)
+    names = {
+        of: _names(arrays[field], field, columns.get(of), where) for field, of in NAME_LISTS.items() if field in arrays
+    }
+    return _Table(x, found, _vocabulary(arrays, x, found, where), columns, names)
 
 
 def _raw(table: _Table, where: str, client_names: tuple[str, ...] = ()) -> RawData:
@@ -131,9 +141,10 @@ def _raw(table: _Table, where: str, client_names: tuple[str, ...] = ()) -> RawDa
     names = dict[str, tuple[str, ...]]()
     for field in NAMED:
         if field in numbers:
-            numbers[field], names[field] = _coded(numbers[field], field, where)
-    y = numbers.pop("y")
-    classes = int(y.max()) + 1
+            numbers[field], found = _coded(numbers[field], field, where)
+            names[field] = found or table.names.get(field, ())
+    y = numbers["y"]
+    classes = len(names["y"]) or int(y.max()) + 1
     if classes < 2:
         only = shown(names["y"][0]) if names["y"] else "0"
         raise MotetError(f"{where}: field 'y' holds only label {only}; accepted: at least two classes, such as 0 and 1")
@@ -152,7 +163,9 @@ def _raw(table: _Table, where: str, client_names: tuple[str, ...] = ()) -> RawDa
         class_names=names["y"],
         client_names=client_names or names.get("client", ()),
         domain_names=names.get("domain", ()),
-        **numbers,
+        split=numbers.get("split"),
+        client=numbers.get("client"),
+        domain=numbers.get("domain"),
     )
 
 
@@ -174,6 +187,28 @@ def _coded(values: Array, field: str, where: str) -> tuple[Integers, tuple[str, 
     return numbers.astype(np.int64), names
 
 
+def _names(values: Array, field: str, column: Array | None, where: str) -> tuple[str, ...]:
+    """A name for each number of a column, from 0 on."""
+    if values.ndim != 1 or values.dtype.kind != "U":
+        raise MotetError(
+            f"{where}: field {field!r} has dtype {values.dtype} and shape {values.shape}; accepted: a list of names as "
+            f"NumPy's str type"
+        )
+    if column is None or column.dtype.kind == "U":
+        raise MotetError(
+            f"{where}: field {field!r} names numbers that are not there; accepted: it beside whole numbers"
+        )
+    if not column.min() >= 0 or column.max() >= len(values) or len(values) > MOST_CLASSES:
+        raise MotetError(
+            f"{where}: field {field!r} has {len(values)} names for numbers from {column.min()} to {column.max()}; "
+            f"accepted: a name for each, from 0 on"
+        )
+    _, names = _coded(values, field, where)
+    if len(names) < len(values):
+        raise MotetError(f"{where}: field {field!r} has a name twice; accepted: each once")
+    return tuple(map(str, values))
+
+
 def _read_arrays(path: Path, columns: Columns) -> dict[str, Array]:
     """The known fields of an .npz file; some may have other names in it."""
     names = names_in(path)
@@ -181,7 +216,7 @@ def _read_arrays(path: Path, columns: Columns) -> dict[str, Array]:
     for field, name in called.items():
         if name is not None and name not in names:
             raise unknown(f"field (data.{'label' if field == 'y' else field})", name, names)
-    places = {field: called.get(field) or field for field in ("x", "y", *COLUMNS, *SCALARS)}
+    places = {field: called.get(field) or field for field in ("x", "y", *COLUMNS, *SCALARS, *NAME_LISTS)}
     return {field: read_array(path, place) for field, place in places.items() if place in names}
 
 

@@ -1,49 +1,84 @@
 """The data sets Motet knows by name, each in a file with its entry, and the door to the user's own."""
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from motet.data.columns import Columns
+from motet.data import image_folder
 from motet.data.own import forms, is_own, kind_of_own, load_own
 from motet.data.own.memory import is_in_memory, place_of
-from motet.data.raw import KindOrAuto, RawData, default_net_for
-from motet.data.sources import digits, fashion, mnist
+from motet.data.raw import RawData, default_net_for
+from motet.data.settings import IMAGE_FIELDS, DataSettings
+from motet.data.sources import (
+    agnews,
+    cifar10,
+    cifar100,
+    digits,
+    digits4,
+    emnist,
+    fashion,
+    femnist,
+    gld23k,
+    har,
+    mnist,
+    office_home,
+    organamnist,
+    pacs,
+    shakespeare,
+    tiny_imagenet,
+)
+from motet.data.sources.finding import absent, check_fields, find, get, target_folder
 from motet.data.sources.source import Source
 from motet.errors import MotetError, shown, unknown
 from motet.inspect_files import user_path
 from motet.plugins import is_import, load_object
 
-__all__ = ["SOURCES", "Source", "default_net", "describe_sources", "load"]
+__all__ = ["SOURCES", "Source", "default_net", "describe_sources", "fetch_source", "load", "locate_sources"]
 
-_MODULES = (digits, fashion, mnist)
+_MODULES = (
+    *(digits, digits4, mnist, fashion, emnist, femnist, cifar10, cifar100, tiny_imagenet),
+    *(pacs, office_home, gld23k, organamnist, har, shakespeare, agnews),
+)
 SOURCES: dict[str, Source] = {module.ENTRY.name: module.ENTRY for module in _MODULES}
 
 
-def load(name: str, download: bool = False, kind: KindOrAuto = "auto", columns: Columns | None = None) -> RawData:
-    """The data of a registered name, of a user's file or folder, or of a user's source by import."""
-    source = _source(name)
+def load(data: DataSettings | str, **choices: Any) -> RawData:
+    """The data of [data], or of a name and some more fields of [data].
+
+    The name is a registered one, a file or folder of the user's, or a user's source by import.
+    """
+    settings = _settings(data, choices)
+    source = _source(settings.name)
     if source is None:
-        return load_own(_path(name), kind, columns)
-    if columns and columns.named:
-        field, value = next(iter(columns.named.items()))
-        raise MotetError(f"{field} is {shown(value)}, but data {name!r} has no columns; accepted: for a file of yours")
-    raw = source.load(download)
+        return _load_file(settings)
+    _refuse_columns(settings)
+    check_fields(settings, source.obeys, source.variants)
+    raw = source.load(settings.download) if source.load else _load_known(source, settings)
     if not isinstance(raw, RawData):
-        raise MotetError(f"data {name!r} returned {type(raw).__name__}; accepted: RawData, such as from_arrays makes")
-    if kind not in ("auto", raw.kind):
-        raise MotetError(f"data.kind is {kind!r}, but data {name!r} says itself that it is {raw.kind}; accepted: auto")
+        raise MotetError(
+            f"data {settings.name!r} returned {type(raw).__name__}; accepted: RawData, such as from_arrays makes"
+        )
+    if settings.kind not in ("auto", raw.kind):
+        raise MotetError(
+            f"data.kind is {settings.kind!r}, but data {settings.name!r} says itself that it is {raw.kind}; "
+            f"accepted: auto"
+        )
     return raw
 
 
-def default_net(name: str, kind: KindOrAuto = "auto", download: bool = False, columns: Columns | None = None) -> str:
+def default_net(data: DataSettings | str, **choices: Any) -> str:
     """The network a data set gets when the user names none; of the user's own file only the header is read."""
-    source = _source(name)
-    net = source.net if source else default_net_for(kind_of_own(_path(name), kind, columns))
+    settings = _settings(data, choices)
+    source = _source(settings.name)
+    net = source.net if source else default_net_for(_kind_of_file(settings))
     if source and not net:  # a function says nothing of itself
-        net = load(name, download).net
+        net = load(settings).net
     if not net:
         raise MotetError(
-            f"net is 'auto', but data {name!r} names none; accepted: a net of `motet list nets`, or file.py:build"
+            f"net is 'auto', but data {settings.name!r} names none; accepted: a net of `motet list nets`, or "
+            f"file.py:build"
         )
     return net
 
@@ -54,6 +89,66 @@ def describe_sources() -> list[dict[str, str]]:
         {"name": s.name, "summary": s.summary, "paper": s.paper, "licence": s.licence, "net": s.net}
         for s in SOURCES.values()
     ]
+
+
+def locate_sources(first: str = "") -> list[dict[str, str | bool]]:
+    """The same with where each is on this machine, for `motet data list`; `first` is the folder of data.dir."""
+    rows: list[dict[str, str | bool]] = []
+    for source, row in zip(SOURCES.values(), describe_sources(), strict=True):
+        found = find(source, first)
+        here = str(found.place) if found else "scikit-learn" if source.load else ""
+        rows.append({**row, "where": here, "can be fetched": bool(source.downloads)})
+    return rows
+
+
+def fetch_source(name: str, folder: str = "", say: Callable[[str], None] | None = None) -> list[Path]:
+    """Fetch a data set by name, into that folder or else the cache: the paths of its files."""
+    if name not in SOURCES:
+        raise unknown("data", name, SOURCES)
+    if SOURCES[name].load:
+        raise MotetError(f"data {name!r} need not be fetched, they come with Motet; accepted: another name")
+    return get(SOURCES[name], target_folder(folder), say)
+
+
+def _settings(data: DataSettings | str, choices: dict[str, Any]) -> DataSettings:
+    return data if isinstance(data, DataSettings) else DataSettings(name=data, **choices)
+
+
+def _load_known(source: Source, settings: DataSettings) -> RawData:
+    found = find(source, settings.dir)
+    if found is None and settings.download and source.downloads:
+        get(source, target_folder(settings.dir))
+        found = find(source, settings.dir)
+    if found is None:
+        raise absent(source)
+    raw = found.form.read(found.paths, settings)
+    samples = f"{len(raw.y):,} samples"
+    if source.samples and len(raw.y) != source.samples:
+        samples += f" (the whole data set has {source.samples:,})"
+    origin = f"{source.name}: {samples} from {found.place}; licence: {source.licence}"
+    return replace(raw, net=source.net, origin=origin)
+
+
+def _load_file(settings: DataSettings) -> RawData:
+    path = _path(settings.name)
+    if image_folder.is_one(path):
+        _refuse_columns(settings)
+        check_fields(settings, (*IMAGE_FIELDS, "levels"))
+        return image_folder.load(path, settings)
+    check_fields(settings, ())
+    return load_own(path, settings.kind, settings.columns)
+
+
+def _kind_of_file(settings: DataSettings) -> Any:
+    path = _path(settings.name)
+    return "image" if image_folder.is_one(path) else kind_of_own(path, settings.kind, settings.columns)
+
+
+def _refuse_columns(settings: DataSettings) -> None:
+    for field, value in settings.columns.named.items():
+        raise MotetError(
+            f"{field} is {shown(value)}, but data {settings.name!r} has no columns; accepted: for a file of yours"
+        )
 
 
 def _source(name: str) -> Source | None:
@@ -77,6 +172,6 @@ def _path(name: str) -> Path:
     if is_in_memory(name):
         return place_of(name)
     path = user_path(name, "data")
-    if is_own(path) or os.sep in name or path.exists():
+    if is_own(path) or path.suffix == ".zip" or os.sep in name or path.exists():
         return path
     raise unknown("data", name, [*SOURCES, *forms(), "FILE.py:source"])

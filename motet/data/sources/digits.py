@@ -28,4 +28,5 @@ ENTRY = Source(
     licence="CC BY 4.0",
     net="mlp",
     load=load,
+    samples=1797,
 )

@@ -1,19 +1,15 @@
 """fmnist: Fashion-MNIST, found on this machine, or fetched when asked."""
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from motet.data.download import fetch
-from motet.data.folders import cache_folder, data_folder
-from motet.data.idx import read_idx
+from motet.data.idx import FILES, GZIPPED, read_four
 from motet.data.raw import RawData
-from motet.data.sources.source import Source
-from motet.errors import MotetError
+from motet.data.settings import DataSettings
+from motet.data.sources.finding import find
+from motet.data.sources.source import Download, Form, Source
 
 ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-ROOTS = (sys.prefix, sys.base_prefix, "/usr/local", "/usr")
 # Of the files at that address. Debian's are compressed again, so theirs differ: only downloads are checked.
 SHA256 = {
     "train-images-idx3-ubyte.gz": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
@@ -24,50 +20,15 @@ SHA256 = {
 CLASSES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 
 
-def load(download: bool) -> RawData:
+def read(paths: Sequence[Path], settings: DataSettings) -> RawData:
     """The 60,000 training and 10,000 test images, in the official order."""
-    folder = find_fashion() or (fetch_fashion(cache_folder() / "fashion-mnist") if download else None)
-    if folder is None:
-        raise MotetError(
-            "data 'fmnist' is not on this machine; accepted: Debian's package dataset-fashion-mnist, "
-            "its four .gz files in the folder that MOTET_DATA names, or download = true"
-        )
-    images, labels = [], []
-    for part in ("train", "t10k"):
-        x = read_idx(folder / f"{part}-images-idx3-ubyte.gz", 3)
-        y = read_idx(folder / f"{part}-labels-idx1-ubyte.gz", 1)
-        if len(x) != len(y):
-            raise MotetError(f"{folder}: {len(x)} images but {len(y)} labels in {part}; accepted: as many")
-        if y.max(initial=0) > 9:
-            raise MotetError(f"{folder}: label {y.max()} in {part}; accepted: labels from 0 to 9")
-        images.append(x)
-        labels.append(y)
-    return RawData(
-        x=np.concatenate(images)[..., None],
-        y=np.concatenate(labels).astype(np.int64),
-        kind="image",
-        classes=10,
-        top=255,
-        net=ENTRY.net,
-        split=np.repeat([0, 1], [len(labels[0]), len(labels[1])]),
-        class_names=CLASSES,
-    )
+    return read_four(paths, CLASSES)
 
 
 def find_fashion() -> Path | None:
-    """The first folder with all four files: the user's, Debian's, the cache."""
-    own = data_folder()
-    folders = [own / "fashion-mnist", own] if own else []
-    folders += [Path(root) / "share/datasets/fashion-mnist" for root in ROOTS]
-    folders.append(cache_folder() / "fashion-mnist")
-    return next((folder for folder in folders if all((folder / name).is_file() for name in SHA256)), None)
-
-
-def fetch_fashion(folder: Path) -> Path:
-    """Download the four files into a folder."""
-    for name, sha256 in SHA256.items():
-        fetch(ADDRESS + name, folder / name, sha256, "data 'fmnist'")
-    return folder
+    """The folder with all four files, if there is one."""
+    found = find(ENTRY)
+    return found.place if found else None
 
 
 ENTRY = Source(
@@ -76,5 +37,9 @@ ENTRY = Source(
     paper="Xiao, Rasul and Vollgraf, Fashion-MNIST, arXiv:1708.07747, 2017",
     licence="MIT",
     net="cnn4",
-    load=load,
+    forms=(Form(GZIPPED, read), Form(FILES, read)),
+    folders=("fashion-mnist", "FashionMNIST/raw"),
+    samples=70_000,
+    downloads=tuple(Download(ADDRESS + name, sha256) for name, sha256 in SHA256.items()),
+    package="dataset-fashion-mnist",
 )

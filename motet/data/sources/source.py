@@ -1,14 +1,46 @@
-"""What a data set says of itself."""
+"""What a data set says of itself: where it comes from, how it may lie on a disk, how it may be fetched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from motet.data.raw import RawData
+from motet.data.settings import DataSettings
+
+Read = Callable[[Sequence[Path], DataSettings], RawData]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way in which a data set may lie in a folder."""
+
+    files: tuple[str, ...]
+    """Files or folders that must all be there; * stands for any name."""
+    read: Read
+    """From their paths, in that order, to the data."""
+    own_folder: bool = False
+    """Whether they must lie in a folder of the data set's name, because others have files of these names too."""
+
+    def __str__(self) -> str:
+        return self.files[0] if len(self.files) == 1 else f"{self.files[0]} and {len(self.files) - 1} more files"
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file that `motet data get` fetches: only with a SHA-256 that is known."""
+
+    address: str
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        """Its name on the disk."""
+        return self.address.rpartition("/")[2].replace("%20", " ")
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set with a name. `load` takes whether it may download."""
+    """A data set with a name. A user's own has `load`, which takes whether it may download; Motet's have `forms`."""
 
     name: str
     summary: str
@@ -16,4 +48,22 @@ class Source:
     licence: str
     net: str
     """The network a newcomer should get."""
-    load: Callable[[bool], RawData]
+    load: Callable[[bool], RawData] | None = None
+    forms: tuple[Form, ...] = ()
+    folders: tuple[str, ...] = ()
+    """Names of folders in which its files may lie, besides its own name."""
+    samples: int = 0
+    """How many the whole data set has; files may hold fewer."""
+    obeys: tuple[str, ...] = ()
+    """Fields of [data] about reading that this data set obeys; others are refused."""
+    variants: tuple[str, ...] = ()
+    """What `data.variant` accepts, the default first."""
+    downloads: tuple[Download, ...] = ()
+    package: str = ""
+    """Debian's, if there is one."""
+    where: str = ""
+    """Where its makers give it out, for who fetches it by hand."""
+
+    def variant(self, settings: DataSettings) -> str:
+        """The version that the settings ask for."""
+        return settings.variant or self.variants[0]

@@ -1,0 +1,121 @@
+"""Files that lie in a folder, a .zip or a .tar.gz, read from there without unpacking anything to the disk."""
+
+import gzip
+import lzma
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from motet.errors import MotetError, shown
+from motet.inspect_files import read_small, regular_size, shown_path
+
+MOST_BYTES = 2 * 10**9
+"""Of one file, unpacked: beyond it an archive is a mistake or a trap."""
+_ENCRYPTED = 0x1
+_DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
+_DAMAGE_TOO = (ValueError, NotImplementedError, IndexError, KeyError)
+
+
+def read_members(container: Path, names: Sequence[str], most: int = MOST_BYTES) -> list[bytes]:
+    """The content of these files of a folder or an archive, in that order; names are paths with / inside it.
+
+    An archive may have one more folder around all of it.
+    """
+    if container.is_dir():
+        return [read_file(container / name, most) for name in names]
+    with damage(container):
+        regular_size(container, shown_path(container))
+        if container.suffix == ".zip":
+            return _from_zip(container, names, most)
+        return _from_tar(container, names, most)
+
+
+def read_file(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The content of one file, unpacked if its name ends in .gz."""
+    with damage(path):
+        if path.suffix != ".gz":
+            return read_small(path, most, shown_path(path))
+        regular_size(path, shown_path(path))
+        with gzip.open(path) as file:
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise ValueError(f"more than {most:,} bytes, unpacked")
+        return data
+
+
+@contextmanager
+def damage(path: Path) -> Iterator[None]:
+    """Turn whatever reading a file or an archive can raise into one sentence."""
+    try:
+        yield
+    except MotetError:
+        raise
+    except (*_DAMAGE, *_DAMAGE_TOO) as error:
+        raise MotetError(
+            f"{shown_path(path)}: cannot be read ({reason(error)}); accepted: a complete {_form(path)}"
+        ) from error
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what an error says, short."""
+    lines = str(getattr(error, "strerror", None) or error).strip().splitlines()
+    return shown(lines[0])[1:-1] if lines else type(error).__name__
+
+
+def open_zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
+    """One file of a .zip; `ValueError` for what is encrypted, too large or a link."""
+    if info.flag_bits & _ENCRYPTED:
+        raise ValueError(f"{info.filename} is encrypted")
+    if stat.S_ISLNK(info.external_attr >> 16):
+        raise ValueError(f"{info.filename} is a link")
+    if info.file_size > most:
+        raise ValueError(f"{info.filename} has {info.file_size:,} bytes, unpacked")
+    with archive.open(info) as file:
+        return file.read(most + 1)[: info.file_size + 1]
+
+
+def _from_zip(path: Path, names: Sequence[str], most: int) -> list[bytes]:
+    with zipfile.ZipFile(path) as archive:
+        known = {info.filename: info for info in archive.infolist()}
+        around = _around(list(known), names[0])
+        return [open_zip_member(archive, known[_there(around + name, known)], most) for name in names]
+
+
+def _from_tar(path: Path, names: Sequence[str], most: int) -> list[bytes]:
+    """In one pass: a compressed tar has no way back."""
+    found: dict[str, bytes] = {}
+    with tarfile.open(path, "r|*") as archive:
+        for member in archive:
+            inner = str(PurePosixPath(member.name))
+            wanted = next((name for name in names if inner == name or inner.endswith(f"/{name}")), None)
+            if wanted is None or wanted in found:
+                continue
+            if not member.isreg() or member.size > most:
+                raise ValueError(f"{member.name} is no file of at most {most:,} bytes")
+            file = archive.extractfile(member)
+            assert file is not None  # of a regular file
+            found[wanted] = file.read()
+            if len(found) == len(set(names)):
+                break
+    return [found[_there(name, found)] for name in names]
+
+
+def _around(known: Sequence[str], name: str) -> str:
+    """What stands before that name in an archive: nothing, or a folder around all."""
+    longer = [each for each in known if each == name or each.endswith(f"/{name}")]
+    return min(longer, key=len).removesuffix(name) if longer else ""
+
+
+def _there(name: str, known: dict[str, bytes] | dict[str, zipfile.ZipInfo]) -> str:
+    if name not in known:
+        raise ValueError(f"it has no {name}")
+    return name
+
+
+def _form(path: Path) -> str:
+    kinds = {".zip": ".zip file", ".gz": ".gz file", ".tgz": ".tgz file", ".tar": ".tar file"}
+    return "folder" if path.is_dir() else kinds.get(path.suffix, "file")

@@ -238,9 +238,9 @@ PFLBED = Study(
         # Four domains of digits (MNIST, MNIST-M, SVHN, USPS): run it where the file is.
         "data": {"name": "digits4.npz", "subset": 0.5, "resize": 16},
         "net": {"name": "fedrod-conv"},
-        "rounds": {"count": 15},
+        "rounds": {"count": 10},
         "local": {"epochs": 3},
-        "scoring": {"every": 15, "pm_source": "global_plus_personal"},
+        "scoring": {"every": 10, "pm_source": "global_plus_personal"},
     },
     methods("fedavg+ft", "fedavg+lp", "per-fedavg+ft", "fedper")
     | {

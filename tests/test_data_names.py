@@ -9,8 +9,8 @@ import torch
 
 from motet.data import DataSettings, Federation, FederationFacts, build, counts_table
 from motet.data.partitions import PARTITIONS, Partition
-from motet.data.table import Hands, Table
 from motet.data.sources import load
+from motet.data.table import Hands, Table
 from motet.errors import MotetError
 from motet.runs.shared_federation import SharedFederation
 

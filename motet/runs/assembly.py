@@ -229,5 +229,9 @@ def _refuse_contradictions(experiment: Experiment) -> None:
             f"scoring.report is {scoring.report!r} but scoring.pm_source has 'final_sync', which trains everybody once "
             "more after the last round alone; accepted: report = 'last', or another pm_source"
         )
+    if scoring.clients == "new" and not data.new_clients:
+        raise MotetError(
+            "scoring.clients is 'new' but data.new_clients is 0; accepted: a share above 0, or clients = 'training'"
+        )
     if scoring.test == "split" and not data.test_share:
         raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

@@ -28,6 +28,9 @@ class ScoringSettings(Section):
         description="headline test data: the common test set weighted by class (Eq. 20), or split, the client's own; "
         "auto = the own of natural clients that keep some, else common",
     )
+    clients: Literal["training", "new"] = Field(
+        "training", description="whose models come first: those of clients that train, or of new ones once adapted"
+    )
     class_weights: Literal["literal", "count_corrected"] = Field(
         "literal", description="Eq. 20 as printed, or corrected for a test set whose classes differ in size"
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from motet.data.own import kind_of_own, load_own
 from motet.data.raw import KindOrAuto, RawData, default_net_for
-from motet.data.sources import digits, fashion, mnist
+from motet.data.sources import digits, digits_domains, fashion, mnist
 from motet.data.sources.source import Source
 from motet.errors import MotetError, unknown
 from motet.inspect_files import user_path
@@ -13,7 +13,7 @@ from motet.plugins import is_import, load_object
 
 __all__ = ["SOURCES", "Source", "default_net", "describe_sources", "load"]
 
-_MODULES = (digits, fashion, mnist)
+_MODULES = (digits, digits_domains, fashion, mnist)
 SOURCES: dict[str, Source] = {module.ENTRY.name: module.ENTRY for module in _MODULES}
 
 

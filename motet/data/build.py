@@ -13,7 +13,7 @@ from motet.data.corruption import add_label_noise, noise_of, poison_labels
 from motet.data.dealt import Split, deal_rows
 from motet.data.domains import simulate
 from motet.data.federation import ClientData, Federation, Samples
-from motet.data.images import resized
+from motet.data.image_changes import resized
 from motet.data.partitions import inside, parse
 from motet.data.prepare import Prepare, fit_prepare
 from motet.data.raw import Integers, RawData
@@ -35,7 +35,8 @@ def build(settings: DataSettings, seed: int) -> Federation:
 
     seen = dealt.pool if settings.normalize_on == "all" else _training_rows(splits, new)
     augment = augment_of(settings.augment, settings.augment_pad)
-    prepare = fit_prepare(raw, settings.normalize, seen, augment)
+    constants = (settings.normalize_mean, settings.normalize_std)
+    prepare = fit_prepare(raw, settings.normalize, seen, augment, constants)
     stored = _gather(raw, np.concatenate([rows for split in splits for rows in split]), prepare)
     clients = _cut(stored, splits, raw.domain, new, dealt.names, malicious)
     for client in clients:

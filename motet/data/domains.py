@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motet.data.images import blurred, rotated
+from motet.data.image_changes import blurred, rotated
 from motet.data.input import KINDS, Kind
 from motet.data.raw import Array, Integers, RawData
 from motet.data.table import rows_by_value

@@ -15,7 +15,9 @@ from motet.data.input import Input, Kind
 from motet.data.raw import MOST_TOKENS, Array, Integers, RawData
 from motet.errors import MotetError
 
-Normalize = Literal["standard", "half", "unit", "none"]
+Normalize = Literal["standard", "half", "unit", "constants", "none"]
+Constants = tuple[tuple[float, ...], tuple[float, ...]]
+"""Means and deviations of values in [0, 1], one for all channels or one each."""
 
 _CHUNK = 1000
 
@@ -191,7 +193,13 @@ _OF_NUMBERS: dict[Kind, type[NumbersPrepare]] = {
 }
 
 
-def fit_prepare(raw: RawData, normalize: Normalize, rows: Integers, augment: Augment | None = None) -> Prepare:
+def fit_prepare(
+    raw: RawData,
+    normalize: Normalize,
+    rows: Integers,
+    augment: Augment | None = None,
+    constants: Constants = ((), ()),
+) -> Prepare:
     """The preparation for these data; `standard` takes its constants from the given rows."""
     shape = raw.x.shape[1:]
     if raw.kind != "image" and augment is not None:
@@ -201,7 +209,7 @@ def fit_prepare(raw: RawData, normalize: Normalize, rows: Integers, augment: Aug
     if raw.kind == "tokens":
         return TokensPrepare(shape, raw.vocabulary)
     of_kind = _OF_NUMBERS[raw.kind]
-    scale, shift = _scale_and_shift(of_kind, normalize, raw.x, rows, raw.top)
+    scale, shift = _scale_and_shift(of_kind, normalize, raw.x, rows, raw.top, constants)
     return of_kind(shape, scale, shift, augment=augment)
 
 
@@ -239,13 +247,18 @@ def _tensor(x: npt.ArrayLike) -> Tensor:
 
 
 def _scale_and_shift(
-    of_kind: type[NumbersPrepare], normalize: Normalize, x: Array, rows: Integers, top: float
+    of_kind: type[NumbersPrepare], normalize: Normalize, x: Array, rows: Integers, top: float, constants: Constants
 ) -> tuple[Tensor | None, Tensor | None]:
     if normalize == "none":
         return None, None
     if normalize == "standard":
         of_bytes = x.dtype == np.uint8 and of_kind is ImagePrepare
         mean, deviation = _moments_of_bytes(x, rows) if of_bytes else _moments(of_kind.summed_axes, x, rows)
+    elif normalize == "constants":
+        mean, deviation = (
+            _per_channel(of_kind.summed_axes, x, name, values, top)
+            for name, values in zip(("mean", "std"), constants, strict=True)
+        )
     else:
         low, width = (0.5, 0.5) if normalize == "half" else (0.0, 1.0)
         mean, deviation = np.array(low * top), np.array(width * top)
@@ -267,6 +280,18 @@ def _moments_of_bytes(x: Array, rows: Integers) -> tuple[Array, Array]:
     mean = (counts @ values) / per_channel
     deviation = np.sqrt((counts * (values - mean[:, None]) ** 2).sum(axis=1) / per_channel)
     return mean, np.where(deviation > 0, deviation, 1.0)
+
+
+def _per_channel(axes: tuple[int, ...], x: Array, name: str, values: tuple[float, ...], top: float) -> Array:
+    """Given constants in the shape of a sample's channels, in stored values."""
+    sides = [1 if axis in axes else side for axis, side in enumerate(x.shape)][1:]
+    channels = math.prod(sides)
+    if len(values) not in (1, channels) or (name == "std" and min(values) <= 0):
+        accepted = f"{channels} numbers, or one for all" if channels > 1 else "one number"
+        raise MotetError(
+            f"data.normalize_{name} is {list(values)}; accepted: {accepted}{', above 0' * (name == 'std')}"
+        )
+    return np.broadcast_to(np.array(values) * top, channels).reshape(sides)
 
 
 def _moments(axes: tuple[int, ...], x: Array, rows: Integers) -> tuple[Array, Array]:

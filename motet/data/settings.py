@@ -86,9 +86,13 @@ class DataSettings(Section):
     )
     test_share: float = Field(0.2, ge=0, lt=1, description="share of a client's samples it keeps as its own test split")
     val_share: float = Field(0.0, ge=0, lt=1, description="share of what remains that a client keeps for validation")
-    normalize: Literal["standard", "half", "unit", "none"] = Field(
-        "standard", description="mean 0 and deviation 1 over `normalize_on`; (x - 0.5) / 0.5; values in [0, 1]; none"
+    normalize: Literal["standard", "half", "unit", "constants", "none"] = Field(
+        "standard",
+        description="mean 0 and deviation 1 over `normalize_on`; (x - 0.5) / 0.5; values in [0, 1]; by the constants "
+        "`normalize_mean` and `normalize_std`; none",
     )
+    normalize_mean: tuple[float, ...] = Field((), description="of values in [0, 1]: one for all channels, or one each")
+    normalize_std: tuple[float, ...] = Field((), description="likewise, above 0")
     normalize_on: Literal["training", "all"] = Field(
         "training",
         description="what `standard` measures: the training samples of the clients that train; or all data dealt, with "
@@ -131,13 +135,13 @@ class DataSettings(Section):
         """Whether the clients of a domain have one validation set together."""
         return self.partition.startswith("pflbed")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _as_the_partition_has_it(cls, values: Any) -> Any:
+    @model_validator(mode="after")
+    def _as_pflbed_has_it(self) -> Self:
         """PFLBED has numbers of its own for what is left out."""
-        if isinstance(values, dict) and str(values.get("partition")).startswith("pflbed"):
-            return {"clients": 30, "new_clients": 1 / 3, "test_share": 0.0} | values
-        return values
+        if self.shares_validation:
+            usual = {"clients": 30, "new_clients": 1 / 3, "test_share": 0.0}
+            self.__dict__.update({name: value for name, value in usual.items() if name not in self.model_fields_set})
+        return self
 
     @field_validator("leave_out", mode="before")
     @classmethod

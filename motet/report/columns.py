@@ -32,15 +32,20 @@ def figure_columns(summaries: Sequence[Summary]) -> list[Column]:
     """The generic answer, the personal ones on each kind of test data, new clients, cost; nothing that no run has."""
     headlines = list(dict.fromkeys(headline_of(s).data for s in summaries))
     others = [data for data in ("split", "weighted") if data not in headlines]
-    first = [column for data in headlines for column in _of_headline(data)]
+    new = all(headline_of(s).model == AFTER for s in summaries)
+    first = [column for data in headlines for column in _of_headline(data, not new)]
+    adapted = [
+        Column("new clients\nbefore → after", _adapted, headline=new),
+        *(_of_model(model) for model in _others(summaries, AFTER)),
+    ]
     columns = [
         Column("generic\naccuracy", _generic, always=True),
+        *(adapted if new else ()),
         *first,
         *(_of_model(model) for model in _others(summaries, PERSONAL)),
         *(column for data in others for column in _pair(data)),
         *(_of_measure(name) for name in _measures(summaries)),
-        Column("new clients\nbefore → after", _adapted),
-        *(_of_model(model) for model in _others(summaries, AFTER)),
+        *(() if new else adapted),
         Column("MB per\nround", _sent, always=True),
         Column("seconds", lambda group: f"{fmean(s['seconds'] for s in group):.1f}"),
     ]
@@ -62,20 +67,20 @@ def _value(summary: Summary, model: str, data: str, measure: str = "", statistic
     return replace(beside, statistic=statistic or headline.statistic).of(summary["figures"])
 
 
-def _of_headline(data: str) -> list[Column]:
-    """What comes first: both models on these test data, the worst client, and who is better off."""
+def _of_headline(data: str, headline: bool) -> list[Column]:
+    """Both models on the headline's test data, the worst client, and who is better off."""
     return [
-        *_pair(data, headline=True),
+        *_pair(data, always=True, headline=headline),
         Column("worst\nclient", _cell(PERSONAL, data, "minimum"), data),
         Column("better\noff than\ngeneric", _count(data, ""), data),
         Column("better\noff than\nalone", _count(data, "_vs_local"), data),
     ]
 
 
-def _pair(data: str, headline: bool = False) -> list[Column]:
+def _pair(data: str, always: bool = False, headline: bool = False) -> list[Column]:
     return [
-        Column("generic\nmodel", _cell(GENERIC, data), data, always=headline),
-        Column("own\nmodels", _cell(PERSONAL, data), data, always=headline, headline=headline),
+        Column("generic\nmodel", _cell(GENERIC, data), data, always=always),
+        Column("own\nmodels", _cell(PERSONAL, data), data, always=always, headline=headline),
     ]
 
 

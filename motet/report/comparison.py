@@ -15,6 +15,7 @@ from motet.report.packed import Packed
 from motet.report.prose import Prose
 from motet.report.seeds import Line, by_seed, within_noise
 from motet.runs.experiment import Experiment
+from motet.scoring.figures import AFTER
 
 MOST_DIFFERENCES = 3
 WIDEST_VALUE = 40
@@ -171,9 +172,9 @@ def _title(lines: Sequence[Line], differing: Sequence[str]) -> Prose:
 
 
 def _clients(lines: Sequence[Line]) -> int:
-    """Natural clients are as many as the data have."""
+    """As many as there are: natural clients, and those of several domains, are not counted by the experiment."""
     run = lines[0].first
-    return len(run.people.clients) if run.experiment.data.partition == "natural" else run.experiment.data.clients
+    return len(run.people.clients) or run.experiment.data.clients
 
 
 def _samples(runs: Sequence[Finished], data: str) -> str:
@@ -189,9 +190,10 @@ def _measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
     """What the figures mean, as far as it is the same for all."""
     words = ["Accuracies in percent"]
     headlines = {run.headline.data for run in runs}
-    if len(headlines) == 1:
+    whose = {"new clients' adapted models" if run.headline.model == AFTER else "own models" for run in runs}
+    if len(headlines) == len(whose) == 1:
         (data,) = headlines
-        words.append(f"headline: own models on {_TESTS[data]}")
+        words.append(f"headline: {whose.pop()} on {_TESTS[data]}")
     others = {column.data for column in columns if column.data} - headlines
     words += [f"beside it on {_TESTS[data]}" for data in others]
     rules = [run.summary["reported"] for run in runs]

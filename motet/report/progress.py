@@ -52,7 +52,7 @@ class Onlooker:
         """
         if self.experiment is None or not is_scored(row):
             return ""
-        generic, personal = Figure(GENERIC, "common", statistic="pooled"), self.experiment.headline
+        generic, personal = Figure(GENERIC, "common", statistic="pooled"), self.experiment.training_headline
         if personal.data != "weighted":
             generic = replace(personal, model=GENERIC)
         return f"generic {percent(generic.of(row))} %, personal {percent(personal.of(row))} %"

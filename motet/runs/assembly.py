@@ -253,5 +253,9 @@ def _refuse_contradictions(experiment: Experiment) -> None:
             "scoring.report is 'best' on test data but scoring.test is 'none'; accepted: report = 'last' or "
             "'best_on_validation'"
         )
+    if scoring.clients == "new" and not data.new_clients:
+        raise MotetError(
+            "scoring.clients is 'new' but data.new_clients is 0; accepted: a share above 0, or clients = 'training'"
+        )
     if scoring.test == "split" and not data.test_share:
         raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

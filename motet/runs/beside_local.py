@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 from motet.errors import MotetError
@@ -37,8 +38,9 @@ def beside_local(record: Record, local: Record) -> dict[str, Any]:
             f"section [data] and the same seed"
         )
     summary = deepcopy(record.summary)
-    headline = Figure.read(summary["reported"]["figure"])
-    assert headline is not None
+    first = Figure.read(summary["reported"]["figure"])
+    assert first is not None
+    headline = replace(first, model=PERSONAL)  # Local has no model for new clients
     mine, alone = (_values(each, headline) for each in (record, local))
     pairs = [(mine[client], alone[client]) for client in mine if client in alone]
     figures = worse_off(headline, pairs, "hurt_vs_local", higher_is_better=True)

@@ -23,7 +23,7 @@ from motet.runs.choices import FIELDS
 from motet.runs.protocols import PROTOCOLS
 from motet.runs.template import commented
 from motet.runs.toml_text import Values, parse_set, read
-from motet.scoring.figures import BENIGN, Figure
+from motet.scoring.figures import AFTER, BENIGN, Figure
 from motet.scoring.settings import ScoringSettings
 from motet.settings import Section
 
@@ -114,7 +114,12 @@ class Experiment(Section):
 
     @property
     def headline(self) -> Figure:
-        """The figure that comes first: over benign clients where some are malicious."""
+        """The figure that comes first: of the clients that train, or of new ones."""
+        return replace(self.scoring.headline, model=AFTER) if self.scoring.clients == "new" else self.training_headline
+
+    @property
+    def training_headline(self) -> Figure:
+        """The one of clients that train: of the benign ones where some are malicious."""
         return replace(self.scoring.headline, among=BENIGN if self.data.malicious else "")
 
 

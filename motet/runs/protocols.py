@@ -126,6 +126,7 @@ _FEDBASIS = Protocol(
         },
         "adapt": {"epochs": 20, "lr": 0.01, "select": ("last", "best_on_validation")},
         "scoring": {
+            "clients": "new",
             "pm_source": "final_sync",  # a freshly adapted model, for participants too
             "never_sampled": "global",
             "test": "common",

@@ -16,7 +16,7 @@ def summarize(
 ) -> dict[str, Any]:
     """One JSON object; a figure that does not exist for the method is None."""
     scoring = experiment.scoring
-    headline = experiment.headline
+    first, headline = experiment.headline, experiment.training_headline
     rows = {model: reported(rounds, scoring, model, headline) for model in (GENERIC, PERSONAL)}
     figures = figures_of(rows[GENERIC], rows[PERSONAL], new_clients)
     trained = [r for r in rounds if r["round"]]
@@ -41,8 +41,8 @@ def summarize(
             "rule": scoring.report,
             "round": rows[PERSONAL]["round"],
             "rounds": {model: row["round"] for model, row in rows.items()},
-            "headline": f"personal.{headline.data}.personal_models",
-            "figure": str(headline),
+            "headline": f"new_clients.{AFTER}" if first.model == AFTER else f"personal.{headline.data}.personal_models",
+            "figure": str(first),
             "client_weighting": scoring.client_weighting,
             "pm_source": personal_source(scoring, method),
         },

@@ -70,6 +70,9 @@ class Scorer:
             if data == "split" and not self.scoring.looks_at_test:
                 continue
             answers = one_pass(model, samples, self.measures, client.classes)
+            if data == "validation" and client.data.shares_val:
+                self._put_weighted(reply, name, data, answers, client)
+                continue
             self._put_values(reply, name, data, answers)
             if data == "split" and answers.hits is not None:
                 remember_hits(reply, name, answers.hits)
@@ -108,6 +111,11 @@ class Scorer:
     def _weights(self, counts: Tensor, client: Client) -> Tensor:
         """What each class of the common test set weighs for the client, as in `class_weighted`."""
         return client.counts if self.scoring.class_weights == "count_corrected" else client.counts * counts
+
+    def _put_weighted(self, reply: Message, name: str, data: str, answers: Answers, client: Client) -> None:
+        """Of a set that others share: each class by its share of this client's training data."""
+        for measure, right in answers.right.items():
+            _put(reply, Figure(name, data, measure), self._weighted(right, answers.counts, client))
 
     def _put_values(self, reply: Message, name: str, data: str, answers: Answers) -> None:
         for measure in self.measures:

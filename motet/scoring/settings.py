@@ -29,6 +29,9 @@ class ScoringSettings(Section):
         "auto = the own of natural clients that keep some, else common; none = no test data is looked at, nor new "
         "clients: the headline is on validation data, for tuning",
     )
+    clients: Literal["training", "new"] = Field(
+        "training", description="whose models come first: those of clients that train, or of new ones once adapted"
+    )
     class_weights: Literal["literal", "count_corrected"] = Field(
         "literal", description="Eq. 20 as printed, or corrected for a test set whose classes differ in size"
     )

@@ -17,6 +17,7 @@ from motet.data.sources import (
     cifar100,
     digits,
     digits4,
+    digits_domains,
     emnist,
     fashion,
     femnist,
@@ -38,7 +39,7 @@ from motet.plugins import is_import, load_object
 __all__ = ["SOURCES", "Source", "default_net", "describe_sources", "fetch_source", "load", "locate_sources"]
 
 _MODULES = (
-    *(digits, digits4, mnist, fashion, emnist, femnist, cifar10, cifar100, tiny_imagenet),
+    *(digits, digits_domains, digits4, mnist, fashion, emnist, femnist, cifar10, cifar100, tiny_imagenet),
     *(pacs, office_home, gld23k, organamnist, har, shakespeare, agnews),
 )
 SOURCES: dict[str, Source] = {module.ENTRY.name: module.ENTRY for module in _MODULES}

@@ -46,6 +46,7 @@ class PFedMe(Averaging):
             g = t.gradient_at(theta, x, y)[moving]
             theta[moving] -= options.personal_lr * (g + options.lam * (theta[moving] - t.w[moving]))
         t["pfedme.theta"] = theta
+        t.w[: moving.start], t.w[moving.stop :] = theta[: moving.start], theta[moving.stop :]  # statistics
         pull = t.w.new_zeros(len(t.w))
         pull[moving] = options.lam * (t.w[moving] - theta[moving])
         t.add(pull)

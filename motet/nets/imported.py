@@ -36,19 +36,30 @@ def build_imported(name: str, input: Input, classes: int, split: str | None, **o
 def _called(
     name: str, build: Callable[..., object], input: Input, classes: int, split: str | None, options: dict[str, object]
 ) -> object:
-    """What the user's function builds; it may leave out `split`, which a plain module has no use for."""
+    """What the user's function builds."""
     try:
         takes = inspect.signature(build)
     except ValueError:  # some functions of C tell nothing
         return build(input, classes, split, **options)
-    for told in ((input, classes, split), (input, classes)):
-        try:
-            takes.bind(*told, **options)
-        except TypeError:
-            continue
-        return build(*told, **options)
-    given = f", and the options {', '.join(options)}" if options else ""
-    raise MotetError(f"net {name!r} is a function of {takes}; accepted: one of (input, classes, split){given}")
+    told = (input, classes, split) if _asks_for_split(takes) else (input, classes)
+    try:
+        takes.bind(*told, **options)
+    except TypeError:
+        given = f", with the options {', '.join(options)}" if options else ""
+        raise MotetError(
+            f"net {name!r} is a function of {takes}; accepted: one of (input, classes, split){given}"
+        ) from None
+    return build(*told, **options)
+
+
+def _asks_for_split(takes: inspect.Signature) -> bool:
+    """A function may leave it out, as one that builds a plain module has no use for it; a third argument that may be
+    left out itself is an option of the user's."""
+    every = takes.parameters.values()
+    third = [p for p in every if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][2:3]
+    return any(p.kind is p.VAR_POSITIONAL for p in every) or any(
+        p.name == "split" or p.default is p.empty for p in third
+    )
 
 
 def _as_net(name: str, built: object, input: Input, split: str | None) -> Net:

@@ -25,8 +25,6 @@ class LastStep(nn.LSTM):
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         """The last layer's output at the last step."""
-        # torch keeps a list of weights; who computes with others in their place (functional_call) changes only names
-        self._flat_weights = [getattr(self, name) for name in self._flat_weights_names]
         return super().forward(x)[0][:, -1]
 
 

@@ -1,80 +1,124 @@
-"""What is found once, after the last round: pictures of what the method learned.
+"""What is found once, after the last round: measures of the whole run, and pictures of what the method learned.
 
-It goes through the engine, in tasks of their own kind: here clients hand over what in rounds never leaves them. All
+Both go through the engine, in tasks of their own kinds: here clients hand over what in rounds never leaves them. All
 data are in one place in a simulation; a real site refuses these tasks, and the server has what it knows by itself.
 Nothing here can lose a run: what fails becomes a note.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from motet.contract import Learned, Method, Picture
+from motet.contract import Learned, Picture
 from motet.contract.picture import MOST
-from motet.data import FederationFacts
-from motet.engines import Engine, Task
+from motet.engines import Kind, Task
 from motet.errors import one_sentence
+from motet.evaluation import Evaluator, generic_beside
 from motet.message import Message, State
-from motet.scoring import Figure, ScoringSettings
+from motet.scoring import Figure, family, measures_of_a_run
 from motet.scoring.figures import is_scored, member
+from motet.scoring.of_a_run import Finding, OfARun, Run
+from motet.work import MEMBER, WHICH
 
 Rows = Sequence[Mapping[str, Any]]
-LONGEST_NAME = 100
-
-
-@dataclass
-class Found:
-    """What was found, and one sentence about each thing that could not be."""
-
-    pictures: list[Picture] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
 class Ending:
-    """Looks at a run after its last round."""
+    """Looks at a run after its last round: where it stands, and the rows of its record."""
 
-    method: Method
-    facts: FederationFacts
-    scoring: ScoringSettings
-    engine: Engine
+    evaluator: Evaluator
     seed: int
 
-    def find(self, server: State, round: int, rows: Rows) -> Found:
-        """Everything that the experiment asks for."""
-        found = Found()
-        if self.scoring.pictures:
-            self._try(found, "pictures", lambda: self.learned_by_the_method(server, round, rows))
+    def find(self, server: State, round: int, rows: Rows, clients: Rows = ()) -> Finding:
+        """Everything that the experiment asks for; `clients` are the clients' rows of the last round."""
+        found, method, scoring = Finding(), self.evaluator.method, self.evaluator.scoring
+        asked = self.evaluator.measures_of_a_run
+        for which, measure in enumerate(measures_of_a_run((*scoring.measures, *method.shows))):
+            shown = scoring.pictures and not any(isinstance(measure, type(one)) for one in asked)
+            if shown or measure in asked:
+                look = partial(self._measured, measure, which, server, round, rows, clients)
+                _add(found, f"measure {measure.name}", look)
+        if scoring.pictures:
+            _add(found, "pictures", lambda: Finding(pictures=self.learned_by_the_method(server, round, rows)))
         return found
 
-    def learned_by_the_method(self, server: State, round: int, rows: Rows) -> list[Picture]:
-        """The method's own pictures, each of which can be drawn."""
-        learned = Learned(server, self._names(), self._portraits(server, round), rows, self._members(rows), self.seed)
-        return [Picture.read(picture.plain()) for picture in self.method.pictures(learned)]
+    # ------------------------------------------------------------ measures of the run
 
-    def _portraits(self, server: State, round: int) -> dict[int, Message]:
-        """What clients hand over; of very many, as many as a picture shows."""
-        if not self.method.portrays:
+    @property
+    def before(self) -> Run:
+        """What is known before the first round."""
+        return Run(self.evaluator.facts, self.evaluator.generic_net, self.evaluator.scoring, self.seed)
+
+    def _measured(self, measure: OfARun, which: int, server: State, round: int, rows: Rows, clients: Rows) -> Finding:
+        generic = self.evaluator.generic(server, round)[0] if measure.needs_generic else None
+        run = replace(self.before, rows=rows, generic=generic)
+        replies: dict[int, Message] = {}
+        if measure.asks_clients:
+            members = self._members_of(clients)
+            letter = partial(self._letter, measure, which, server, run, members)
+            replies = self._ask("measure", self.evaluator.facts.training_ids, round, letter)
+        return measure.found(run, replies)
+
+    def _letter(
+        self, measure: OfARun, which: int, server: State, run: Run, members: Mapping[int, int], client_id: int
+    ) -> Message:
+        """What a client is sent to be scored, and which measure it is about."""
+        message = self.evaluator.method.broadcast(server, client_id, scoring=not self.evaluator.syncs)
+        if run.generic is not None:
+            message |= generic_beside(message, run.generic)
+        return message | {WHICH: which, MEMBER: members.get(client_id, 0), **measure.asked(run, client_id)}
+
+    def _members_of(self, clients: Rows) -> dict[int, int]:
+        """Which of its family of personal models each client reports."""
+        of = self.evaluator.method.family
+        if of is None:
             return {}
-        asked = self.facts.training_ids[: MOST["cells"]]
-        letters = {i: partial(self.method.broadcast, server, i, scoring=True) for i in asked}
-        outcomes = self.engine.run([Task("portrait", i, round, letter) for i, letter in letters.items()])
-        return {o.client_id: o.reply for o in outcomes if o.reply is not None}
+        data = self.evaluator.scoring.headline.data
+        fixed = dict.fromkeys(self.evaluator.facts.training_ids, of.fixed)
+        chosen = fixed | family.reported(clients, of.members, of.fixed, of.rule, data)
+        return {i: of.members.index(name) for i, name in chosen.items()}
 
-    def _names(self) -> dict[int, str]:
-        return {i: (self.facts.by_id[i].name or str(i))[:LONGEST_NAME] for i in self.facts.training_ids}
+    # ------------------------------------------------------------ what the method learned
 
-    def _members(self, rows: Rows) -> dict[str, float]:
+    def learned_by_the_method(self, server: State, round: int, rows: Rows) -> list[Picture]:
+        """The method's own pictures."""
+        method, portraits = self.evaluator.method, {}
+        if method.portrays:
+            some = self.evaluator.facts.training_ids[: MOST["cells"]]  # as many as a picture shows
+            portraits = self._ask("portrait", some, round, lambda i: method.broadcast(server, i, scoring=True))
+        learned = Learned(server, self.before.names, portraits, rows, self._means_of_members(rows), self.seed)
+        return [_drawable(picture) for picture in method.pictures(learned)]
+
+    def _means_of_members(self, rows: Rows) -> dict[str, float]:
         """Mean accuracy of each of the method's family of personal models, where it was last scored."""
         last = next((row for row in reversed(rows) if is_scored(row)), {})
-        names, data = self.method.family.members if self.method.family else (), self.scoring.headline.data
-        means = {name: Figure(member(name), data).over("mean").of(last) for name in names}
+        of, data = self.evaluator.method.family, self.evaluator.scoring.headline.data
+        means = {name: Figure(member(name), data).over("mean").of(last) for name in (of.members if of else ())}
         return {name: mean for name, mean in means.items() if mean is not None}
 
-    @staticmethod
-    def _try(found: Found, what: str, make: Callable[[], list[Picture]]) -> None:
-        try:
-            found.pictures += make()
-        except Exception as error:  # of a user's own method too: no picture is worth a run
-            found.notes.append(one_sentence(f"{what} could not be made ({type(error).__name__}: {error})"))
+    def _ask(
+        self, kind: Kind, clients: Sequence[int], round: int, letter: Callable[[int], Message]
+    ) -> dict[int, Message]:
+        """The replies of those who give one."""
+        outcomes = self.evaluator.engine.run([Task(kind, i, round, partial(letter, i)) for i in clients])
+        return {o.client_id: o.reply for o in outcomes if o.reply is not None}
+
+
+def _add(found: Finding, what: str, look: Callable[[], Finding]) -> None:
+    try:
+        more = look()
+        found.pictures += [_drawable(picture, found.pictures) for picture in more.pictures]
+        found.figures |= more.figures
+        found.training |= more.training
+        found.notes += more.notes
+    except Exception as error:  # of a user's own method too: neither a picture nor a measure is worth a run
+        found.notes.append(one_sentence(f"{what} could not be made ({type(error).__name__}: {error})"))
+
+
+def _drawable(picture: Picture, beside: Sequence[Picture] = ()) -> Picture:
+    """The picture, if it is one, under a name of its own: a measure may be asked for twice, with other options."""
+    taken = sum(re.fullmatch(rf"{re.escape(picture.name)}(-[0-9]+)?", other.name) is not None for other in beside)
+    return Picture.read(picture.plain() | ({"name": f"{picture.name}-{taken + 1}"} if taken else {}))

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -40,8 +39,7 @@ TRAINING = (0, 2, 3, 4)  # of the tiny federation; client 1 is new
 
 
 def drawn(played: Played) -> dict[str, Picture]:
-    ending = replace(played.assembly.ending, engine=played.engine)
-    found = ending.learned_by_the_method(played.server, played.progress.round, played.rows)
+    found = played.assembly.ending.learned_by_the_method(played.server, played.progress.round, played.rows)
     return {picture.name: picture for picture in found}
 
 

@@ -143,14 +143,16 @@ def _finish(
         record.append_clients(scores.clients)
         rows = record.rounds
         seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
-        found = assembly.ending.find(progress.server, progress.round, rows)
+        last = [row for row in record.clients if row["round"] == progress.round and not row["new"]]
+        found = assembly.ending.find(progress.server, progress.round, rows, last)
     finally:
         assembly.engine.close()
     write_generic(assembly, progress.server, record)
     write_serving(record, assembly.federation_facts)
     write_pictures(record.folder, found.pictures)
     summary = summarize(experiment, method, rows, scores.figures, seconds)
-    record.write_summary(summary | {"notes": found.notes})
+    figures = summary["figures"] | found.figures
+    record.write_summary(summary | {"figures": figures, "training": found.training, "notes": found.notes})
 
 
 def slow_precision(experiment: Experiment) -> str | None:

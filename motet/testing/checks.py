@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -216,7 +215,7 @@ def hands_over_pictures_that_can_be_drawn(trial: Trial) -> None:
     """Its pictures are well-formed, each has a name of its own, and bytes alone make the same ones."""
     drawn = []
     for played in (trial.play(), trial.play(strict=True)):
-        ending = replace(played.assembly.ending, engine=played.engine)
+        ending = played.assembly.ending
         try:
             drawn.append(ending.learned_by_the_method(played.server, played.progress.round, played.timeless()))
         except Exception as error:  # whatever a method does wrong

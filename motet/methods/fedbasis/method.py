@@ -173,6 +173,10 @@ class FedBasis(Method):
             (self.mixing, tensor(message, BASES)) if BASES in message else (self.only_one, tensor(message, "w")[None])
         )
 
+    @property
+    def own_weights(self) -> slice:
+        return self.fedavg.own_weights
+
     def _predictor(self, theta: Tensor) -> nn.Module:
         self.layout.bind(self.net, theta)
         return self.net.eval()

@@ -25,24 +25,34 @@ from motet.work import MEMBER, WHICH
 Rows = Sequence[Mapping[str, Any]]
 
 
+@dataclass(frozen=True)
+class End:
+    """Where a run stands after its last round, and what its record says."""
+
+    server: State
+    round: int
+    rows: Rows  # of all rounds
+    clients: Rows = ()  # of the clients in the last one
+
+
 @dataclass
 class Ending:
-    """Looks at a run after its last round: where it stands, and the rows of its record."""
+    """Looks at a run after its last round."""
 
     evaluator: Evaluator
     seed: int
 
-    def find(self, server: State, round: int, rows: Rows, clients: Rows = ()) -> Finding:
-        """Everything that the experiment asks for; `clients` are the clients' rows of the last round."""
+    def find(self, end: End) -> Finding:
+        """Everything that the experiment asks for."""
         found, method, scoring = Finding(), self.evaluator.method, self.evaluator.scoring
         asked = self.evaluator.measures_of_a_run
         for which, measure in enumerate(measures_of_a_run((*scoring.measures, *method.shows))):
-            shown = scoring.pictures and not any(isinstance(measure, type(one)) for one in asked)
-            if shown or measure in asked:
-                look = partial(self._measured, measure, which, server, round, rows, clients)
-                _add(found, f"measure {measure.name}", look)
+            if measure in asked:
+                _add(found, f"measure {measure.name}", partial(self._measured, measure, which, end))
+            elif scoring.pictures and not any(isinstance(measure, type(one)) for one in asked):
+                _add(found, "pictures", partial(self._shown, measure, which, end))
         if scoring.pictures:
-            _add(found, "pictures", lambda: Finding(pictures=self.learned_by_the_method(server, round, rows)))
+            _add(found, "pictures", lambda: Finding(pictures=self.learned_by_the_method(end)))
         return found
 
     # ------------------------------------------------------------ measures of the run
@@ -52,15 +62,18 @@ class Ending:
         """What is known before the first round."""
         return Run(self.evaluator.facts, self.evaluator.generic_net, self.evaluator.scoring, self.seed)
 
-    def _measured(self, measure: OfARun, which: int, server: State, round: int, rows: Rows, clients: Rows) -> Finding:
-        generic = self.evaluator.generic(server, round)[0] if measure.needs_generic else None
-        run = replace(self.before, rows=rows, generic=generic)
+    def _measured(self, measure: OfARun, which: int, end: End) -> Finding:
+        generic = self.evaluator.generic(end.server, end.round)[0] if measure.needs_generic else None
+        run = replace(self.before, rows=end.rows, generic=generic)
         replies: dict[int, Message] = {}
         if measure.asks_clients:
-            members = self._members_of(clients)
-            letter = partial(self._letter, measure, which, server, run, members)
-            replies = self._ask("measure", self.evaluator.facts.training_ids, round, letter)
+            letter = partial(self._letter, measure, which, end.server, run, self._members_of(end.clients))
+            replies = self._ask("measure", self.evaluator.facts.training_ids, end.round, letter)
         return measure.found(run, replies)
+
+    def _shown(self, measure: OfARun, which: int, end: End) -> Finding:
+        """A measure that nobody asked for, as one of the method's pictures."""
+        return Finding(pictures=self._measured(measure, which, end).pictures)
 
     def _letter(
         self, measure: OfARun, which: int, server: State, run: Run, members: Mapping[int, int], client_id: int
@@ -83,13 +96,14 @@ class Ending:
 
     # ------------------------------------------------------------ what the method learned
 
-    def learned_by_the_method(self, server: State, round: int, rows: Rows) -> list[Picture]:
+    def learned_by_the_method(self, end: End) -> list[Picture]:
         """The method's own pictures."""
-        method, portraits = self.evaluator.method, {}
+        method, portraits = self.evaluator.method, dict[int, Message]()
         if method.portrays:
             some = self.evaluator.facts.training_ids[: MOST["cells"]]  # as many as a picture shows
-            portraits = self._ask("portrait", some, round, lambda i: method.broadcast(server, i, scoring=True))
-        learned = Learned(server, self.before.names, portraits, rows, self._means_of_members(rows), self.seed)
+            portraits = self._ask("portrait", some, end.round, lambda i: method.broadcast(end.server, i, scoring=True))
+        members = self._means_of_members(end.rows)
+        learned = Learned(end.server, self.before.names, portraits, end.rows, members, self.seed)
         return [_drawable(picture) for picture in method.pictures(learned)]
 
     def _means_of_members(self, rows: Rows) -> dict[str, float]:

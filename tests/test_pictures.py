@@ -11,6 +11,7 @@ import torch
 import motet
 from motet.contract import Axis, Learned, Part, Picture
 from motet.contract.picture import MOST
+from motet.ending import End
 from motet.errors import MotetError
 from motet.message import Message, State, tensor
 from motet.methods import METHODS
@@ -39,7 +40,7 @@ TRAINING = (0, 2, 3, 4)  # of the tiny federation; client 1 is new
 
 
 def drawn(played: Played) -> dict[str, Picture]:
-    found = played.assembly.ending.learned_by_the_method(played.server, played.progress.round, played.rows)
+    found = played.assembly.ending.learned_by_the_method(End(played.server, played.progress.round, played.rows))
     return {picture.name: picture for picture in found}
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
+from motet.ending import End
 from motet.errors import MotetError
 from motet.evaluation import Row
 from motet.memory import keep_freed_memory
@@ -144,7 +145,7 @@ def _finish(
         rows = record.rounds
         seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
         last = [row for row in record.clients if row["round"] == progress.round and not row["new"]]
-        found = assembly.ending.find(progress.server, progress.round, rows, last)
+        found = assembly.ending.find(End(progress.server, progress.round, rows, last))
     finally:
         assembly.engine.close()
     write_generic(assembly, progress.server, record)

@@ -45,6 +45,8 @@ class Ending:
     def find(self, end: End) -> Finding:
         """Everything that the experiment asks for."""
         found, method, scoring = Finding(), self.evaluator.method, self.evaluator.scoring
+        if scoring.headline.data == "validation":  # a run for tuning: nobody looks at its test data
+            return found
         asked = self.evaluator.measures_of_a_run
         for which, measure in enumerate(measures_of_a_run((*scoring.measures, *method.shows))):
             if measure in asked:
@@ -63,7 +65,7 @@ class Ending:
         return Run(self.evaluator.facts, self.evaluator.generic_net, self.evaluator.scoring, self.seed)
 
     def _measured(self, measure: OfARun, which: int, end: End) -> Finding:
-        generic = self.evaluator.generic(end.server, end.round)[0] if measure.needs_generic else None
+        generic = self.evaluator.generic(end.server, end.round) if measure.needs_generic else None
         run = replace(self.before, rows=end.rows, generic=generic)
         replies: dict[int, Message] = {}
         if measure.asks_clients:
@@ -79,7 +81,8 @@ class Ending:
         self, measure: OfARun, which: int, server: State, run: Run, members: Mapping[int, int], client_id: int
     ) -> Message:
         """What a client is sent to be scored, and which measure it is about."""
-        message = self.evaluator.method.broadcast(server, client_id, scoring=not self.evaluator.syncs)
+        syncs = run.scoring.readings[0] == "final_sync"  # then the client trains once more
+        message = self.evaluator.method.broadcast(server, client_id, scoring=not syncs)
         if run.generic is not None:
             message |= generic_beside(message, run.generic)
         return message | {WHICH: which, MEMBER: members.get(client_id, 0), **measure.asked(run, client_id)}

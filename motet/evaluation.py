@@ -52,11 +52,11 @@ class Evaluator:
 
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
         """Generic and personal figures over the clients that take part in training."""
-        generic, derived = self.generic(server, round)
+        generic, derived = self._generic(server, round)
         common = self.facts.test is not None and (last or self.scoring.common_test == "always")
         by_clients = not common and self.facts.test_is_clients and not self.facts.new_ids
         answers = {} if generic is None or by_clients else self._on_common_test(generic)
-        sync = last and self.syncs
+        sync = last and "final_sync" in self.scoring.readings and not self.method.keeps_nothing
 
         def letter(client_id: int) -> Message:
             message = self.method.broadcast(server, client_id, scoring=not sync)
@@ -82,10 +82,9 @@ class Evaluator:
         figures |= self._over(replies, models)
         return Scores(figures, self._rows(outcomes, replies, round, new=False))
 
-    @property
-    def syncs(self) -> bool:
-        """Whether clients train once more after the last round, to be scored."""
-        return "final_sync" in self.scoring.readings and not self.method.keeps_nothing
+    def generic(self, server: State, round: int) -> Tensor | None:
+        """The generic model, the method's own or a derived one."""
+        return self._generic(server, round)[0]
 
     def new_clients(self, server: State, round: int) -> Scores:
         """Before and after adaptation, over the clients that took no part in training."""
@@ -115,7 +114,7 @@ class Evaluator:
         scored = {figure.model for reply in replies.values() for name in reply if (figure := Figure.read(name))}
         return [BEFORE, AFTER, *sorted(scored - {BEFORE, AFTER})]
 
-    def generic(self, server: State, round: int) -> tuple[Tensor | None, bool]:
+    def _generic(self, server: State, round: int) -> tuple[Tensor | None, bool]:
         """The generic model, and whether it is derived from the personal ones."""
         generic = self.method.generic(server)
         if generic is not None or not self.scoring.derived_generic:

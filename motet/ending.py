@@ -70,7 +70,7 @@ class Ending:
         replies: dict[int, Message] = {}
         if measure.asks_clients:
             letter = partial(self._letter, measure, which, end.server, run, self._members_of(end.clients))
-            replies = self._ask("measure", self.evaluator.facts.training_ids, end.round, letter)
+            replies = self._ask("measure", measure.whom(run), end.round, letter)
         return measure.found(run, replies)
 
     def _shown(self, measure: OfARun, which: int, end: End) -> Finding:

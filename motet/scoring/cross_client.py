@@ -30,16 +30,17 @@ class CrossClient(OfARun):
     clients: int = Field(50, ge=1, le=100, description="how many clients, the first ones")
     samples: int = Field(100, ge=1, description="how many test samples of each, the first ones")
 
+    def whom(self, run: Run) -> list[int]:
+        """The first ones."""
+        return run.facts.training_ids[: self.clients]
+
     def asked(self, run: Run, client_id: int) -> Message:
         """Whose data."""
-        return {_IDS: torch.tensor(run.facts.training_ids[: self.clients])}
+        return {_IDS: torch.tensor(self.whom(run))}
 
     def at_client(self, here: Here) -> Message:
         """One row of the matrix for each head; no number for clients whose data are not here."""
-        asked = tensor(here.message, _IDS).tolist()
-        if here.client.id not in asked:
-            return {}
-        tests = [here.tests.get(j) for j in asked]
+        tests = [here.tests.get(j) for j in tensor(here.message, _IDS).tolist()]
         return {
             head: torch.tensor([self._right(here, model, t) for t in tests]) for head, model in here.heads().items()
         }
@@ -52,7 +53,7 @@ class CrossClient(OfARun):
 
     def found(self, run: Run, replies: Mapping[int, Message]) -> Finding:
         """A matrix for each head, and the mean off the diagonal."""
-        asked, finding = run.facts.training_ids[: self.clients], Finding()
+        asked, finding = self.whom(run), Finding()
         theirs = {i: replies[i] for i in asked if replies.get(i)}
         for head in dict.fromkeys(head for reply in theirs.values() for head in reply):
             who = [i for i in theirs if head in theirs[i]]

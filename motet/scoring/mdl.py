@@ -6,6 +6,7 @@ added up. MDL = Σ_k (s_k − s_{k−1})·ℓ(s_k), where ℓ(s) is the validati
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
@@ -62,17 +63,24 @@ class MDL(OfARun):
 
     def asked(self, run: Run, client_id: int) -> Message:
         """Which of its test samples, in the order of their classes: evenly spaced over the pool of everybody's."""
-        sizes = {i: run.facts.by_id[i].test for i in run.facts.training_ids}
-        start = sum(size for i, size in sizes.items() if i < client_id)
-        places = torch.tensor(evenly_spaced(sum(sizes.values()), self.samples), dtype=torch.int64) - start
-        return {_WHICH: places[(places >= 0) & (places < sizes[client_id])]}
+        mine = run.own_tests[client_id]
+        places = torch.tensor(evenly_spaced(self._pool(run), self.samples), dtype=torch.int64)
+        return {_WHICH: places[(places >= mine.start) & (places < mine.stop)] - mine.start}
+
+    def whom(self, run: Run) -> list[int]:
+        """Those of whom samples are taken."""
+        places = evenly_spaced(self._pool(run), self.samples)
+        return [
+            i for i, mine in run.own_tests.items() if bisect_left(places, mine.start) < bisect_left(places, mine.stop)
+        ]
+
+    def _pool(self, run: Run) -> int:
+        return sum(map(len, run.own_tests.values()))
 
     def at_client(self, here: Here) -> Message:
         """Features and labels of these samples."""
         net, which = here.generic(), tensor(here.message, _WHICH)
-        if net is None or not len(which):
-            return {}
-        return self._seen(net, here.client.data.test, which, here.client.rng("mdl"))
+        return {} if net is None else self._seen(net, here.client.data.test, which, here.client.rng("mdl"))
 
     def _seen(self, net: Net, samples: Samples, which: Tensor, rng: torch.Generator) -> Message:
         some = samples.take(by_class(samples.y, rng)[which])

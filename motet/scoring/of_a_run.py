@@ -6,6 +6,8 @@ leave a client, so that they are for simulations, and a real site refuses the ta
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -37,6 +39,13 @@ class Run:
     def names(self) -> dict[int, str]:
         """Of the training clients, short enough for a picture."""
         return {i: (self.facts.by_id[i].name or str(i))[:100] for i in self.facts.training_ids}
+
+    @cached_property
+    def own_tests(self) -> dict[int, range]:
+        """Where each training client's test samples would be in the pool of all, one client after the other."""
+        ids = self.facts.training_ids
+        ends = list(accumulate((self.facts.by_id[i].test for i in ids), initial=0))
+        return {i: range(*between) for i, between in zip(ids, pairwise(ends), strict=True)}
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,10 @@ class OfARun(Section):
     def in_round(self, sent: Tensor, models: Sequence[Tensor]) -> dict[str, float]:
         """Numbers for the record of a round: from the net's own weights as they were sent, and as they came back."""
         return {}
+
+    def whom(self, run: Run) -> list[int]:
+        """The clients that are asked."""
+        return run.facts.training_ids
 
     def asked(self, run: Run, client_id: int) -> Message:
         """What a client is told, besides what it is sent to be scored."""

@@ -114,7 +114,9 @@ class FedBasis(Method):
 
     def pictures(self, learned: Learned) -> list[Picture]:
         """Who takes what of which basis, and whether the bases collapsed."""
-        return [*shares(learned, self.mixing.names, self.options.k), *collapse(learned)]
+        free = self.options.classifier_free_for_new
+        mixed = {i: name for i, name in enumerate(self.mixing.names) if not (free and self.in_head(f"{name}."))}
+        return [*shares(learned, mixed, self.options.k), *collapse(learned)]
 
     # ------------------------------------------------------------ client
 

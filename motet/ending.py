@@ -1,80 +1,141 @@
-"""What is found once, after the last round: pictures of what the method learned.
+"""What is found once, after the last round: measures of the whole run, and pictures of what the method learned.
 
-It goes through the engine, in tasks of their own kind: here clients hand over what in rounds never leaves them. All
+Both go through the engine, in tasks of their own kinds: here clients hand over what in rounds never leaves them. All
 data are in one place in a simulation; a real site refuses these tasks, and the server has what it knows by itself.
 Nothing here can lose a run: what fails becomes a note.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from motet.contract import Learned, Method, Picture
+from motet.contract import Learned, Picture
 from motet.contract.picture import MOST
-from motet.data import FederationFacts
-from motet.engines import Engine, Task
+from motet.engines import Kind, Task
 from motet.errors import one_sentence
+from motet.evaluation import Evaluator, generic_beside
 from motet.message import Message, State
-from motet.scoring import Figure, ScoringSettings
+from motet.scoring import Figure, family, measures_of_a_run
 from motet.scoring.figures import is_scored, member
+from motet.scoring.of_a_run import Finding, OfARun, Run
+from motet.work import MEMBER, WHICH
 
 Rows = Sequence[Mapping[str, Any]]
-LONGEST_NAME = 100
 
 
-@dataclass
-class Found:
-    """What was found, and one sentence about each thing that could not be."""
+@dataclass(frozen=True)
+class End:
+    """Where a run stands after its last round, and what its record says."""
 
-    pictures: list[Picture] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    server: State
+    round: int
+    rows: Rows  # of all rounds
+    clients: Rows = ()  # of the clients in the last one
 
 
 @dataclass
 class Ending:
     """Looks at a run after its last round."""
 
-    method: Method
-    facts: FederationFacts
-    scoring: ScoringSettings
-    engine: Engine
+    evaluator: Evaluator
     seed: int
 
-    def find(self, server: State, round: int, rows: Rows) -> Found:
+    def find(self, end: End) -> Finding:
         """Everything that the experiment asks for."""
-        found = Found()
-        if self.scoring.pictures:
-            self._try(found, "pictures", lambda: self.learned_by_the_method(server, round, rows))
+        found, method, scoring = Finding(), self.evaluator.method, self.evaluator.scoring
+        if scoring.headline.data == "validation":  # a run for tuning: nobody looks at its test data
+            return found
+        asked = self.evaluator.measures_of_a_run
+        for which, measure in enumerate(measures_of_a_run((*scoring.measures, *method.shows))):
+            if measure in asked:
+                _add(found, f"measure {measure.name}", partial(self._measured, measure, which, end))
+            elif scoring.pictures and not any(isinstance(measure, type(one)) for one in asked):
+                _add(found, "pictures", partial(self._shown, measure, which, end))
+        if scoring.pictures:
+            _add(found, "pictures", lambda: Finding(pictures=self.learned_by_the_method(end)))
         return found
 
-    def learned_by_the_method(self, server: State, round: int, rows: Rows) -> list[Picture]:
-        """The method's own pictures, each of which can be drawn."""
-        learned = Learned(server, self._names(), self._portraits(server, round), rows, self._members(rows), self.seed)
-        return [Picture.read(picture.plain()) for picture in self.method.pictures(learned)]
+    # ------------------------------------------------------------ measures of the run
 
-    def _portraits(self, server: State, round: int) -> dict[int, Message]:
-        """What clients hand over; of very many, as many as a picture shows."""
-        if not self.method.portrays:
+    @property
+    def before(self) -> Run:
+        """What is known before the first round."""
+        return Run(self.evaluator.facts, self.evaluator.generic_net, self.evaluator.scoring, self.seed)
+
+    def _measured(self, measure: OfARun, which: int, end: End) -> Finding:
+        generic = self.evaluator.generic(end.server, end.round) if measure.needs_generic else None
+        run = replace(self.before, rows=end.rows, generic=generic)
+        replies: dict[int, Message] = {}
+        if measure.asks_clients:
+            letter = partial(self._letter, measure, which, end.server, run, self._members_of(end.clients))
+            replies = self._ask("measure", measure.whom(run), end.round, letter)
+        return measure.found(run, replies)
+
+    def _shown(self, measure: OfARun, which: int, end: End) -> Finding:
+        """A measure that nobody asked for, as one of the method's pictures."""
+        return Finding(pictures=self._measured(measure, which, end).pictures)
+
+    def _letter(
+        self, measure: OfARun, which: int, server: State, run: Run, members: Mapping[int, int], client_id: int
+    ) -> Message:
+        """What a client is sent to be scored, and which measure it is about."""
+        syncs = run.scoring.readings[0] == "final_sync"  # then the client trains once more
+        message = self.evaluator.method.broadcast(server, client_id, scoring=not syncs)
+        if run.generic is not None:
+            message |= generic_beside(message, run.generic)
+        return message | {WHICH: which, MEMBER: members.get(client_id, 0), **measure.asked(run, client_id)}
+
+    def _members_of(self, clients: Rows) -> dict[int, int]:
+        """Which of its family of personal models each client reports."""
+        of = self.evaluator.method.family
+        if of is None:
             return {}
-        asked = self.facts.training_ids[: MOST["cells"]]
-        letters = {i: partial(self.method.broadcast, server, i, scoring=True) for i in asked}
-        outcomes = self.engine.run([Task("portrait", i, round, letter) for i, letter in letters.items()])
-        return {o.client_id: o.reply for o in outcomes if o.reply is not None}
+        data = self.evaluator.scoring.headline.data
+        fixed = dict.fromkeys(self.evaluator.facts.training_ids, of.fixed)
+        chosen = fixed | family.reported(clients, of.members, of.fixed, of.rule, data)
+        return {i: of.members.index(name) for i, name in chosen.items()}
 
-    def _names(self) -> dict[int, str]:
-        return {i: (self.facts.by_id[i].name or str(i))[:LONGEST_NAME] for i in self.facts.training_ids}
+    # ------------------------------------------------------------ what the method learned
 
-    def _members(self, rows: Rows) -> dict[str, float]:
+    def learned_by_the_method(self, end: End) -> list[Picture]:
+        """The method's own pictures."""
+        method, portraits = self.evaluator.method, dict[int, Message]()
+        if method.portrays:
+            some = self.evaluator.facts.training_ids[: MOST["cells"]]  # as many as a picture shows
+            portraits = self._ask("portrait", some, end.round, lambda i: method.broadcast(end.server, i, scoring=True))
+        members = self._means_of_members(end.rows)
+        learned = Learned(end.server, self.before.names, portraits, end.rows, members, self.seed)
+        return [_drawable(picture) for picture in method.pictures(learned)]
+
+    def _means_of_members(self, rows: Rows) -> dict[str, float]:
         """Mean accuracy of each of the method's family of personal models, where it was last scored."""
         last = next((row for row in reversed(rows) if is_scored(row)), {})
-        names, data = self.method.family.members if self.method.family else (), self.scoring.headline.data
-        means = {name: Figure(member(name), data).over("mean").of(last) for name in names}
+        of, data = self.evaluator.method.family, self.evaluator.scoring.headline.data
+        means = {name: Figure(member(name), data).over("mean").of(last) for name in (of.members if of else ())}
         return {name: mean for name, mean in means.items() if mean is not None}
 
-    @staticmethod
-    def _try(found: Found, what: str, make: Callable[[], list[Picture]]) -> None:
-        try:
-            found.pictures += make()
-        except Exception as error:  # of a user's own method too: no picture is worth a run
-            found.notes.append(one_sentence(f"{what} could not be made ({type(error).__name__}: {error})"))
+    def _ask(
+        self, kind: Kind, clients: Sequence[int], round: int, letter: Callable[[int], Message]
+    ) -> dict[int, Message]:
+        """The replies of those who give one."""
+        outcomes = self.evaluator.engine.run([Task(kind, i, round, partial(letter, i)) for i in clients])
+        return {o.client_id: o.reply for o in outcomes if o.reply is not None}
+
+
+def _add(found: Finding, what: str, look: Callable[[], Finding]) -> None:
+    try:
+        more = look()
+        found.pictures += [_drawable(picture, found.pictures) for picture in more.pictures]
+        found.figures |= more.figures
+        found.training |= more.training
+        found.notes += more.notes
+    except Exception as error:  # of a user's own method too: neither a picture nor a measure is worth a run
+        found.notes.append(one_sentence(f"{what} could not be made ({type(error).__name__}: {error})"))
+
+
+def _drawable(picture: Picture, beside: Sequence[Picture] = ()) -> Picture:
+    """The picture, if it is one, under a name of its own: a measure may be asked for twice, with other options."""
+    taken = sum(re.fullmatch(rf"{re.escape(picture.name)}(-[0-9]+)?", other.name) is not None for other in beside)
+    return Picture.read(picture.plain() | ({"name": f"{picture.name}-{taken + 1}"} if taken else {}))

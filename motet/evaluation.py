@@ -14,10 +14,11 @@ from motet.derived import mean_of_personal_models
 from motet.engines import Engine, Kind, Outcome, Task
 from motet.message import Message, State
 from motet.nets import Net
-from motet.scoring import Figure, ScoringSettings, family, measures_of
+from motet.scoring import Figure, ScoringSettings, family, measures_of, measures_of_a_run
 from motet.scoring.at_client import COUNTS, right_of
 from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC
-from motet.scoring.measures import Measure, PerSample
+from motet.scoring.measure import Measure, PerSample
+from motet.scoring.of_a_run import OfARun
 from motet.scoring.over_clients import figures_over, of_benign, pooled_from_splits
 from motet.scoring.passes import Answers, one_pass
 from motet.weights import Layout
@@ -43,9 +44,11 @@ class Evaluator:
     scoring: ScoringSettings
     engine: Engine
     measures: tuple[Measure, ...] = field(init=False)
+    measures_of_a_run: tuple[OfARun, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.measures = measures_of(self.scoring.measures)
+        self.measures_of_a_run = measures_of_a_run(self.scoring.measures)
 
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
         """Generic and personal figures over the clients that take part in training."""
@@ -60,7 +63,7 @@ class Evaluator:
             message = self.method.broadcast(server, client_id, scoring=not sync)
             message |= {"score.common": common, "score.whole": common and last}
             if generic is not None:
-                message |= _generic_beside(message, generic)
+                message |= generic_beside(message, generic)
             if answers:
                 message |= self._told(answers[self.facts.by_id[client_id].domain])
             return message
@@ -79,6 +82,10 @@ class Evaluator:
         models = [GENERIC, *self.scoring.named_readings]
         figures |= self._over(replies, models)
         return Scores(figures, self._rows(outcomes, replies, round, new=False))
+
+    def generic(self, server: State, round: int) -> Tensor | None:
+        """The generic model, the method's own or a derived one."""
+        return self._generic(server, round)[0]
 
     def new_clients(self, server: State, round: int) -> Scores:
         """Before and after adaptation, over the clients that took no part in training."""
@@ -162,7 +169,7 @@ class Evaluator:
         ]
 
 
-def _generic_beside(message: Message, generic: Tensor) -> Message:
+def generic_beside(message: Message, generic: Tensor) -> Message:
     """The generic model to score, or a word where the message carries it anyway: models are most of the bytes."""
     w = message.get("w")
     same = isinstance(w, Tensor) and w.shape == generic.shape and torch.equal(w, generic)

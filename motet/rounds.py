@@ -1,7 +1,7 @@
 """The one round loop."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Protocol
@@ -101,6 +101,7 @@ class Loop:
         round = progress.round + 1
         server = {**progress.server, "round": round}
         replies, row = self._exchange("train", self.sample(round), round, server)
+        row |= self._measured(server, replies)
         if replies:
             server = {**self.method.aggregate(server, replies), "round": round}
         del replies  # models of a whole cohort, while others are made for scoring
@@ -116,6 +117,15 @@ class Loop:
         progress = Progress(round, server)
         self.log.round_done(row, clients, progress)
         return progress
+
+    def _measured(self, server: State, replies: Mapping[int, Message]) -> Row:
+        """What measures of a run note of each round."""
+        sent, came = server.get("w"), [w for reply in replies.values() if isinstance(w := reply.get("w"), Tensor)]
+        if not isinstance(sent, Tensor) or not came or any(w.shape != sent.shape for w in came):
+            return {}
+        own = self.method.own_weights
+        found = (m.in_round(sent[own], [w[own] for w in came]) for m in self.evaluator.measures_of_a_run)
+        return {name: value for numbers in found for name, value in numbers.items()}
 
     def sample(self, round: int) -> list[int]:
         """The clients of a round, in the order of their ids."""

@@ -5,7 +5,7 @@ Here a client's models are made; `motet/scoring/at_client.py` scores them.
 Every engine carries tasks to a `Workplace` and its outcomes back; none of them knows what the work means.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -18,16 +18,18 @@ from motet.engines.engine import Kind, Outcome, Task, each_alone
 from motet.engines.replies import TRAIN_LOSS
 from motet.errors import Diverged
 from motet.local import LocalSettings
-from motet.message import Message, State, tensor
+from motet.message import Message, State, number, tensor
 from motet.nets import Net
 from motet.post import Post, packed
-from motet.scoring import ScoringSettings
+from motet.scoring import ScoringSettings, measures_of_a_run
 from motet.scoring.at_client import Common, Scorer
 from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL, member, variant
+from motet.scoring.of_a_run import Here
 from motet.scoring.pairs import compared
 from motet.weights import Layout, is_finite
 
 LEAST_GROUPS = 4  # so that several cores have work
+WHICH, MEMBER = "measure.which", "measure.member"  # in a task `measure`: of the list, of the client's family
 POOLED = -1  # the id of the one client that holds everybody's data, for the centralized yardstick
 
 
@@ -122,6 +124,7 @@ class Workplace:
             "adapt": self._adapt,
             "export": self._export,
             "portrait": self.method.portrait,
+            "measure": self._measure,
         }
 
     def _train(self, client: Client, message: Message) -> Message:
@@ -175,6 +178,15 @@ class Workplace:
             reply |= self._score_model(name, adapt, client, common)
         return compared(reply)
 
+    def _measure(self, client: Client, message: Message) -> Message:
+        """What a measure of the whole run asks of a client: more than scores may leave it, in a simulation alone."""
+        which = measures_of_a_run((*self.scoring.measures, *self.method.shows))[int(number(message, WHICH))]
+        clients = self.holdings.clients
+        there = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
+        tests = {i: data.test for i, data in there}
+        heads, generic = partial(self._heads, client, message), partial(self._generic_model, message)
+        return which.at_client(Here(client, message, generic, heads, tests))
+
     # ------------------------------------------------------------ making the models that are scored
 
     @cached_property
@@ -193,12 +205,28 @@ class Workplace:
         self.method.train(client, message)
         return client
 
-    def _score_generic(self, client: Client, message: Message) -> Message:
+    def _heads(self, client: Client, message: Message) -> Mapping[str, nn.Module]:
+        """The personal model of the headline, and other heads of it."""
+        client = client.reading(self.scoring.readings[0])
+        if client.pm_source == "final_sync" and not self.method.keeps_nothing:
+            client = self.synced(client, message)
+        if self.method.family:
+            name = self.method.family.members[int(number(message, MEMBER))]
+            return {PERSONAL: self.method.member(client, message, name)}
+        return self.method.heads(client, message)
+
+    def _generic_model(self, message: Message) -> Net | None:
         where = "w" if message.get("score.generic_is_w") else "score.generic"
         if where not in message:
-            return {}
+            return None
         self.generic_layout.bind(self.generic_net, tensor(message, where))
-        own = self.scorer.on_own_data(GENERIC, self.generic_net, client)
+        return self.generic_net
+
+    def _score_generic(self, client: Client, message: Message) -> Message:
+        model = self._generic_model(message)
+        if model is None:
+            return {}
+        own = self.scorer.on_own_data(GENERIC, model, client)
         return own | self.scorer.generic_as_told(client, message)
 
     def _score_reading(self, name: str, client: Client, message: Message, sync: bool) -> Message:

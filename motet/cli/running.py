@@ -102,6 +102,8 @@ def _watch_and_show(work: Callable[[runs.Watcher], Path], known: Path | None, js
     run = read_finished(folder)
     if run.summary["set_aside"]:
         note(f"warning: {run.summary['set_aside']} trainings diverged and were set aside; rounds.jsonl names them")
+    for text in run.summary.get("notes", ()):
+        note(f"note: {text}")
     if json:
         note(f"recorded in {folder}")
         write_json(run.summary)

@@ -71,6 +71,7 @@ class Method(ABC):
     personal_from_global = False  # never serves a client's last trained model, even where scoring.pm_source says so
     keeps_nothing = False  # clients keep nothing between rounds: no training changes a personal model but the server's
     from_counts = False  # makes a new client's model from its class counts alone
+    shows: tuple[str, ...] = ()  # measures of a run whose pictures belong to what it learned
     family: Family | None = None  # where a client has several personal models (SuPerFed's line of them)
 
     def __init__(self, net: Net, options: Any, parts: "Sequence[Part]", facts: Facts):
@@ -163,9 +164,19 @@ class Method(ABC):
     def adapt(self, client: Client, message: Message) -> Predictor:
         """The model of a client never seen in training, after learning from its data."""
 
+    def heads(self, client: Client, message: Message) -> dict[str, Predictor]:
+        """The P-FL model as `personal`, and beside it other heads of the same model, where it has some."""
+        model = self.personal(client, message)
+        return {} if model is None else {"personal": model}
+
     def weights(self, client: Client, message: Message) -> Tensor | None:
         """The personal model as flat weights of the plain net, where it is one: for a mean of personal models."""
         return None
+
+    @property
+    def own_weights(self) -> slice:
+        """Where the field `w` of a message or reply has the net's own trainable weights."""
+        return slice(None)
 
     def in_head(self, parameter: str) -> bool:
         """Whether a parameter of a predictor belongs to the head, which `+lp` trains alone."""

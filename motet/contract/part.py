@@ -63,6 +63,7 @@ class Part(Section):
     needs_shared_data: ClassVar[bool] = False  # clients see the federation's small balanced set
     serves_adaptation: ClassVar[bool] = True  # False: acts for the federation's sake, not when a client adapts
     serves_prediction: ClassVar[bool] = True  # False: what it broadcasts is for training alone
+    shows: ClassVar[tuple[str, ...]] = ()  # measures of a run whose pictures belong to what it learned
 
     def __init_subclass__(cls, **words: Any) -> None:
         """A part that acts on batches says so: clients of other parts may be trained as one, past these points."""

@@ -22,7 +22,7 @@ class Wrapped(Method):
         self.inner, self.options = inner, options
         self.tells, self.uploads, self.pooled = inner.tells, inner.uploads, inner.pooled
         self.prepares, self.needs_shared_data = inner.prepares, inner.needs_shared_data
-        self.keeps_nothing, self.from_counts = inner.keeps_nothing, inner.from_counts
+        self.keeps_nothing, self.from_counts, self.shows = inner.keeps_nothing, inner.from_counts, inner.shows
 
     def refuse(self, facts: Facts) -> str | None:
         return self.inner.refuse(facts)
@@ -66,6 +66,10 @@ class Wrapped(Method):
 
     def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
         return self.inner.train_together(clients, messages)
+
+    @property
+    def own_weights(self) -> slice:
+        return self.inner.own_weights
 
     def in_head(self, parameter: str) -> bool:
         return self.inner.in_head(parameter)

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from motet.entries import Entries
 from motet.message import Message, State, byte_count
 
-Kind = Literal["prepare", "train", "score", "sync_score", "adapt", "export", "portrait"]
+Kind = Literal["prepare", "train", "score", "sync_score", "adapt", "export", "portrait", "measure"]
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ class Averaging(Method):
         self.needs_shared_data = any(part.needs_shared_data for part in parts)
         self.rests = any(part.private_rests for part in parts)
         self.from_counts = any(part.makes_from_counts() for part in parts)
+        self.shows = tuple(dict.fromkeys((*type(self).shows, *(name for part in parts for name in part.shows))))
         self.tells = frozenset().union(type(self).tells, *(part.tells for part in parts))
         model: dict[str, Rule] = {"w": "mean", "n": "sum"} if self.travels and self.averages else {}
         self.uploads = {**model, **type(self).uploads, **{k: v for part in parts for k, v in part.uploads.items()}}
@@ -284,6 +285,13 @@ class Averaging(Method):
         w = self.personal_weights(client, message)
         return None if w is None else self.predictor(client, w)
 
+    def heads(self, client: Client, message: Message) -> dict[str, nn.Module]:
+        """Where a part changes the personal logits, also those that it changes."""
+        found = super().heads(client, message)
+        model = found.get("personal")
+        two = any(type(part).personal_logits is not Part.personal_logits for part in self.parts)
+        return {**found, "generic": model.generic_head()} if two and isinstance(model, PersonalModel) else found
+
     def personal_weights(self, client: Client, message: Message) -> Tensor | None:
         """The whole weights of the client's personal model."""
         if client.data.new and not self.travels:
@@ -313,6 +321,10 @@ class Averaging(Method):
     def adapted_weights(self, t: Training) -> Tensor:
         """What a new client's training has made of its personal model so far."""
         return t.w
+
+    @property
+    def own_weights(self) -> slice:
+        return self.layout.shared_trainable
 
     def predictor(self, client: Client, w: Tensor) -> nn.Module:
         """The client's personal model with these whole weights."""

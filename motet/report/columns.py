@@ -44,7 +44,8 @@ def figure_columns(summaries: Sequence[Summary]) -> list[Column]:
         *first,
         *(_of_model(model) for model in _others(summaries, PERSONAL)),
         *(column for data in others for column in _pair(data)),
-        *(_of_measure(name) for name in _measures(summaries)),
+        *(_of_measure(name) for name in _measures(summaries, PERSONAL)),
+        *(_of_generic(name) for name in _measures(summaries, GENERIC) if name not in _measures(summaries, PERSONAL)),
         *(() if new else adapted),
         Column("MB per\nround", _sent, always=True),
         Column("seconds", lambda group: f"{fmean(s['seconds'] for s in group):.1f}"),
@@ -131,17 +132,28 @@ def _of_model(model: str) -> Column:
 
 
 def _of_measure(name: str) -> Column:
-    """A measure of the personal models: on the headline's data, else on clients' own, else on the common test set."""
+    """A measure of the personal models: on the headline's data, else on clients' own, on the common test set, or on
+    validation data."""
     known = MEASURES.get(name)
     write = percent if known and known.percent else number
 
     def value(summary: Summary) -> float | None:
-        headline = headline_of(summary)
-        places = (headline.data, "split", "common")
-        found = (_value(summary, PERSONAL, data, name) for data in places)
+        places = (headline_of(summary).data, "split", "common", "validation")
+        found = (_value(summary, PERSONAL, data, name, statistic) for data in places for statistic in ("", "pooled"))
         return next((v for v in found if v is not None), None)
 
     return Column(f"{printable(name)},\nown\nmodels", lambda group: over_seeds([value(s) for s in group], write))
+
+
+def _of_generic(name: str) -> Column:
+    """A measure that only the generic model has, over all samples at once: on clients' own or the common test data."""
+
+    def value(summary: Summary) -> float | None:
+        found = (Figure(GENERIC, data, name, "pooled").of(summary["figures"]) for data in ("split", "common"))
+        return next((v for v in found if v is not None), None)
+
+    title = f"{printable(name)},\ngeneric\nmodel"
+    return Column(title, lambda group: over_seeds([value(s) for s in group], number))
 
 
 def _adapted(group: Sequence[Summary]) -> str:
@@ -162,10 +174,10 @@ def _others(summaries: Sequence[Summary], model: str) -> list[str]:
     return sorted({f.model for f in _every(summaries) if f.model.startswith(variant(model, ""))})
 
 
-def _measures(summaries: Sequence[Summary]) -> list[str]:
-    """Measures besides accuracy and loss, which are always there, in the order of the record."""
+def _measures(summaries: Sequence[Summary], model: str) -> list[str]:
+    """A model's measures besides accuracy and loss, which are always there, in the order of the record."""
     always = (ACCURACY.name, LOSS.name)
-    return list(dict.fromkeys(f.measure for f in _every(summaries) if f.measure not in always))
+    return list(dict.fromkeys(f.measure for f in _every(summaries) if f.model == model and f.measure not in always))
 
 
 def _every(summaries: Sequence[Summary]) -> list[Figure]:

@@ -60,6 +60,9 @@ class ServerSide:
                 f"data.attack is {data.attack!r} but {self.experiment.method!r} trains in one place and sends nothing; "
                 f"accepted: label-poison"
             )
+        for measure in self.evaluator.measures_of_a_run:
+            if why := measure.refuse(self.ending.before):
+                raise MotetError(f"scoring.measures: {why}")
         if self.method.net.normalizes_batches:
             self._refuse_lone_samples()
 
@@ -80,8 +83,7 @@ class ServerSide:
     @property
     def ending(self) -> Ending:
         """Looks at the run after its last round."""
-        experiment = self.experiment
-        return Ending(self.method, self.federation_facts, experiment.scoring, self.engine, experiment.seed)
+        return Ending(self.evaluator, self.experiment.seed)
 
     @property
     def client_ids(self) -> list[int]:

@@ -10,6 +10,7 @@ from motet.runs.experiment import Experiment
 from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.scoring.figures import PERSONAL, Figure
+from motet.scoring.gain import gained
 from motet.scoring.over_clients import worse_off
 
 LOCAL = "local"
@@ -28,8 +29,29 @@ def local_among(records: Sequence[Record], of: Record) -> Record | None:
     return next((record for record in runs if same_clients(record.experiment, of.experiment)), None)
 
 
+def gains_over_local(record: Record, local: Record) -> dict[int, float]:
+    """By how much each client's model is better than Local's on the headline data, by the client's number."""
+    _refuse_others(record, local)
+    return {client: mine - alone for client, (mine, alone) in _pairs(record, local).items()}
+
+
 def beside_local(record: Record, local: Record) -> dict[str, Any]:
-    """The run's summary with the share and number of clients whose model is worse than Local's on the headline data."""
+    """The run's summary with what its models gain over Local's on the headline data, and who is worse off."""
+    _refuse_others(record, local)
+    summary = deepcopy(record.summary)
+    headline = _headline(record)
+    pairs = list(_pairs(record, local).values())
+    figures = worse_off(headline, pairs, "hurt_vs_local", higher_is_better=True)
+    figures |= gained(headline, pairs, "gain_vs_local")
+    summary["figures"] |= figures
+    for name in figures:
+        of = Figure.read(name)
+        assert of is not None
+        summary["personal"][of.statistic] = figures[name]
+    return summary
+
+
+def _refuse_others(record: Record, local: Record) -> None:
     if local.experiment.method != LOCAL:
         raise MotetError(f"{local.folder} is a run of {local.experiment.method!r}; accepted: a run of 'local'")
     if not same_clients(record.experiment, local.experiment):
@@ -37,19 +59,19 @@ def beside_local(record: Record, local: Record) -> dict[str, Any]:
             f"{local.folder} has other clients than {record.folder}; accepted: a run of 'local' with the same "
             f"section [data] and the same seed"
         )
-    summary = deepcopy(record.summary)
-    first = Figure.read(summary["reported"]["figure"])
-    assert first is not None
-    headline = replace(first, model=PERSONAL)  # Local has no model for new clients
+
+
+def _headline(record: Record) -> Figure:
+    headline = Figure.read(record.summary["reported"]["figure"])
+    assert headline is not None
+    return replace(headline, model=PERSONAL)  # Local has no model for new clients
+
+
+def _pairs(record: Record, local: Record) -> dict[int, tuple[float, float]]:
+    """Each client's accuracy, and Local's for it."""
+    headline = _headline(record)
     mine, alone = (_values(each, headline) for each in (record, local))
-    pairs = [(mine[client], alone[client]) for client in mine if client in alone]
-    figures = worse_off(headline, pairs, "hurt_vs_local", higher_is_better=True)
-    summary["figures"] |= figures
-    for name in figures:
-        of = Figure.read(name)
-        assert of is not None
-        summary["personal"][of.statistic] = figures[name]
-    return summary
+    return {client: (mine[client], alone[client]) for client in mine if client in alone}
 
 
 def _values(record: Record, headline: Figure) -> dict[int, float]:

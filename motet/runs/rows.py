@@ -42,6 +42,10 @@ def _text_or_none(value: object) -> bool:
     return value is None or isinstance(value, str)
 
 
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_text, value))
+
+
 def _ids(value: object) -> bool:
     return isinstance(value, list) and all(map(_whole, value))
 
@@ -105,6 +109,7 @@ SUMMARY: dict[str, Check] = {
     "set_aside": _count,
     "seconds": _number,
 }
+_IF_THERE: dict[str, Check] = {"notes": _texts, "training": _figures}  # of a summary; an older Motet wrote none
 _NEEDED_TO_SUM_UP = ("round", "set_aside", "bytes_down", "bytes_up", "seconds")
 
 
@@ -123,7 +128,7 @@ def checked_summary(summary: Row, folder: Path) -> Row:
             raise MotetError(f"the summary of run {folder} is of an older Motet and has no {name}; run it anew")
         if not fits(summary[name]):
             raise MotetError(f"the summary of run {folder} is damaged: {name!r} is {_cut(summary[name])}")
-    return summary
+    return checked_row(summary, _IF_THERE, f"the summary of run {folder}")
 
 
 def refuse_gaps(rows: Sequence[Row], done: int, last: int, folder: Path) -> None:

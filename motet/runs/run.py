@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from motet.data.own.memory import keep
+from motet.ending import End
 from motet.errors import MotetError
 from motet.evaluation import Row
 from motet.memory import keep_freed_memory
@@ -146,14 +147,16 @@ def _finish(
         record.append_clients(scores.clients)
         rows = record.rounds
         seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
-        found = assembly.ending.find(progress.server, progress.round, rows)
+        last = [row for row in record.clients if row["round"] == progress.round and not row["new"]]
+        found = assembly.ending.find(End(progress.server, progress.round, rows, last))
     finally:
         assembly.engine.close()
     write_generic(assembly, progress.server, record)
     write_serving(record, assembly.federation_facts)
     write_pictures(record.folder, found.pictures)
     summary = summarize(experiment, method, rows, scores.figures, seconds)
-    record.write_summary(summary | {"notes": found.notes})
+    figures = summary["figures"] | found.figures
+    record.write_summary(summary | {"figures": figures, "training": found.training, "notes": found.notes})
 
 
 def slow_precision(experiment: Experiment) -> str | None:

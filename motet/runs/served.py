@@ -170,11 +170,8 @@ class Bench:
         of = self.method.family
         assert of is not None
         rows = [row for row in self.record.clients if row.get("round") == self.round and not row.get("new")]
-        scored = {row["client"]: row for row in rows if "client" in row and row.get("set_aside") is None}
         data = self.side.experiment.scoring.headline.data
-        chosen = family.chosen_by(of.rule, family.choose(list(scored.values()), of.members, of.fixed, data))
-        mine: dict[int, str] = dict(zip(scored, chosen, strict=True))
-        return mine.get(client_id, of.fixed)
+        return family.reported(rows, of.members, of.fixed, of.rule, data).get(client_id, of.fixed)
 
     def _adapt(self, client: Client, message: Message) -> nn.Module:
         return self._raw(self.method.adapt(client.selecting(client.adapt.selections[0]), message))

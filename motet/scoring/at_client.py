@@ -9,8 +9,10 @@ from torch import Tensor, nn
 from motet.client import Client
 from motet.data import Holdings
 from motet.message import Message, tensor
+from motet.scoring.accuracy import ACCURACY
 from motet.scoring.figures import GENERIC, Figure, diverged
-from motet.scoring.measures import ACCURACY, Measure, PerSample, measures_of
+from motet.scoring.measure import Measure, PerSample
+from motet.scoring.measures import measures_of
 from motet.scoring.over_clients import SPLIT, TRAINING, VALIDATION
 from motet.scoring.pairs import remember_classes, remember_hits
 from motet.scoring.passes import Answers, class_weighted, one_pass

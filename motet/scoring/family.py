@@ -40,6 +40,13 @@ def chosen_by(asked: Rule, rules: Mapping[Rule, list[str]]) -> list[str]:
     return rules.get(asked, rules["fixed"])
 
 
+def reported(rows: Sequence[Scored], family: Sequence[str], fixed: str, asked: Rule, data: str) -> dict[int, str]:
+    """The member that each client's row of one round reports, by the client's number."""
+    scored = {row["client"]: row for row in rows if "client" in row and row.get("set_aside") is None}
+    chosen = chosen_by(asked, choose(list(scored.values()), family, fixed, data))
+    return dict(zip(scored, chosen, strict=True))
+
+
 def report(reply: Message, name: str) -> Message:
     """A client's reply with that member as its personal model; how others differ from the generic one is left out."""
     own, told = member(name), dict(reply)

@@ -34,6 +34,8 @@ STATISTICS = {
     "hurt_vs_local_clients": "how many those are",
     "better_vs_local_clients": "how many clients have a better one",
     "compared_vs_local_clients": "how many clients have both",
+    "gain_vs_local": "mean over clients of how much better the value is than their own model has in a run of `local`",
+    "gain_vs_local_std": "standard deviation of that over clients",
 }
 
 

@@ -1,130 +1,126 @@
-"""The measures: what a client computes from logits and labels, and how the value is read.
+"""The measures by name, and a user's own: what an experiment asks for in `scoring.measures`.
 
-`PerSample` says something of every sample, so that samples and classes can be weighted afterwards (Eq. 20);
-`OfASet` is one number for a whole set of samples. A user's own is a function of the latter kind, `module:function` or
-`path/file.py:function`.
+Most are of logits and labels and computed at every scoring, by the client (`motet/scoring/measure.py`). Some are of a
+whole run and found once at its end (`motet/scoring/of_a_run.py`); these may have options, as in `mdl(layer=fc1)`. A
+user's own is a function of logits and labels, `module:function` or `path/file.py:function`.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from motet.contract.expression import Term, parse
 from motet.errors import MotetError, unknown
+from motet.fields import checked
 from motet.plugins import is_import, load_object
-from motet.scoring.calibration import ece, mce
+from motet.scoring.accuracy import ACCURACY, LOSS, TOP5
+from motet.scoring.calibration import ECE, MCE, Calibration
+from motet.scoring.cross_client import CrossClient
 from motet.scoring.figures import BENIGN, DATA, STATISTICS
+from motet.scoring.mdl import MDL
+from motet.scoring.measure import Measure, OfASet, PerSample
+from motet.scoring.of_a_run import OfARun
+from motet.scoring.rounds_to import RoundsTo
+from motet.scoring.update_variance import UpdateVariance
 
+__all__ = [
+    "ACCURACY",
+    "LOSS",
+    "MEASURES",
+    "OF_A_RUN",
+    "Measure",
+    "OfASet",
+    "PerSample",
+    "describe_measures",
+    "measures_of",
+    "measures_of_a_run",
+]
 
-@dataclass(frozen=True)
-class Measure:
-    """What is said of a measure whatever its kind."""
-
-    name: str
-    summary: str
-    paper: str
-    percent: bool = True  # how it is printed: a share as percent, or a plain number
-    higher_is_better: bool = True
-    worst: float | None = 0.0  # the value of a model that left the finite numbers; None: it is left out
-
-
-@dataclass(frozen=True)
-class PerSample(Measure):
-    """Right or wrong, sample by sample; or a number of each."""
-
-    right: Callable[[Tensor, Tensor], Tensor] = lambda logits, y: logits.argmax(1) == y
-    counts: bool = True  # right or wrong; else `right` is a number, of which the mean counts
-
-
-@dataclass(frozen=True)
-class OfASet(Measure):
-    """One number for all samples of a set; None where there is none."""
-
-    value: Callable[[Tensor, Tensor], float | None] = lambda logits, y: None
-
-
-def _among_five(logits: Tensor, y: Tensor) -> Tensor:
-    return (logits.topk(min(5, logits.shape[1]), 1).indices == y[:, None]).any(1)
-
-
-def _calibration(error: Callable[[Tensor, Tensor], float | None]) -> Callable[[Tensor, Tensor], float | None]:
-    def of_logits(logits: Tensor, y: Tensor) -> float | None:
-        confidence, said = torch.softmax(logits, 1).max(1)
-        return error(confidence, said == y)
-
-    return of_logits
-
-
-def _cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(logits, y, reduction="none").double()  # they are added up
-
-
-ACCURACY = PerSample("accuracy", "share of samples whose class is the largest logit; always there", "every paper here")
-LOSS = PerSample(
-    "loss",
-    "mean cross-entropy; always there, of models that stayed among the finite numbers",
-    "every paper here",
-    percent=False,
-    higher_is_better=False,
-    worst=None,
-    right=_cross_entropy,
-    counts=False,
-)
-_MORE: tuple[Measure, ...] = (
-    PerSample("top5", "share of samples whose class is among the five largest logits", "ILSVRC", right=_among_five),
-    OfASet(
-        "ece",
-        "expected calibration error: by how much confidence and accuracy differ, over 15 bins of confidence",
-        "Naeini, Cooper and Hauskrecht, AAAI 2015; reported by SuPerFed",
-        higher_is_better=False,
-        worst=1.0,
-        value=_calibration(ece),
-    ),
-    OfASet(
-        "mce",
-        "maximum calibration error: the same for the bin in which they differ most",
-        "Naeini, Cooper and Hauskrecht, AAAI 2015; reported by SuPerFed",
-        higher_is_better=False,
-        worst=1.0,
-        value=_calibration(mce),
-    ),
-)
-MEASURES = {measure.name: measure for measure in (ACCURACY, LOSS, *_MORE)}
+MEASURES: dict[str, Measure] = {measure.name: measure for measure in (ACCURACY, LOSS, TOP5, ECE, MCE)}
+OF_A_RUN: dict[str, type[OfARun]] = {
+    measure.name: measure for measure in (Calibration, CrossClient, MDL, RoundsTo, UpdateVariance)
+}
+_FIELD = "measure (scoring.measures)"
 
 
 def measures_of(asked: Sequence[str]) -> tuple[Measure, ...]:
-    """Accuracy and loss, and the measures asked for, in their order."""
+    """Accuracy and loss, and the measures of logits that are asked for, in their order."""
     found: dict[str, Measure] = {ACCURACY.name: ACCURACY, LOSS.name: LOSS}
     for text in asked:
-        measure = _own(text) if is_import(text) else MEASURES.get(text)
+        measure = _own(text) if is_import(text) else _of_logits(_term(text))
         if measure is None:
-            raise unknown("measure (scoring.measures)", text, MEASURES)
+            continue
         if measure.name in found and found[measure.name] is not measure:
             raise MotetError(f"scoring.measures has two measures named {measure.name!r}; accepted: each name once")
         found[measure.name] = measure
     return tuple(found.values())
 
 
-def measure_named(name: str) -> Measure | None:
-    """One of Motet's measures; None for a user's own."""
-    return MEASURES.get(name)
+def measures_of_a_run(asked: Iterable[str]) -> tuple[OfARun, ...]:
+    """The measures of a whole run that are asked for, in their order; what is asked for twice is there once."""
+    terms = [_term(text) for text in asked if not is_import(text)]
+    found = [checked(OF_A_RUN[t.name], t.options, f"measure {t.name}") for t in terms if t.name in OF_A_RUN]
+    return tuple(dict.fromkeys(found))
 
 
 def describe_measures() -> list[dict[str, Any]]:
-    """Name, summary and paper of every measure, for a list or for JSON."""
-    return [{"name": m.name, "summary": m.summary, "paper": m.paper} for m in MEASURES.values()]
+    """Name, summary and paper of every measure, for a list or for JSON; last, what is told of each over clients."""
+    of_logits = [{"name": m.name, "summary": m.summary, "paper": m.paper} for m in MEASURES.values()]
+    of_a_run = [
+        {
+            "name": kind.name,
+            "summary": f"{kind.summary} (once, at the end)",
+            "paper": kind.paper,
+            "options": {name: info.default for name, info in kind.model_fields.items()},
+        }
+        for kind in OF_A_RUN.values()
+    ]
+    over_clients = [
+        {"name": f".{name}", "summary": f"of every measure, always there: {words}", "paper": _PAPERS.get(name, "")}
+        for name, words in STATISTICS.items()
+        if name in _PAPERS
+    ]
+    return [*of_logits, *of_a_run, *over_clients]
+
+
+_PAPERS = {
+    "std": "spread over clients; q-FFL, Li et al. 2020",
+    "minimum": "the worst client",
+    "worst_tenth": "q-FFL, Li et al. 2020",
+    "hurt": "Yu et al. 2020",
+    "hurt_vs_local": "with a run of `local` beside it (motet show --local)",
+    "gain_vs_local": "PGFed, Luo et al. 2023: individual gain",
+    "gain_vs_local_std": "PGFed, Luo et al. 2023",
+}
+
+
+def _term(text: str) -> Term:
+    """A name with its options."""
+    terms = parse(text, _FIELD, "ece or mdl(layer=fc1)")
+    if len(terms) > 1:
+        raise MotetError(f"{_FIELD} {text!r} is a sum; accepted: one name, each in a --measure of its own")
+    if terms[0].name not in {**MEASURES, **OF_A_RUN}:
+        raise unknown(_FIELD, terms[0].name, [*MEASURES, *OF_A_RUN])
+    return terms[0]
+
+
+def _of_logits(term: Term) -> Measure | None:
+    """None for a measure of a run."""
+    measure = MEASURES.get(term.name)
+    if measure is not None and term.options:
+        raise MotetError(f"{_FIELD} {term} has options; accepted: {term.name}, which takes none")
+    return measure
 
 
 def _own(text: str) -> Measure:
     """A user's function of logits and labels; `function.higher_is_better = False` says that it is an error."""
-    function = load_object(text, "measure (scoring.measures)")
+    function = load_object(text, _FIELD)
     if not callable(function):
         raise MotetError(f"scoring.measures: {text} is no function; accepted: one of logits and labels")
     name = text.rpartition(":")[2].rpartition(".")[2]
-    if name in MEASURES or name in STATISTICS or name in DATA or name == BENIGN:
+    if name in MEASURES or name in OF_A_RUN or name in STATISTICS or name in DATA or name == BENIGN:
         raise MotetError(f"scoring.measures: {text} bears a name of Motet's own; accepted: a function of another name")
 
     def value(logits: Tensor, y: Tensor) -> float | None:

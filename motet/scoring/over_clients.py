@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from motet.message import Message
+from motet.scoring.accuracy import ACCURACY
 from motet.scoring.figures import AFTER, BEFORE, BENIGN, DATA, GENERIC, PERSONAL, Figure, diverged
-from motet.scoring.measures import ACCURACY, Measure, PerSample
+from motet.scoring.measure import Measure, PerSample
 
 TRAINING, SPLIT, VALIDATION = "n", "n.split", "n.validation"  # how many samples a client has of each kind
 SAMPLES = {"common": TRAINING, "weighted": TRAINING, "split": SPLIT, "validation": VALIDATION}

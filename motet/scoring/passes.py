@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from motet.data import Samples
-from motet.scoring.measures import ACCURACY, Measure, OfASet, PerSample
+from motet.scoring.accuracy import ACCURACY
+from motet.scoring.measure import Measure, OfASet, PerSample
 
 EVALUATION_BATCH = 200  # as fast as larger ones, whatever the C library does with large blocks
 

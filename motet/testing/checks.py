@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from motet.contract import Entry, Method, Part, Wrapped
+from motet.ending import End
 from motet.engines import Task
 from motet.engines.replies import TRAIN_LOSS, without_losses
 from motet.errors import MotetError
@@ -216,9 +216,9 @@ def hands_over_pictures_that_can_be_drawn(trial: Trial) -> None:
     """Its pictures are well-formed, each has a name of its own, and bytes alone make the same ones."""
     drawn = []
     for played in (trial.play(), trial.play(strict=True)):
-        ending = replace(played.assembly.ending, engine=played.engine)
+        end = End(played.server, played.progress.round, played.timeless(), played.clients)
         try:
-            drawn.append(ending.learned_by_the_method(played.server, played.progress.round, played.timeless()))
+            drawn.append(played.assembly.ending.learned_by_the_method(end))
         except Exception as error:  # whatever a method does wrong
             raise trial.fault(f"`pictures` fails ({type(error).__name__}: {error})") from error
     names = [picture.name for picture in drawn[0]]

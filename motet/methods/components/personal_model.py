@@ -26,9 +26,25 @@ class PersonalModel(nn.Module):
         self.net, self.parts = net, parts
         self.notes = [part.note(client, net) for part in parts]
 
+    def generic_head(self) -> nn.Module:
+        """The same weights, with the logits that the parts' personal ones start from."""
+        return GenericHead(self)
+
     def forward(self, x: Tensor) -> Tensor:
         """Logits of a prepared batch."""
         out = through(self.net, self.parts, x)
         for part, note in zip(self.parts, self.notes, strict=True):
             out = replace(out, logits=part.personal_logits(self.net, out, note))
         return out.logits
+
+
+class GenericHead(nn.Module):
+    """A client's own model without what is personal in its logits."""
+
+    def __init__(self, model: PersonalModel):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits of a prepared batch."""
+        return through(self.model.net, self.model.parts, x).logits

@@ -125,7 +125,9 @@ class FedBasis(Method):
 
     def pictures(self, learned: Learned) -> list[Picture]:
         """Who takes what of which basis, and whether the bases collapsed."""
-        return [*shares(learned, self.mixing.names, self.options.k), *collapse(learned)]
+        free = self.options.classifier_free_for_new
+        mixed = {i: name for i, name in enumerate(self.mixing.names) if not (free and self.in_head(f"{name}."))}
+        return [*shares(learned, mixed, self.options.k), *collapse(learned)]
 
     # ------------------------------------------------------------ client
 
@@ -183,6 +185,10 @@ class FedBasis(Method):
         return (
             (self.mixing, tensor(message, BASES)) if BASES in message else (self.only_one, tensor(message, "w")[None])
         )
+
+    @property
+    def own_weights(self) -> slice:
+        return self.fedavg.own_weights
 
     def _predictor(self, theta: Tensor) -> nn.Module:
         self.layout.bind(self.net, theta)

@@ -1,6 +1,6 @@
 """What FedBasis learned: who takes what of which basis, and whether the bases are still several."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from motet.contract import Axis, Learned, Picture
 from motet.message import tensor
@@ -8,8 +8,8 @@ from motet.message import tensor
 ALPHA = "fedbasis.alpha"
 
 
-def shares(learned: Learned, blocks: Sequence[str], k: int) -> list[Picture]:
-    """Every client's α, block by block; none during the warm start, when there are no bases."""
+def shares(learned: Learned, blocks: Mapping[int, str], k: int) -> list[Picture]:
+    """Every client's α in these blocks; none during the warm start, when there are no bases."""
     told = [tensor(each, ALPHA) for each in learned.portraits.values() if ALPHA in each]
     if not told or len(told) < len(learned.portraits):
         return []
@@ -18,8 +18,10 @@ def shares(learned: Learned, blocks: Sequence[str], k: int) -> list[Picture]:
             "fedbasis-coefficients",
             "FedBasis: what each client takes of each basis (α), block by block",
             "Clients with bright cells in the same columns share bases; an even row takes a bit of everything.",
-            [alpha.flatten().tolist() for alpha in told],
-            x=Axis("block and basis", tuple(f"{block or 'all'} v{i + 1}" for block in blocks for i in range(k))),
+            [alpha[list(blocks)].flatten().tolist() for alpha in told],
+            x=Axis(
+                "block and basis", tuple(f"{block or 'all'} v{i + 1}" for block in blocks.values() for i in range(k))
+            ),
             y=learned.portrayed(),
         )
     ]

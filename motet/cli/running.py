@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from motet.cli.console import messages, note, output, write_json
+from motet.cli.reporting import page_at_the_end
 from motet.cli.stopped import told_how_to_go_on
 from motet.errors import MotetError
 from motet.printable import printable
@@ -93,6 +94,7 @@ def _unfinished(folder: Path) -> str:
 def _watch_and_show(work: Callable[[Onlooker], Path], known: Path | None, json: bool) -> None:
     with onlooker(messages()) as watcher, told_how_to_go_on(lambda: _way_on(watcher.folder or known)):
         folder = work(watcher)
+    page_at_the_end([folder], folder)
     run = read_finished(folder)
     if run.summary["set_aside"]:
         note(f"warning: {run.summary['set_aside']} trainings diverged and were set aside; rounds.jsonl names them")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-WIDE, NARROW = 800, 340  # a desk and a phone; a small chart has the narrow drawing alone
+WIDE, NARROW = 860, 340  # a desk and a phone; a small chart has the narrow drawing alone
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Key:
-    """A line of the legend: the series, what it is called, and how its sample is drawn (line, mark or area)."""
+    """A line of the legend: the series, its name, and its sample: line, mark, area, pale or hollow."""
 
     series: int | str
     label: str

@@ -7,14 +7,15 @@ from motet.report.charts.ink import dash_of
 from motet.report.charts.pen import Pen, width_of
 
 LINE = 20.0
+PALE = 0.38  # how solid a bar is that may be chance
 
 
 def sample(pen: Pen, key: Key, x: float, y: float) -> None:
     """What a series looks like, 26 wide about a middle line."""
     series = key.series if isinstance(key.series, int) else 0
     with pen.coloured(key.series):
-        if key.sample == "area":
-            pen.rect(x + 3, y - 6, 20, 12, "solid")
+        if key.sample in ("area", "pale"):
+            pen.rect(x + 3, y - 6, 20, 12, "solid", opacity=PALE if key.sample == "pale" else 1)
         elif key.sample == "hollow":
             pen.circle(x + 13, y, 4.5, "hollow")
         else:

@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from html import escape
 from math import cos, pi, sin
 
-from motet.printable import printable
+from rich.cells import cell_len
+
+from motet.printable import printable, shortened
 from motet.report.charts.ink import FONT, colour_class, print_colour, print_values, shape_of
 
 _ABOUT_A_LETTER = 0.56  # of the size of the font
@@ -13,17 +15,12 @@ _ABOUT_A_LETTER = 0.56  # of the size of the font
 
 def width_of(text: str, size: float = 12) -> float:
     """About how wide a text is; wide scripts count double."""
-    return sum(2 if ord(c) > 0x1100 else 1 for c in text) * size * _ABOUT_A_LETTER
+    return cell_len(text) * size * _ABOUT_A_LETTER
 
 
 def fitted(text: str, width: float, size: float = 12) -> str:
-    """The text, or as much of its beginning as is about so wide."""
-    if width_of(text, size) <= width:
-        return text
-    kept = text
-    while kept and width_of(kept + "…", size) > width:
-        kept = kept[:-1]
-    return kept.rstrip() + "…"
+    """The text, or its beginning and its end in about that width."""
+    return shortened(text, max(3, int(width / (size * _ABOUT_A_LETTER))))
 
 
 def number(value: float) -> str:

@@ -13,7 +13,7 @@ NAMED = 60  # more rows than that are too thin for their names
 
 @dataclass(frozen=True)
 class Mark:
-    """A value in a row. `kind` is bar, dot or hollow; the colour is that of a series or a named one."""
+    """A value in a row, in the colour of a series or a named one: bar, pale (a bar that may be chance), dot, hollow."""
 
     value: float
     colour: int | str
@@ -94,9 +94,8 @@ class Rows:
             with pen.coloured(mark.colour, toggled):
                 self._mark(pen, mark, x, y, tall, small)
         if self.told and marks:
-            last = marks[-1]
-            end = max(x(v) for v in (last.value, last.high or last.value))
-            pen.text(end + 7, y + 4, self._value(last), "tick")
+            end = max(x(v) for mark in marks for v in (mark.value, mark.high) if v is not None)
+            pen.text(end + 7, y + 4, self._value(marks[-1]), "tick")
         if pen.page and marks:
             told = [f"{name}: {self._words(mark)}" for name, mark in zip(self.columns, row.marks, strict=True) if mark]
             tip = "\n".join([row.label, *told, *([row.more] if row.more else [])])
@@ -104,10 +103,9 @@ class Rows:
 
     def _mark(self, pen: Pen, mark: Mark, x: Scale, y: float, tall: float, small: bool) -> None:
         at = x(mark.value)
-        if mark.kind == "bar":
-            zero = x(0)
-            thick = max(tall * 0.56, 2.5)
-            pen.rect(min(at, zero), y - thick / 2, max(abs(at - zero), 1), thick, "solid")
+        if mark.kind in ("bar", "pale"):
+            zero, thick, opacity = x(0), max(tall * 0.56, 2.5), 1 if mark.kind == "bar" else legend.PALE
+            pen.rect(min(at, zero), y - thick / 2, max(abs(at - zero), 1), thick, "solid", opacity=opacity)
         if mark.low is not None and mark.high is not None:
             pen.path(f"M{x(mark.low):.1f} {y:.1f}H{x(mark.high):.1f}", "whisker")
         if mark.kind == "dot":

@@ -220,8 +220,8 @@ def _read(folders: Sequence[Path]) -> tuple[list[Told], tuple[str, ...]]:
 def _told(run: Finished) -> Told:
     record, reported = Record(run.folder), run.summary["reported"]["round"]
     kinds: dict[bool, dict[int, Row]] = {False: {}, True: {}}
-    for row in record.clients:
-        if "client" in row and (row.get("new") or row.get("round") == reported):
+    for row in record.clients_of(reported):
+        if "client" in row:
             kinds[bool(row.get("new"))][row["client"]] = row
     return Told(run, record.rounds, kinds[False], kinds[True])
 
@@ -283,6 +283,11 @@ class Gained:
     value: float
     low: float | None = None
     high: float | None = None
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether zero is between where it may be."""
+        return self.low is not None and self.high is not None and self.low <= 0 <= self.high
 
 
 def gains(contender: Contender, over: Contender) -> dict[int, Gained]:

@@ -6,7 +6,11 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
+from jinja2 import Environment
+from markupsafe import Markup
+
 from motet.files import make_folder, write_atomic
+from motet.printable import printable
 from motet.report.charts import Chart
 from motet.report.charts.chart import NARROW, WIDE
 from motet.report.charts.ink import style_sheet
@@ -27,14 +31,11 @@ def write_report(folders: Sequence[Path], out: Path) -> Path:
 
 def page_of(folders: Sequence[Path]) -> str:
     """The page as text."""
-    from jinja2 import Environment, select_autoescape
-    from markupsafe import Markup
-
     story = story_of(folders)
     here = files(__package__)
     style = f"{style_sheet()}\n{(here / 'page.css').read_text('utf-8')}"
     script = (here / "page.js").read_text("utf-8")
-    engine = Environment(autoescape=select_autoescape(default=True), trim_blocks=True, lstrip_blocks=True)
+    engine = Environment(autoescape=True, finalize=_shown, trim_blocks=True, lstrip_blocks=True)
     engine.globals |= {
         "drawn": lambda chart, width: Markup(drawn(chart, width)),
         "swatch": lambda key: Markup(swatch(key)),
@@ -43,13 +44,19 @@ def page_of(folders: Sequence[Path]) -> str:
         "wide": WIDE,
     }
     template = engine.from_string((here / "page.html").read_text("utf-8"))
-    return template.render(
+    text = template.render(
         story=story,
         sections=sections_of(story),
         style=Markup(style),
         script=Markup(script),
         policy=_policy(style, script),
     )
+    return text.lstrip()
+
+
+def _shown(value: object) -> object:
+    """Every text of a record is escaped by the template; here, what would act on more than a browser."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def drawn(chart: Chart, width: int, page: bool = True) -> str:

@@ -29,16 +29,13 @@ def clients(story: Story) -> Section | None:
     """Data first, then gains."""
     focus = story.focus
     blocks: list[Block] = [*_data(focus), *_all_methods(story)]
-    losers: list[str] = []
     ordered = [focus, *(c for c in story.contenders if c is not focus and not c.is_yardstick)]
     shown = [chart for c in ordered[:MOST_METHODS] if (chart := _of_contender(story, c, closed=c is not focus))]
-    blocks += [Charts([chart]) for chart, _ in shown]
+    blocks += [Charts([chart]) for chart in shown]
     if not blocks:
         return None
-    if shown and shown[0][0].name.endswith(f"-{focus.series + 1}"):
-        losers = shown[0][1]
-        lost = f"With {focus.label} these lose: {names_of(losers)}." if losers else f"With {focus.label} nobody loses."
-        blocks.insert(0, Words([lost], strong=True))
+    if ordered[:1] == [focus] and (verdict := _verdict(story, focus)):
+        blocks.insert(0, Words([verdict], strong=True))
     see = "Who has which data, and who is better or worse off. Orange is a loss; the losers come first."
     return Section("clients", "Clients by name", see, blocks)
 
@@ -104,8 +101,8 @@ def _alone(over: Contender) -> str:
     return "training alone" if over.plain_method == LOCAL else over.label
 
 
-def _of_contender(story: Story, contender: Contender, closed: bool) -> tuple[Chart, list[str]] | None:
-    """One contender's clients, sorted by their gain; and the names of those that lose."""
+def _of_contender(story: Story, contender: Contender, closed: bool) -> Chart | None:
+    """One contender's clients, sorted by their gain."""
     columns = _columns(story, contender)
     if not columns:
         return None
@@ -114,9 +111,13 @@ def _of_contender(story: Story, contender: Contender, closed: bool) -> tuple[Cha
     if not ordered:
         return None
     rows = [Row(_label(people[i]), _marks(columns, i), _more(people[i])) for i in ordered]
-    losers = [_label(people[i]) for i in ordered if first[i].value < 0]
+    lower = sum(first[i].value < 0 for i in ordered)
     over = columns[0][0]
     keys = [Key("up", "gains", "area"), Key("down", "loses", "area")]
+    if any(first[i].is_unsure for i in ordered):
+        keys.append(
+            Key("soft", "pale: within noise" if len(contender.told) == 1 else "pale: not in every seed", "pale")
+        )
     keys += [Key("soft", f"over {name}", "hollow") for name, _ in columns[1:]]
     drawing = Rows(
         f"gain over {over}, points of percent",
@@ -132,9 +133,24 @@ def _of_contender(story: Story, contender: Contender, closed: bool) -> tuple[Cha
         if same_people(contender) and len(contender.told) > 1
         else ""
     )
-    see = f"{len(losers)} of {len(ordered)} clients have a worse model than with {over}.{seeds}"
+    see = f"{lower} of {len(ordered)} clients have a worse model than with {over}.{seeds}"
     title = f"{contender.label}: each client's gain over {over}"
-    return Chart(f"clients-{contender.series + 1}", title, see, drawing, closed=closed), losers
+    return Chart(f"clients-{contender.series + 1}", title, see, drawing, closed=closed)
+
+
+def _verdict(story: Story, focus: Contender) -> str:
+    """Who is worse off, by name; where there are intervals, who is so by more than chance."""
+    columns = _columns(story, focus)
+    if not columns:
+        return ""
+    people, (over, found) = people_of(focus), columns[0]
+    ordered = sorted((i for i in found if i in people), key=lambda i: found[i].value)
+    lower = [i for i in ordered if found[i].value < 0]
+    surely = [_label(people[i]) for i in lower if not found[i].is_unsure]
+    start = f"With {focus.label}, {len(lower) or 'no'} of {len(ordered)} clients are worse off than with {over}"
+    if not any(gained.low is not None for gained in found.values()):
+        return f"{start}{': ' if lower else ''}{names_of(surely)}."
+    return f"{start}; by more than chance {names_of(surely) or 'none'}."
 
 
 def _columns(story: Story, contender: Contender) -> list[tuple[str, Gains]]:
@@ -157,7 +173,15 @@ def _marks(columns: Sequence[tuple[str, Gains]], client: int) -> list[Mark | Non
         if found is None:
             marks.append(None)
         elif place == 0:
-            marks.append(Mark(found.value, "down" if found.value < 0 else "up", "bar", found.low, found.high))
+            marks.append(
+                Mark(
+                    found.value,
+                    "down" if found.value < 0 else "up",
+                    "pale" if found.is_unsure else "bar",
+                    found.low,
+                    found.high,
+                )
+            )
         else:
             marks.append(Mark(found.value, "soft", "hollow"))
     return marks

@@ -9,12 +9,15 @@ from motet.report.page.blocks import Block, Charts, Section
 from motet.report.page.story import Contender, Story
 from motet.scoring.figures import GENERIC, PERSONAL, Figure
 
-MOST_SMALL = 24  # contenders with a chart of their own
+MOST_SMALL = 12  # contenders with a chart of their own
+OWN_MODELS = "clients' own models"
 OWN, ONE = "clients' own models, accuracy in %", "one model for all, accuracy in %"
 
 
 def over_rounds(story: Story) -> Section | None:
     """Two large charts and the small ones."""
+    if len(story.contenders) == 1:
+        return _of_one(story.contenders[0])
     blocks: list[Block] = []
     for model, name, label in ((PERSONAL, "personal", OWN), (GENERIC, "generic", ONE)):
         series = [each for contender in story.contenders if (each := _over_seeds(contender, model))]
@@ -31,6 +34,22 @@ def over_rounds(story: Story) -> Section | None:
     if found:
         see += " In the small charts the band is one standard deviation over clients; dots are their worst tenth."
     return Section("rounds", "Accuracy over rounds", see, blocks) if blocks else None
+
+
+def _of_one(contender: Contender) -> Section | None:
+    """Both models in one chart, with the spread over clients."""
+    own, one = _over_clients(contender), _over_seeds(contender, GENERIC)
+    if not own:
+        alone = _over_seeds(contender, PERSONAL)
+        own = [replace(alone, label=OWN_MODELS)] if alone else []
+    other = [replace(one, label="one model for all", series=contender.series + 1, low=(), high=())] if one else []
+    drawing = Lines("round", "accuracy in %", [*own, *other], ceiling=100.0, least=5.0)
+    if drawing.is_empty():
+        return None
+    ends = [f"{each.label} {each.points[-1][1]:.1f} %" for each in drawing.series]
+    chart = Chart("rounds", "Both accuracies over rounds", f"At the end: {', '.join(ends)}.", drawing)
+    see = "How fast both learn. The band is one standard deviation over clients; dots are the worst tenth of them."
+    return Section("rounds", "Accuracy over rounds", see, [Charts([chart])])
 
 
 def _title(model: str) -> str:
@@ -71,7 +90,7 @@ def _over_clients(contender: Contender) -> list[Series]:
     if len(rounds) < 2:
         return []
     middle = Series(
-        "mean over clients",
+        OWN_MODELS,
         contender.series,
         [(float(r), mean[r]) for r in rounds],
         [max(0.0, mean[r] - spread[r]) for r in rounds],

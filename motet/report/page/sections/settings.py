@@ -2,7 +2,6 @@
 
 from motet.errors import MotetError
 from motet.fields import dotted_fields
-from motet.printable import printable
 from motet.report.comparison import field_of
 from motet.report.page.blocks import Block, Cell, Code, Section, Sheet
 from motet.report.page.story import Contender, Story
@@ -16,14 +15,9 @@ def settings(story: Story) -> Section:
     if len(story.contenders) > 1:
         blocks.append(_differences(story))
     blocks += [_common(story), *_environment(story.contenders[0])]
-    blocks += [Code(f"{c.label}: experiment.toml", printable_lines(_toml(c))) for c in story.contenders]
+    blocks += [Code(f"{c.label}: experiment.toml", _toml(c)) for c in story.contenders]
     see = "Save an experiment as experiment.toml, then `motet run experiment.toml`: the same seed, the same numbers."
     return Section("settings", "Settings and reproduction", see, blocks)
-
-
-def printable_lines(text: str) -> str:
-    """A text of several lines, each only shown."""
-    return "\n".join(printable(line) for line in text.splitlines())
 
 
 def _toml(contender: Contender) -> str:
@@ -49,7 +43,7 @@ def _common(story: Story) -> Sheet:
     different = {"method", "seed", *story.differing}
     first = story.contenders[0]
     rows = [
-        [Cell(name, name), Cell(_value(first, name)), Cell(printable(info.description or ""))]
+        [Cell(name, name), Cell(_value(first, name)), Cell(info.description or "")]
         for name, info in dotted_fields(Experiment)
         if name not in different
     ]
@@ -58,7 +52,7 @@ def _common(story: Story) -> Sheet:
 
 def _value(contender: Contender, name: str) -> str:
     value = field_of(contender.first.run.experiment, name)
-    return printable("" if value is None else value)[:200]
+    return "" if value is None else str(value)[:200]
 
 
 def _environment(contender: Contender) -> list[Block]:
@@ -66,5 +60,5 @@ def _environment(contender: Contender) -> list[Block]:
         found = Record(contender.first.run.folder).environment
     except MotetError:
         return []
-    rows = [[Cell(printable(name), name), Cell(printable("" if v is None else v)[:200])] for name, v in found.items()]
+    rows = [[Cell(name, name), Cell("" if v is None else str(v)[:200])] for name, v in found.items()]
     return [Sheet("Where it was computed", ["", "value"], rows, closed=True)]

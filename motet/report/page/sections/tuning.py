@@ -1,6 +1,5 @@
 """Tuning, of a comparison: what was tried for every method, and what was chosen."""
 
-from motet.printable import printable
 from motet.report.charts import Chart, Key, Mark, Row, Rows
 from motet.report.page.blocks import Block, Cell, Charts, Section, Sheet, Words
 from motet.report.page.story import Contender, Story
@@ -22,7 +21,7 @@ def tuning(story: Story) -> Section | None:
     blocks: list[Block] = [Charts([Chart("tuning", "From the worst trial to the chosen one", see, drawing)])]
     blocks.append(_sheet(tuned))
     if story.comparison.notes:
-        blocks.append(Words([printable(note) for note in story.comparison.notes]))
+        blocks.append(Words(story.comparison.notes))
     says = (
         "What was tried for each method and what was chosen: trials were judged on validation data, never on test data."
     )
@@ -35,7 +34,7 @@ def _row(contender: Contender) -> Row:
     chosen = max((t for t in trials if t.chosen), key=lambda t: t.score, default=max(trials, key=lambda t: t.score))
     worst = min(trials, key=lambda t: t.score)
     marks = [Mark(100 * worst.score, "soft", "hollow"), Mark(100 * chosen.score, "up")]
-    return Row(contender.label, marks, f"{len(trials)} trials\nchosen: {printable(chosen.options) or 'defaults'}")
+    return Row(contender.label, marks, f"{len(trials)} trials\nchosen: {chosen.options or 'defaults'}")
 
 
 def _reach(row: Row) -> float:
@@ -47,7 +46,7 @@ def _sheet(tuned: list[Contender]) -> Sheet:
     rows = [
         [
             Cell(c.label, c.label.lower(), trial.chosen),
-            Cell(printable(trial.options) or "defaults", trial.options.lower()),
+            Cell(trial.options or "defaults", trial.options.lower()),
             Cell(f"{100 * trial.score:.2f}", trial.score, trial.chosen),
             Cell(NOTHING if trial.rounds is None else str(trial.rounds), trial.rounds),
             Cell("chosen" if trial.chosen else "", 0 if trial.chosen else 1),

@@ -30,7 +30,7 @@ class Drawing(Protocol):
     def svg(self, width: int, page: bool, title: str, alt: str) -> str:
         """The drawing, so wide; for the page or for print, where the legend is part of it."""
 
-    def keys(self) -> list[Key]:
+    def legend_keys(self) -> list[Key]:
         """The legend; nothing where marks are labelled."""
 
     def table(self) -> Table:

@@ -32,7 +32,7 @@ class Grid:
     def is_empty(self) -> bool:
         return not any(value is not None for row in self.values for value in row)
 
-    def keys(self) -> list[Key]:
+    def legend_keys(self) -> list[Key]:
         if self.kind != "about_zero":
             return []
         return [Key("up", "above zero: better", "area"), Key("down", "below zero: worse", "area")]

@@ -42,7 +42,7 @@ class Lines:
     def is_empty(self) -> bool:
         return not any(each.points for each in self.series)
 
-    def keys(self) -> list[Key]:
+    def legend_keys(self) -> list[Key]:
         told_apart = [each for each in self.series if not each.dotted]
         return [Key(each.series, each.label) for each in told_apart] if len(told_apart) > 1 else []
 
@@ -64,7 +64,7 @@ class Lines:
         x_axis = Axis(low, high if high > low else low + 1, self.x_label)
         y_axis = Axis(*(self.fixed or span(ys, self.least, self.floor, self.ceiling)), self.y_label)
         tall = self.height if width > 400 else min(self.height, 230)
-        placed = frame(pen, width, tall, x_axis, y_axis, [] if page else self.keys())
+        placed = frame(pen, width, tall, x_axis, y_axis, [] if page else self.legend_keys())
         for each in self.series:
             with pen.coloured(each.series, each.series):
                 _band(pen, placed, each)

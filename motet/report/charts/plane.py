@@ -41,7 +41,7 @@ class Plane:
     def is_empty(self) -> bool:
         return not self.spots
 
-    def keys(self) -> list[Key]:
+    def legend_keys(self) -> list[Key]:
         if not self.grouped and len(self.spots) <= MOST_NAMED:
             return []
         return [Key(series, label, "mark") for series, label in {s.series: s.label for s in self.spots}.items()]
@@ -60,7 +60,7 @@ class Plane:
         y_axis = Axis(*span(ys, self.least, ceil_at=self.ceiling), self.y_label)
         tall = 340 if width > 400 else 280
         strip = ASIDE if any(s.x is None for s in self.spots) else 0
-        keys = [] if page else self.keys()
+        keys = [] if page else self.legend_keys()
         placed = frame(pen, width, tall, x_axis, y_axis, keys, vertical_grid=True, strip=strip)
         if strip:
             _strip(pen, placed, self.aside)
@@ -68,7 +68,7 @@ class Plane:
         for spot, (x, y) in zip(self.spots, places, strict=True):
             with pen.coloured(spot.series, spot.series):
                 self._spot(pen, placed, spot, x, y)
-        if not self.keys():
+        if not self.legend_keys():
             _names(pen, [s.label for s in self.spots], places, width - 6, (placed.top, placed.bottom))
         return pen.svg(width, placed.height, title, alt)
 

@@ -49,7 +49,7 @@ class Rows:
     def is_empty(self) -> bool:
         return not any(mark for row in self.rows for mark in row.marks)
 
-    def keys(self) -> list[Key]:
+    def legend_keys(self) -> list[Key]:
         return list(self.legend)
 
     def table(self) -> Table:

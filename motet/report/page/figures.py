@@ -24,28 +24,27 @@ def write_figures(folders: Sequence[Path], out: Path, format: str = "svg") -> li
     """Write every chart of the page to a file of its own; returns the files."""
     if format not in FORMATS:
         raise unknown("--format", format, FORMATS)
-    browser = None if format == "svg" else _browser(format)
+    found = None if format == "svg" else browser()
+    if format != "svg" and found is None:
+        names = ", ".join(BROWSERS)
+        raise MotetError(f"--format {format} needs a browser ({names}) and none is installed; accepted: svg")
     charts = [chart for section in sections_of(story_of(folders)) for chart in section.charts]
     make_folder(out)
     written = []
     for chart in charts:
         text = drawn(chart, NARROW if chart.small else WIDE, page=False)
         path = out / f"{chart.name}.{format}"
-        write_atomic(path, text.encode() if browser is None else _converted(browser, text, format))
+        write_atomic(path, text.encode() if found is None else converted(found, text, format))
         written.append(path)
     return written
 
 
-def _browser(format: str) -> str:
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
-        raise MotetError(
-            f"--format {format} needs a browser ({', '.join(BROWSERS)}) and none is installed; accepted: svg"
-        )
-    return found
+def browser() -> str | None:
+    """The first that is installed."""
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
-def _converted(browser: str, svg: str, format: str) -> bytes:
+def converted(browser: str, svg: str, format: str) -> bytes:
     """One page of exactly the size of the drawing."""
     width, height = (svg.partition(f' {side}="')[2].partition('"')[0] for side in ("width", "height"))
     style = f"@page{{size:{width}px {height}px;margin:0}}html,body{{margin:0}}svg{{display:block}}"

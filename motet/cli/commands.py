@@ -134,6 +134,31 @@ def tune(
     tune_and_show(experiment, methods, trials, jobs, out and user_path(out, "--out"), json)
 
 
+@app.command()
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="folders of runs, folders of such, or one of a comparison")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="the page; default report.html")] = Path("report.html"),
+) -> None:
+    """Write one page about finished runs: figures, clients by name, cost. It opens in a browser without a network."""
+    from motet.cli.reporting import write_page
+
+    write_page([user_path(folder, "folder") for folder in folders], user_path(out, "--out"))
+
+
+@app.command()
+def figures(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="as for `motet report`")],
+    format: Annotated[str, typer.Option(metavar="svg|pdf|png", help="pdf and png need an installed browser")] = "svg",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="folder of the pictures; default figures")] = Path("figures"),
+) -> None:
+    """Write the charts of the report as files for print."""
+    from motet.cli.reporting import write_pictures
+
+    write_pictures([user_path(folder, "folder") for folder in folders], user_path(out, "--out"), format)
+
+
 @app.command("list")
 def list_names(
     what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|posts|protocols|measures")],

@@ -4,6 +4,7 @@ from itertools import count
 from pathlib import Path
 
 from motet.cli.console import messages, note, output
+from motet.cli.reporting import page_at_the_end
 from motet.cli.running import side_by_side
 from motet.cli.stopped import told_how_to_go_on
 from motet.report.comparison import comparison
@@ -54,6 +55,7 @@ def compare(base: Path = Path("runs")) -> None:
             experiment = choose({**SETTING, "method": method}, None, MORE)
             folders.append(run(experiment, default_folder(experiment, folder), watcher))
     output().print(comparison(side_by_side(folders)))
+    page_at_the_end([folder], folder)
     note(f"Recorded in {folder}; `motet show {folder}` shows this table again.")
 
 

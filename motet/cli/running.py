@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from motet.cli.console import messages, note, output, write_json
+from motet.cli.reporting import page_at_the_end
 from motet.cli.stopped import told_how_to_go_on
 from motet.errors import MotetError
 from motet.printable import printable
@@ -99,6 +100,7 @@ def _watch_and_show(work: Callable[[runs.Watcher], Path], known: Path | None, js
     ):
         folder = work(logged)
         logged.finished(folder)
+    page_at_the_end([folder], folder)
     run = read_finished(folder)
     if run.summary["set_aside"]:
         note(f"warning: {run.summary['set_aside']} trainings diverged and were set aside; rounds.jsonl names them")

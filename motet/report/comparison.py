@@ -53,10 +53,12 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
         [[_cell(column, line, best) for column in columns] for line in lines],
         [f"{_GROUPS[column.data]}\n{_samples(runs, column.data)}" if column.data else "" for column in columns],
     )
-    notes = [_measured(runs, columns), *_over_seeds(lines), *_chance(lines, best)]
+    notes = [measured(runs, columns), *over_seeds(lines), *chance(lines, best)]
     if left_out:
         notes.append(f"The runs also differ in {', '.join(left_out)}.")
-    return Group(_title(lines, differing), Text(), table, Text(), *(Prose(note, "dim") for note in notes))
+    return Group(
+        Prose(title_of(lines, differing), "bold"), Text(), table, Text(), *(Prose(note, "dim") for note in notes)
+    )
 
 
 # ------------------------------------------------------------ what differs
@@ -127,7 +129,7 @@ def _cell(column: Column, line: Line, best: Line | None) -> str | Text:
     return text + (NEAR if not is_yardstick(line) and line.headline() and within_noise(best, line) else " ")
 
 
-def _over_seeds(lines: Sequence[Line]) -> list[str]:
+def over_seeds(lines: Sequence[Line]) -> list[str]:
     """What ± is, and of how many."""
     counts = sorted({len(line.runs) for line in lines if len(line.runs) > 1})
     if not counts:
@@ -136,7 +138,7 @@ def _over_seeds(lines: Sequence[Line]) -> list[str]:
     return [f"Mean ± standard deviation over seeds (n = {n}); `--each` shows every run."]
 
 
-def _chance(lines: Sequence[Line], best: Line | None) -> list[str]:
+def chance(lines: Sequence[Line], best: Line | None) -> list[str]:
     """What the marks of the best mean, and what cannot be told."""
     if best is None:
         return []
@@ -155,7 +157,7 @@ def _chance(lines: Sequence[Line], best: Line | None) -> list[str]:
 # ------------------------------------------------------------ above and below
 
 
-def _title(lines: Sequence[Line], differing: Sequence[str]) -> Prose:
+def title_of(lines: Sequence[Line], differing: Sequence[str]) -> str:
     """What the runs have in common."""
     experiment, data = lines[0].first.experiment, lines[0].first.experiment.data
     several = len(lines[0].seeds) > 1
@@ -168,7 +170,7 @@ def _title(lines: Sequence[Line], differing: Sequence[str]) -> Prose:
         "rounds.count": f"{experiment.rounds.count} round{'s' if experiment.rounds.count > 1 else ''}",
         "seed": f"seeds {_seeds(lines[0])}" if several else f"seed {experiment.seed}",
     }
-    return Prose(", ".join(v for k, v in facts.items() if v and k not in differing), "bold")
+    return ", ".join(v for k, v in facts.items() if v and k not in differing)
 
 
 def _clients(lines: Sequence[Line]) -> int:
@@ -186,7 +188,7 @@ def _samples(runs: Sequence[Finished], data: str) -> str:
     return f"{counts[0]} samples" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} samples"
 
 
-def _measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
+def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
     """What the figures mean, as far as it is the same for all."""
     words = ["Accuracies in percent"]
     headlines = {run.headline.data for run in runs}

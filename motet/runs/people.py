@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from motet.data import FederationFacts
@@ -12,6 +13,8 @@ from motet.runs.record import Record
 from motet.runs.rows import Row
 
 FILE = "clients.json"
+
+Counts = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Person:
     val: int | None = None
     test: int | None = None
     domain: str | None = None
+    counts: tuple[int, ...] = ()
+    """Its training samples of each class: where all data are in one place, never what a site told."""
 
 
 @dataclass(frozen=True)
@@ -46,24 +51,22 @@ class People:
         return sum(person.test or 0 for person in self.clients if not person.new)
 
 
-def people_of(facts: FederationFacts) -> People:
-    """As the data say."""
+def people_of(facts: FederationFacts, counts: Counts = MappingProxyType({})) -> People:
+    """As the data say; class counts of the clients that are simulated."""
     persons = (
-        Person(c.id, c.name or str(c.id), c.new, c.train, c.val, c.test, _domain(facts, c.domain))
+        Person(c.id, c.name or str(c.id), c.new, c.train, c.val, c.test, _domain(facts, c.domain), counts.get(c.id, ()))
         for c in facts.clients
     )
     return People(tuple(persons), facts.class_names, None if facts.test is None else len(facts.test))
 
 
-def write_people(folder: Path, facts: FederationFacts) -> None:
-    """Into a run folder; the same bytes whenever it is written."""
-    people = people_of(facts)
-    values = {
-        "classes": people.classes,
-        "common_test": people.common_test,
-        "clients": list(map(asdict, people.clients)),
-    }
-    write_atomic(folder / FILE, (to_json(values, indent=2) + "\n").encode())
+def write_people(folder: Path, facts: FederationFacts, counts: Counts = MappingProxyType({})) -> None:
+    """Into a run folder, a line per client; the same bytes whenever it is written."""
+    people = people_of(facts, counts)
+    clients = ",\n    ".join(to_json(asdict(person)) for person in people.clients)
+    classes, common_test = to_json(people.classes), to_json(people.common_test)
+    text = f'{{\n  "classes": {classes},\n  "clients": [\n    {clients}\n  ],\n  "common_test": {common_test}\n}}\n'
+    write_atomic(folder / FILE, text.encode())
 
 
 def read_people(record: Record) -> People:
@@ -77,11 +80,13 @@ def read_people(record: Record) -> People:
 
 
 def _people(values: Mapping[str, Any]) -> People:
-    persons = [Person(**row) for row in values["clients"]]
+    persons = [Person(**{**row, "counts": tuple(row.get("counts", ()))}) for row in values["clients"]]
     for person in persons:
         if not isinstance(person.id, int) or not isinstance(person.train, int) or not isinstance(person.name, str):
             raise ValueError(person)
         if not all(isinstance(n, int | None) for n in (person.val, person.test)):
+            raise ValueError(person)
+        if not all(type(n) is int and n >= 0 for n in person.counts):
             raise ValueError(person)
     common = values["common_test"]
     return People(tuple(persons), tuple(map(str, values["classes"])), common if isinstance(common, int) else None)

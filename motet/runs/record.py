@@ -201,6 +201,12 @@ class Record:
         """One row per client and scoring so far."""
         return self._read_lines(_CLIENTS, CLIENT)
 
+    def clients_of(self, round: int) -> list[Row]:
+        """The rows of one round and those of new clients; others are passed over unread, there may be many."""
+        wanted = re.compile(rb'"round"\s*:\s*%d\b|"new"\s*:\s*true' % round)
+        rows = self._read_lines(_CLIENTS, CLIENT, wanted)
+        return [row for row in rows if row.get("new") or row.get("round") == round]
+
     @property
     def finished(self) -> bool:
         """Whether the run came to its end."""
@@ -238,20 +244,24 @@ class Record:
         self._require_run()
         return _object(self._read_bytes(name), f"{self.folder / name}")
 
-    def _read_lines(self, name: str, known: Mapping[str, Callable[[object], bool]]) -> list[Row]:
+    def _read_lines(
+        self, name: str, known: Mapping[str, Callable[[object], bool]], wanted: re.Pattern[bytes] | None = None
+    ) -> list[Row]:
         self._require_run()
-        rows = []
+        rows, path = [], self.folder / name
         try:
-            with os.fdopen(open_own(self.folder / name, os.O_RDONLY), "rb") as file:
+            with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
                 for i, line in enumerate(iter(partial(file.readline, MOST_BYTES), b""), 1):
                     if not line.endswith(b"\n") and len(line) < MOST_BYTES:
                         break  # half a line of a process that was killed or still writes
-                    where = f"line {i} of {self.folder / name}"
+                    if wanted is not None and not wanted.search(line):
+                        continue
+                    where = f"line {i} of {path}"
                     rows.append(checked_row(_object(line, where), known, where))
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise MotetError(f"cannot read {self.folder / name}: {error.strerror}") from error
+            raise MotetError(f"cannot read {path}: {error.strerror}") from error
         return rows
 
     def _read_bytes(self, name: str) -> bytes:

@@ -16,7 +16,7 @@ from motet.evaluation import Row
 from motet.memory import keep_freed_memory
 from motet.message import State, encode
 from motet.rounds import Loop, Progress
-from motet.runs.assembly import ServerSide, assemble, settle
+from motet.runs.assembly import Assembly, ServerSide, assemble, settle
 from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
 from motet.runs.claim import claimed
 from motet.runs.environment import cpu_has_bf16, environment
@@ -122,7 +122,7 @@ def _finish(
     """The rounds that are left, the new clients, the weights, what was learned, the summary."""
     experiment, method = assembly.experiment, assembly.method
     progress = Progress(loaded.round, loaded.server) if loaded else Progress(0, method.start())
-    write_people(record.folder, assembly.federation_facts)
+    write_people(record.folder, assembly.federation_facts, _class_counts(assembly))
     notes = assembly.federation_facts.notes
     warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment), *notes) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
@@ -157,6 +157,14 @@ def _finish(
     summary = summarize(experiment, method, rows, scores.figures, seconds)
     figures = summary["figures"] | found.figures
     record.write_summary(summary | {"figures": figures, "training": found.training, "notes": found.notes})
+
+
+def _class_counts(assembly: ServerSide) -> dict[int, tuple[int, ...]]:
+    """Each client's training samples of each class, for the report, where all data are here: no site tells them."""
+    if not isinstance(assembly, Assembly):
+        return {}
+    classes = assembly.federation.classes
+    return {client.id: tuple(client.train.counts(classes).tolist()) for client in assembly.federation.clients}
 
 
 def slow_precision(experiment: Experiment) -> str | None:

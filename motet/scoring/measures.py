@@ -11,8 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
-from motet.contract.expression import Term, parse
 from motet.errors import MotetError, unknown
+from motet.expression import Term, parse
 from motet.fields import checked
 from motet.plugins import is_import, load_object
 from motet.scoring.accuracy import ACCURACY, LOSS, TOP5

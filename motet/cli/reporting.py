@@ -1,0 +1,37 @@
+"""`motet report`, `motet figures`, and the page that other commands write at their end."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from motet.cli.console import note, output
+from motet.errors import MotetError
+from motet.inspect_files import shown_path
+from motet.printable import printable
+from motet.report.page import write_figures, write_report
+
+PAGE = "report.html"
+
+
+def write_page(folders: Sequence[Path], out: Path) -> None:
+    """Write the page and say where it is."""
+    if out.is_dir():
+        raise MotetError(f"--out {shown_path(out)!r} is a folder; accepted: a file such as {PAGE}")
+    _say(f"Report in {write_report(folders, out)}")
+
+
+def write_pictures(folders: Sequence[Path], out: Path, format: str) -> None:
+    """Write the pictures and say where they are."""
+    found = write_figures(folders, out, format)
+    _say(f"{len(found)} pictures in {out}")
+
+
+def page_at_the_end(folders: Sequence[Path], folder: Path) -> None:
+    """The page of runs that just ended, in their folder; whatever is wrong with it loses no run."""
+    try:
+        note(f"Report in {write_report(folders, folder / PAGE)}")
+    except MotetError as error:
+        note(f"no report: {error}")
+
+
+def _say(text: str) -> None:
+    output().print(printable(text), markup=False, soft_wrap=True)

@@ -1,0 +1,124 @@
+"""Points in a plane, each with its name beside it and its intervals; those without a place on x stand at the side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from motet.report.charts.chart import Key, Table
+from motet.report.charts.frame import Axis, Framed, frame
+from motet.report.charts.pen import Pen, fitted, width_of
+from motet.report.charts.scales import span, written
+
+Interval = tuple[float, float]
+MOST_NAMED = 30  # more points are told apart by the legend and the tip
+ASIDE = 46  # the width of the strip for points without x
+
+
+@dataclass(frozen=True)
+class Spot:
+    """One point."""
+
+    label: str
+    series: int
+    x: float | None
+    y: float
+    x_interval: Interval | None = None
+    y_interval: Interval | None = None
+    more: str = ""  # further lines of the tip
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Points in one frame; `grouped` ones are many of few kinds and have no names of their own."""
+
+    x_label: str
+    y_label: str
+    spots: Sequence[Spot]
+    aside: str = ""  # what it means to have no x
+    least: float = 0.0
+    ceiling: float | None = None
+    grouped: bool = False
+
+    def is_empty(self) -> bool:
+        return not self.spots
+
+    def legend_keys(self) -> list[Key]:
+        if not self.grouped and len(self.spots) <= MOST_NAMED:
+            return []
+        return [Key(series, label, "mark") for series, label in {s.series: s.label for s in self.spots}.items()]
+
+    def table(self) -> Table:
+        rows = [
+            [s.label, "–" if s.x is None else _with(s.x, s.x_interval), _with(s.y, s.y_interval)] for s in self.spots
+        ]
+        return Table(["", self.x_label, self.y_label], rows)
+
+    def svg(self, width: int, page: bool, title: str, alt: str) -> str:
+        pen = Pen(page)
+        xs = [v for s in self.spots if s.x is not None for v in (s.x, *(s.x_interval or ()))]
+        ys = [v for s in self.spots for v in (s.y, *(s.y_interval or ()))]
+        x_axis = Axis(*span(xs, self.least, ceil_at=self.ceiling), self.x_label)
+        y_axis = Axis(*span(ys, self.least, ceil_at=self.ceiling), self.y_label)
+        tall = 340 if width > 400 else 280
+        strip = ASIDE if any(s.x is None for s in self.spots) else 0
+        keys = [] if page else self.legend_keys()
+        placed = frame(pen, width, tall, x_axis, y_axis, keys, vertical_grid=True, strip=strip)
+        if strip:
+            _strip(pen, placed, self.aside)
+        places = [(placed.left - ASIDE / 2 - 4 if s.x is None else placed.x(s.x), placed.y(s.y)) for s in self.spots]
+        for spot, (x, y) in zip(self.spots, places, strict=True):
+            with pen.coloured(spot.series, spot.series):
+                self._spot(pen, placed, spot, x, y)
+        if not self.legend_keys():
+            _names(pen, [s.label for s in self.spots], places, width - 6, (placed.top, placed.bottom))
+        return pen.svg(width, placed.height, title, alt)
+
+    def _spot(self, pen: Pen, placed: Framed, spot: Spot, x: float, y: float) -> None:
+        if spot.x_interval:
+            pen.path(f"M{placed.x(spot.x_interval[0]):.1f} {y:.1f}H{placed.x(spot.x_interval[1]):.1f}", "whisker")
+        if spot.y_interval:
+            pen.path(f"M{x:.1f} {placed.y(spot.y_interval[0]):.1f}V{placed.y(spot.y_interval[1]):.1f}", "whisker")
+        lines = [spot.label]
+        if spot.x is not None:
+            lines.append(f"{self.x_label}: {_with(spot.x, spot.x_interval)}")
+        lines.append(f"{self.y_label}: {_with(spot.y, spot.y_interval)}")
+        tip = "\n".join([*lines, *([spot.more] if spot.more else [])])
+        pen.mark(x, y, spot.series, tip=tip, size=3.2 if self.grouped else 5.5)
+
+
+def _strip(pen: Pen, placed: Framed, aside: str) -> None:
+    """At the left side, with what it means below it."""
+    pen.rect(placed.left - ASIDE, placed.top, ASIDE - 8, placed.bottom - placed.top, "ground")
+    for i, word in enumerate(aside.split(" ")[:3]):
+        middle = placed.left - ASIDE / 2 - 4
+        pen.text(middle, placed.bottom + 14 + 11 * i, fitted(word, ASIDE + 10, 10), "small", "middle")
+
+
+def _names(
+    pen: Pen, labels: Sequence[str], places: Sequence[tuple[float, float]], right: float, within: Interval
+) -> None:
+    """Each name beside its point, where it covers no other name and no point."""
+    taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
+    for label, (x, y) in zip(labels, places, strict=True):
+        text = fitted(label, 150)
+        w, h = width_of(text), 13.0
+        choices = [(x + 10, y - 6), (x - 10 - w, y - 6), (x - w / 2, y - 22), (x - w / 2, y + 9)]
+        choices += [(x + 8, y - 20), (x + 8, y + 8), (x - 8 - w, y - 20), (x - 8 - w, y + 8)]
+        choices += [(x + 12, y + 20), (x + 12, y - 34), (x - 12 - w, y + 20), (x - 12 - w, y - 34)]
+        boxes = [(a, b, a + w, b + h) for a, b in choices]
+        fits = [box for box in boxes if box[0] >= 2 and box[2] <= right and within[0] - 8 <= box[1] <= within[1]]
+        best = min(fits or boxes[:1], key=lambda box: sum(_overlap(box, other) for other in taken))
+        taken.append(best)
+        pen.text(best[0], best[1] + 11, text, "halo")
+
+
+def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> float:
+    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+
+
+def _with(value: float, interval: Interval | None) -> str:
+    text = _short(value)
+    return f"{text} ({_short(interval[0])} to {_short(interval[1])})" if interval else text
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".replace("-", "−") if abs(value) >= 10 else written(value)

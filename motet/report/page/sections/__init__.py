@@ -1,0 +1,36 @@
+"""The sections of the page in their order; one that has nothing to say is not there."""
+
+from collections.abc import Callable
+
+from motet.report.page.blocks import Section
+from motet.report.page.sections.answer import answer
+from motet.report.page.sections.calibration import calibration
+from motet.report.page.sections.clients import clients
+from motet.report.page.sections.cost import cost
+from motet.report.page.sections.learned import learned
+from motet.report.page.sections.newcomers import newcomers
+from motet.report.page.sections.over_rounds import over_rounds
+from motet.report.page.sections.settings import settings
+from motet.report.page.sections.summary import summary
+from motet.report.page.sections.tradeoff import tradeoff
+from motet.report.page.sections.tuning import tuning
+from motet.report.page.story import Story
+
+SECTIONS: tuple[Callable[[Story], Section | None], ...] = (
+    answer,
+    summary,
+    tradeoff,
+    over_rounds,
+    clients,
+    newcomers,
+    cost,
+    learned,
+    calibration,
+    tuning,
+    settings,
+)
+
+
+def sections_of(story: Story) -> list[Section]:
+    """Those that have something to say."""
+    return [section for make in SECTIONS if (section := make(story))]

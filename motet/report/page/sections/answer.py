@@ -1,0 +1,123 @@
+"""First of all: the recommendation of a comparison, the best of several runs, or what one run came to."""
+
+from statistics import fmean, stdev
+
+from motet.report.page.blocks import Block, Card, Cards, Section, Words
+from motet.report.page.comparison_file import Scored
+from motet.report.page.story import Contender, Story
+from motet.report.seeds import within_noise
+from motet.report.words import NOTHING, megabytes, percent
+from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL
+
+MOST_NAMES = 12
+
+
+def answer(story: Story) -> Section:
+    """The section at the top."""
+    focus = story.focus
+    title, see, sentences = _words(story)
+    blocks: list[Block] = [Cards(_cards(focus))]
+    if sentences:
+        blocks.append(Words(sentences))
+    if story.left_out:
+        blocks.append(Words([f"Left out: {why}." for why in story.left_out]))
+    return Section("answer", title, see, blocks)
+
+
+def names_of(clients: list[str]) -> str:
+    """Names in a sentence, not all of very many."""
+    shown = ", ".join(clients[:MOST_NAMES])
+    return shown if len(clients) <= MOST_NAMES else f"{shown} and {len(clients) - MOST_NAMES} more"
+
+
+def _words(story: Story) -> tuple[str, str, list[str]]:
+    focus = story.focus
+    if story.comparison is not None:
+        comparison = story.comparison
+        options = f" ({comparison.recommended_options})" if comparison.recommended_options else ""
+        name = f"{comparison.recommended}{options}" if comparison.recommended else "No method stands out"
+        sure = {True: "The difference is more than chance.", False: "The difference may be chance.", None: ""}
+        sentences = [text for text in (sure[comparison.certain], _hurt(focus)) if text]
+        return f"Recommended: {name}" if comparison.recommended else name, comparison.reason, sentences
+    if story.best is not None:
+        return f"Best here: {focus.label}", _lead(story, story.best), []
+    if len(story.contenders) == 1:
+        return focus.label, _one_run(focus), []
+    return (
+        "Runs side by side",
+        f"No best is named: the runs have different data. The figures are those of {focus.label}.",
+        [],
+    )
+
+
+def _lead(story: Story, best: Contender) -> str:
+    """Whether the best differs from the others by more than chance."""
+    others = [c for c in story.contenders if c is not best and not c.is_yardstick and c.line.headline()]
+    told = {c.label: within_noise(best.line, c.line) for c in others}
+    near = [label for label, noise in told.items() if noise]
+    first = "Its clients' own models have the highest mean accuracy"
+    if near:
+        who = names_of(near)
+        why = "over seeds, the 95 % interval of the difference has zero in it"
+        return f"{first}, but its lead over {who} may be chance: {why}."
+    if None in told.values():
+        return f"{first}. One seed does not tell how much of that is chance: run others, such as --seed 1."
+    return f"{first}, by more than chance: over seeds, the 95 % interval of its lead is above zero."
+
+
+def _one_run(focus: Contender) -> str:
+    own, one = focus.headline(), focus.headline(GENERIC)
+    if not own:
+        return "No client's own model was scored."
+    if not one:
+        return (
+            f"Clients' own models reach {percent(fmean(own))} % on average; there is no model for all to compare with."
+        )
+    difference = 100 * (fmean(own) - fmean(one))
+    word = "more" if difference >= 0 else "less"
+    reach = f"Clients' own models reach {percent(fmean(own))} % on average"
+    return f"{reach}, {abs(difference):.1f} points {word} than the one model for all."
+
+
+def _hurt(focus: Contender) -> str:
+    if focus.compared is None or not focus.compared.hurt_clients:
+        return ""
+    return f"Worse off than alone: {names_of(list(focus.compared.hurt_clients))}."
+
+
+def _cards(focus: Contender) -> list[Card]:
+    compared = focus.compared
+    cards = [
+        Card("clients' own models", *_accuracy(focus.headline(PERSONAL), compared.personal if compared else None)),
+        Card("one model for all", *_accuracy(focus.generic(), compared.generic if compared else None)),
+    ]
+    for than, statistic in (("alone", "hurt_vs_local_clients"), ("with the one model", "hurt_clients")):
+        at = focus.first.run.headline
+        hurt = focus.figure(at.over(statistic))
+        of = focus.figure(at.over(statistic.replace("hurt", "compared")))
+        if hurt and of:
+            seeds = f", mean over {len(hurt)} seeds" if len(hurt) > 1 else ""
+            cards.append(Card(f"clients worse off than {than}", _count(fmean(hurt)), f"of {_count(fmean(of))}{seeds}"))
+    before, after = focus.headline(BEFORE), focus.headline(AFTER)
+    if after:
+        told = f"{percent(fmean(before))} % before" if before else ""
+        cards.append(Card("new clients, after adaptation", f"{percent(fmean(after))} %", told))
+    sent = focus.first.run.summary["bytes_per_round"]
+    if (text := megabytes(sent["down"], sent["up"])) != NOTHING:
+        cards.append(Card("sent in a round", f"{text} MB", "down and up, all clients of the round"))
+    return cards
+
+
+def _accuracy(values: list[float], scored: Scored | None) -> tuple[str, str]:
+    if scored is not None:
+        interval = scored.interval
+        beside = f"95 % interval {percent(interval[0])} to {percent(interval[1])}" if interval else ""
+        return f"{percent(scored.mean)} %", beside
+    if not values:
+        return NOTHING, "the method has none"
+    spread = f"± {100 * stdev(values):.1f} over {len(values)} seeds" if len(values) > 1 else "one seed"
+    return f"{percent(fmean(values))} %", spread
+
+
+def _count(value: float) -> str:
+    return f"{value:.0f}" if value == int(value) else f"{value:.1f}"

@@ -1,0 +1,49 @@
+"""Calibration, where it was asked for: whether models are as often right as they are sure."""
+
+from dataclasses import replace
+from statistics import fmean
+
+from motet.report.charts import Chart, Key, Mark, Row, Rows
+from motet.report.page.blocks import Charts, Section
+from motet.report.page.story import Contender, Story
+from motet.scoring.figures import GENERIC, PERSONAL, Figure
+
+NAMES = {"ece": "expected calibration error", "mce": "maximum calibration error"}
+PLACES = ("split", "common", "weighted")
+
+
+def calibration(story: Story) -> Section | None:
+    """A chart for each of the errors that some run has."""
+    charts = [chart for measure, name in NAMES.items() if (chart := _chart(story, measure, name))]
+    if not charts:
+        return None
+    see = "How far confidence and accuracy are apart; short is good: a model that says 90 % is right nine times in ten."
+    return Section("calibration", "Calibration", see, [Charts([chart]) for chart in charts])
+
+
+def _chart(story: Story, measure: str, name: str) -> Chart | None:
+    rows = []
+    for c in story.contenders:
+        marks = [_mark(c, PERSONAL, measure), _mark(c, GENERIC, measure)]
+        if any(marks):
+            rows.append(Row(c.label, marks))
+    if not rows:
+        return None
+    keys = [Key("up", "clients' own models", "area"), Key("soft", "one model for all", "hollow")]
+    columns = ["clients' own models", "one model for all"]
+    drawing = Rows(f"{name}, points of percent", columns, rows, keys, from_zero=True)
+    told = [(row.marks[0].value, row.label) for row in rows if row.marks[0]]
+    see = f"Best calibrated own models: {min(told)[1]}." if told else "No client's own model was measured."
+    return Chart(measure, f"{name.capitalize()} ({measure.upper()})", see, drawing)
+
+
+def _mark(contender: Contender, model: str, measure: str) -> Mark | None:
+    at = contender.first.run.headline
+    figures = [replace(at, model=model, measure=measure, data=data) for data in PLACES]
+    if model == GENERIC:
+        figures.append(Figure(GENERIC, "common", measure, "pooled"))
+    values = next((found for figure in figures if (found := contender.figure(figure))), [])
+    if not values:
+        return None
+    value = 100 * fmean(values)
+    return Mark(value, "up", "bar") if model == PERSONAL else Mark(value, "soft", "hollow")

@@ -1,0 +1,98 @@
+"""What it costs: bytes, seconds, and how much accuracy a megabyte buys."""
+
+from dataclasses import replace
+from itertools import accumulate
+from statistics import fmean
+
+from motet.report.charts import Chart, Lines, Mark, Row, Rows, Series
+from motet.report.page.blocks import Block, Cell, Charts, Section, Sheet
+from motet.report.page.story import Contender, Story, Told
+from motet.report.words import NOTHING
+from motet.scoring.figures import PERSONAL
+
+NEXT_TO_NOTHING = 0.01  # of what the others send: no line to draw
+
+
+def cost(story: Story) -> Section:
+    """Accuracy against what was sent, then the sums."""
+    blocks: list[Block] = []
+    every = [each for contender in story.contenders if (each := _by_megabytes(contender))]
+    most = max((each.points[-1][0] for each in every), default=0.0)
+    series = [each for each in every if each.points[-1][0] > NEXT_TO_NOTHING * most]
+    lines = Lines("megabytes sent so far", "clients' own models, accuracy in %", series, 100.0, least=5.0, shared=False)
+    if not lines.is_empty():
+        see = "Further left and up is better: the same accuracy for fewer bytes."
+        blocks.append(Charts([Chart("accuracy-by-bytes", "Accuracy per megabyte", see, lines)]))
+    if len(story.contenders) > 1:
+        blocks.append(Charts([chart for chart in (_bytes(story), _seconds(story)) if not chart.drawing.is_empty()]))
+    blocks.append(_sheet(story))
+    see = "Bytes are counted as they travel, down and up, over all clients of a round; seconds are of this machine."
+    return Section("cost", "Bytes and seconds", see, blocks)
+
+
+def _sent(told: Told) -> list[tuple[int, float]] | None:
+    """Round and megabytes so far; None where a method sends nothing by nature."""
+    rows = [row for row in told.rounds if row.get("round")]
+    counts = [(row.get("bytes_down"), row.get("bytes_up")) for row in rows]
+    if not rows or any(a is None or b is None for a, b in counts):
+        return None
+    sums = accumulate((a + b) / 1e6 for a, b in counts if a is not None and b is not None)
+    return [(row["round"], total) for row, total in zip(rows, sums, strict=True)]
+
+
+def _total(contender: Contender) -> float | None:
+    sums = [sent[-1][1] for told in contender.told if (sent := _sent(told))]
+    return fmean(sums) if sums else None
+
+
+def _by_megabytes(contender: Contender) -> Series | None:
+    """Of the first seed: others differ little in what they send."""
+    sent = _sent(contender.first)
+    if not sent or not sent[-1][1]:
+        return None
+    curve = contender.first.curve(replace(contender.first.run.headline, model=PERSONAL))
+    points = [(total, curve[round]) for round, total in sent if round in curve]
+    return Series(contender.label, contender.series, points) if points else None
+
+
+def _bytes(story: Story) -> Chart:
+    rows = []
+    for c in story.contenders:
+        sent = c.first.run.summary["bytes_per_round"]
+        if sent["down"] is not None and sent["up"] is not None:
+            rows.append(Row(c.label, [Mark((sent["down"] + sent["up"]) / 1e6, c.series, "bar")]))
+    drawing = Rows("MB per round", ["MB per round"], rows, from_zero=True, told=True)
+    return Chart("bytes", "Megabytes per round", "Short bars send little.", drawing, small=True)
+
+
+def _seconds(story: Story) -> Chart:
+    rows = [Row(c.label, [Mark(_mean_seconds(c), c.series, "bar")]) for c in story.contenders]
+    drawing = Rows("seconds of a run", ["seconds"], rows, from_zero=True, told=True)
+    return Chart("seconds", "Seconds per run", "Short bars are fast.", drawing, small=True)
+
+
+def _mean_seconds(contender: Contender) -> float:
+    return fmean(float(told.run.summary["seconds"]) for told in contender.told)
+
+
+def _sheet(story: Story) -> Sheet:
+    rows = []
+    most = max((total for c in story.contenders if (total := _total(c))), default=0.0)
+    for c in story.contenders:
+        total, own = _total(c), c.headline()
+        per = 100 * fmean(own) / total if total and own and total > NEXT_TO_NOTHING * most else None
+        rows.append(
+            [
+                Cell(c.label, c.label.lower()),
+                _cell(total, 2),
+                _cell(100 * fmean(own) if own else None, 1),
+                _cell(per, 2),
+                _cell(_mean_seconds(c), 1),
+            ]
+        )
+    titles = ["method", "MB in all rounds", "own models, %", "points of percent per MB", "seconds"]
+    return Sheet("Cost of every method", titles, rows, [c.series for c in story.contenders])
+
+
+def _cell(value: float | None, digits: int) -> Cell:
+    return Cell(NOTHING if value is None else f"{value:,.{digits}f}", value)

@@ -1,0 +1,20 @@
+"""What each method learned: the pictures that its run keeps."""
+
+from motet.report.page.blocks import Block, Charts, Section, Words
+from motet.report.page.pictures import read_pictures
+from motet.report.page.story import Story
+
+
+def learned(story: Story) -> Section | None:
+    """The pictures of every contender's first run."""
+    blocks: list[Block] = []
+    for contender in story.contenders:
+        found = read_pictures(contender.first.run.folder, contender.label, contender.series + 1)
+        if found.charts:
+            blocks += [Charts([chart]) for chart in found.charts]
+        if found.problems:
+            blocks.append(Words([f"{contender.label}: {problem}" for problem in found.problems]))
+    if not blocks:
+        return None
+    see = "What a method found out about its clients, such as who learns from whom."
+    return Section("learned", "What the methods learned", see, blocks)

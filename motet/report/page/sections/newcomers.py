@@ -1,0 +1,57 @@
+"""New clients: what they get before and after adaptation, by method and by name."""
+
+from statistics import fmean
+
+from motet.printable import printable
+from motet.report.charts import Chart, Key, Mark, Row, Rows
+from motet.report.page.blocks import Block, Charts, Section
+from motet.report.page.story import Contender, Story, people_of
+from motet.scoring.figures import AFTER, BEFORE
+
+KEYS = (Key("soft", "before", "hollow"), Key("up", "after, better", "mark"), Key("down", "after, worse", "mark"))
+
+
+def newcomers(story: Story) -> Section | None:
+    """By contender, then by client with the one in focus."""
+    by_method = [row for contender in story.contenders if (row := _mean_row(contender))]
+    if not by_method:
+        return None
+    what = "accuracy of new clients in %"
+    blocks: list[Block] = [Charts([_chart("new-methods", "New clients by method", by_method, what)])]
+    by_name = _rows_by_name(story.focus)
+    if by_name:
+        title = f"New clients by name, with {story.focus.label}"
+        blocks.append(Charts([_chart("new-clients", title, by_name, "accuracy in %")]))
+    see = "These clients took no part in training: hollow is what they are handed, filled what adaptation makes of it."
+    return Section("new-clients", "New clients", see, blocks)
+
+
+def _chart(name: str, title: str, rows: list[Row], label: str) -> Chart:
+    drawing = Rows(label, ["before", "after"], rows, KEYS, joined=True, told=True, least=10.0, ceiling=100.0)
+    pairs = [(row.marks[0], row.marks[1]) for row in rows]
+    worse = [row.label for row, (a, b) in zip(rows, pairs, strict=True) if a and b and b.value < a.value]
+    see = f"Adaptation makes it worse for {', '.join(worse[:8])}." if worse else "Adaptation makes none of them worse."
+    return Chart(name, title, see, drawing)
+
+
+def _row(label: str, before: float | None, after: float | None) -> Row | None:
+    if after is None:
+        return None
+    first = None if before is None else Mark(before, "soft", "hollow")
+    return Row(label, [first, Mark(after, "down" if before is not None and after < before else "up")])
+
+
+def _mean_row(contender: Contender) -> Row | None:
+    before, after = ([100 * value for value in contender.headline(model)] for model in (BEFORE, AFTER))
+    return _row(contender.label, fmean(before) if before else None, fmean(after) if after else None)
+
+
+def _rows_by_name(contender: Contender) -> list[Row]:
+    told, people = contender.first, people_of(contender)
+    found = []
+    for client in sorted(told.new):
+        if client in people:
+            person = people[client]
+            label = f"client {client}" if person.name == str(client) else printable(person.name)
+            found.append(_row(label, told.own(client, BEFORE), told.own(client, AFTER)))
+    return [row for row in found if row]

@@ -1,0 +1,64 @@
+"""Settings, environment, and how to get the same numbers again."""
+
+from motet.errors import MotetError
+from motet.fields import dotted_fields
+from motet.report.comparison import field_of
+from motet.report.page.blocks import Block, Cell, Code, Section, Sheet
+from motet.report.page.story import Contender, Story
+from motet.runs.experiment import Experiment, to_toml
+from motet.runs.record import Record
+
+
+def settings(story: Story) -> Section:
+    """What is the same for all, what differs, where it ran, and the files to run it anew."""
+    blocks: list[Block] = []
+    if len(story.contenders) > 1:
+        blocks.append(_differences(story))
+    blocks += [_common(story), *_environment(story.contenders[0])]
+    blocks += [Code(f"{c.label}: experiment.toml", _toml(c)) for c in story.contenders]
+    see = "Save an experiment as experiment.toml, then `motet run experiment.toml`: the same seed, the same numbers."
+    return Section("settings", "Settings and reproduction", see, blocks)
+
+
+def _toml(contender: Contender) -> str:
+    seeds = ", ".join(str(told.seed) for told in contender.told)
+    note = f"# seeds of this report: {seeds}\n" if len(contender.told) > 1 else ""
+    return note + to_toml(contender.first.run.experiment)
+
+
+def _differences(story: Story) -> Sheet:
+    names = ["method", *(name for name in story.differing if name != "method")]
+    rows = [
+        [
+            Cell(c.label, c.label.lower()),
+            *(Cell(_value(c, name)) for name in names),
+            Cell(", ".join(str(told.seed) for told in c.told)),
+        ]
+        for c in story.contenders
+    ]
+    return Sheet("Where the methods differ", ["", *names, "seeds"], rows, [c.series for c in story.contenders])
+
+
+def _common(story: Story) -> Sheet:
+    different = {"method", "seed", *story.differing}
+    first = story.contenders[0]
+    rows = [
+        [Cell(name, name), Cell(_value(first, name)), Cell(info.description or "")]
+        for name, info in dotted_fields(Experiment)
+        if name not in different
+    ]
+    return Sheet("What is the same for all", ["field", "value", "what it is"], rows, closed=True)
+
+
+def _value(contender: Contender, name: str) -> str:
+    value = field_of(contender.first.run.experiment, name)
+    return "" if value is None else str(value)[:200]
+
+
+def _environment(contender: Contender) -> list[Block]:
+    try:
+        found = Record(contender.first.run.folder).environment
+    except MotetError:
+        return []
+    rows = [[Cell(name, name), Cell("" if v is None else str(v)[:200])] for name, v in found.items()]
+    return [Sheet("Where it was computed", ["", "value"], rows, closed=True)]

@@ -1,0 +1,42 @@
+"""The summary table: a row per contender, every figure that some run has."""
+
+import re
+
+from motet.report.columns import DERIVED, figure_columns
+from motet.report.comparison import measured, over_seeds
+from motet.report.page.blocks import Cell, Section, Sheet, Words
+from motet.report.page.story import Story
+from motet.report.words import NOTHING
+
+_GROUPS = {"weighted": "common test set, by class", "split": "own test data"}
+
+
+def summary(story: Story) -> Section:
+    """All figures side by side."""
+    columns = figure_columns([run.summary for run in story.runs])
+    titles = ["method", *(column.title.replace("\n", " ") for column in columns)]
+    groups = ["", *(_GROUPS.get(column.data, "") for column in columns)]
+    rows = []
+    for contender in story.contenders:
+        group = [told.run.summary for told in contender.told]
+        cells = [Cell(contender.label, contender.label.lower(), contender is story.focus)]
+        cells += [_cell(column.cell(group), column.headline) for column in columns]
+        rows.append(cells)
+    notes = [measured(story.runs, columns), *over_seeds(story.lines)]
+    notes = [re.sub(r"; `--each`[^.]*", "", note) for note in notes]
+    return Section(
+        "summary",
+        "All figures",
+        "One row per method; select a title to sort by it.",
+        [
+            Sheet("Figures of every method", titles, rows, [c.series for c in story.contenders], groups),
+            Words(notes),
+        ],
+    )
+
+
+def _cell(text: str, strong: bool) -> Cell:
+    found = re.match(r"-?\d+(\.\d+)?", text.strip().replace("−", "-"))
+    return Cell(
+        text.strip().replace(DERIVED, f" {DERIVED}"), float(found[0]) if found and text != NOTHING else None, strong
+    )

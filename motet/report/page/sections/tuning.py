@@ -1,0 +1,57 @@
+"""Tuning, of a comparison: what was tried for every method, and what was chosen."""
+
+from motet.report.charts import Chart, Key, Mark, Row, Rows
+from motet.report.page.blocks import Block, Cell, Charts, Section, Sheet, Words
+from motet.report.page.story import Contender, Story
+from motet.report.words import NOTHING
+
+MOST_TRIALS = 400  # in the table
+
+
+def tuning(story: Story) -> Section | None:
+    """The range of each method's trials with the chosen one, and all trials."""
+    tuned = [c for c in story.contenders if c.compared and c.compared.trials]
+    if not tuned or story.comparison is None:
+        return None
+    rows = [_row(c) for c in tuned]
+    keys = [Key("soft", "worst trial", "hollow"), Key("up", "chosen", "mark")]
+    drawing = Rows("score on validation data in %", ["worst trial", "chosen"], rows, keys, joined=True, told=True)
+    widest = max(rows, key=_reach)
+    see = f"The longer the line, the more tuning matters: most for {widest.label}."
+    blocks: list[Block] = [Charts([Chart("tuning", "From the worst trial to the chosen one", see, drawing)])]
+    blocks.append(_sheet(tuned))
+    if story.comparison.notes:
+        blocks.append(Words(story.comparison.notes))
+    says = (
+        "What was tried for each method and what was chosen: trials were judged on validation data, never on test data."
+    )
+    return Section("tuning", "Tuning", says, blocks)
+
+
+def _row(contender: Contender) -> Row:
+    assert contender.compared is not None
+    trials = contender.compared.trials
+    chosen = max((t for t in trials if t.chosen), key=lambda t: t.score, default=max(trials, key=lambda t: t.score))
+    worst = min(trials, key=lambda t: t.score)
+    marks = [Mark(100 * worst.score, "soft", "hollow"), Mark(100 * chosen.score, "up")]
+    return Row(contender.label, marks, f"{len(trials)} trials\nchosen: {chosen.options or 'defaults'}")
+
+
+def _reach(row: Row) -> float:
+    first, last = row.marks
+    return last.value - first.value if first and last else 0.0
+
+
+def _sheet(tuned: list[Contender]) -> Sheet:
+    rows = [
+        [
+            Cell(c.label, c.label.lower(), trial.chosen),
+            Cell(trial.options or "defaults", trial.options.lower()),
+            Cell(f"{100 * trial.score:.2f}", trial.score, trial.chosen),
+            Cell(NOTHING if trial.rounds is None else str(trial.rounds), trial.rounds),
+            Cell("chosen" if trial.chosen else "", 0 if trial.chosen else 1),
+        ]
+        for c in tuned
+        for trial in (c.compared.trials if c.compared else ())
+    ]
+    return Sheet("All trials", ["method", "options", "score, %", "rounds", "chosen"], rows[:MOST_TRIALS], closed=True)

@@ -1,0 +1,81 @@
+"""From a story to one HTML file: text, style and script are all in it."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from motet.files import make_folder, write_atomic
+from motet.printable import printable
+from motet.report.charts import Chart
+from motet.report.charts.chart import NARROW, WIDE
+from motet.report.charts.ink import style_sheet
+from motet.report.charts.legend import swatch
+from motet.report.page.sections import sections_of
+from motet.report.page.story import story_of
+
+MOST_CELLS_OF_A_TABLE = 6000
+
+
+def write_report(folders: Sequence[Path], out: Path) -> Path:
+    """Write the page of finished runs, of folders of such, or of one comparison; returns where it is."""
+    text = page_of(folders)
+    make_folder(out.parent)
+    write_atomic(out, text.encode())
+    return out
+
+
+def page_of(folders: Sequence[Path]) -> str:
+    """The page as text."""
+    story = story_of(folders)
+    here = files(__package__)
+    style = f"{style_sheet()}\n{(here / 'page.css').read_text('utf-8')}"
+    script = (here / "page.js").read_text("utf-8")
+    engine = Environment(autoescape=True, finalize=_shown, trim_blocks=True, lstrip_blocks=True)
+    engine.globals |= {
+        "drawn": lambda chart, width: Markup(drawn(chart, width)),
+        "swatch": lambda key: Markup(swatch(key)),
+        "widths": lambda chart: (NARROW,) if chart.small else (WIDE, NARROW),
+        "numbers": numbers_of,
+        "wide": WIDE,
+    }
+    template = engine.from_string((here / "page.html").read_text("utf-8"))
+    text = template.render(
+        story=story,
+        sections=sections_of(story),
+        style=Markup(style),
+        script=Markup(script),
+        policy=_policy(style, script),
+    )
+    return text.lstrip()
+
+
+def _shown(value: object) -> object:
+    """Every text of a record is escaped by the template; here, what would act on more than a browser."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def drawn(chart: Chart, width: int, page: bool = True) -> str:
+    """A chart as SVG, with its sentence as what it says in words."""
+    return chart.drawing.svg(width, page, chart.title, chart.see)
+
+
+def numbers_of(chart: Chart) -> tuple[Sequence[str], Sequence[Sequence[str]], int]:
+    """The table of a chart: its titles, as many rows as a page should hold, and how many are left out."""
+    table = chart.drawing.table()
+    most = max(1, MOST_CELLS_OF_A_TABLE // max(1, len(table.titles)))
+    return table.titles, table.rows[:most], max(0, len(table.rows) - most)
+
+
+def _policy(style: str, script: str) -> str:
+    """What the browser may do: this style and this script, and nothing from anywhere."""
+    hashes = (b64encode(sha256(text.encode()).digest()).decode() for text in (style, script))
+    style_hash, script_hash = hashes
+    return (
+        f"default-src 'none'; style-src 'sha256-{style_hash}'; script-src 'sha256-{script_hash}'; img-src data:; "
+        f"base-uri 'none'; form-action 'none'"
+    )

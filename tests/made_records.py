@@ -1,0 +1,135 @@
+"""Records of finished runs written to disk without training: as large as a test needs, every number made up."""
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from motet.runs.assembly import settle
+from motet.runs.experiment import resolve, write
+from motet.scoring import Figure
+
+CLASSES = 10
+
+
+def made_record(
+    folder: Path,
+    method: str,
+    *,
+    seed: int = 0,
+    base: float = 0.8,
+    clients: int = 6,
+    new: int = 2,
+    rounds: int = 10,
+    scored_every: int = 5,
+    names: Sequence[str] = (),
+    class_names: Sequence[str] = (),
+    generic: bool = True,
+    measures: Sequence[str] = (),
+    **choices: Any,
+) -> Path:
+    """A finished run about which every chart has something to draw; clients' accuracies are about `base`."""
+    folder.mkdir(parents=True)
+    draw = random.Random(f"{method} {seed}")
+    data = {"name": "digits", "clients": clients + new, "new_clients": new / (clients + new)}
+    experiment = settle(resolve({"method": "fedavg", "seed": seed, "net": {"name": "mlp"}, "data": data, **choices}))
+    experiment = experiment.model_copy(update={"method": method})
+    write(experiment, folder / "experiment.toml")
+    _write(folder / "environment.json", {"python": "3.11", "motet": "0"})
+    _write(folder / "clients.json", _people(clients, new, names, class_names))
+    kind = experiment.headline.data
+    scored = [r for r in range(1, rounds + 1) if r % scored_every == 0 or r == rounds]
+    rows = [_round(r, rounds, base, kind, r in scored, generic, measures) for r in range(1, rounds + 1)]
+    people = [
+        _client(i, r, base - 0.3 * (rounds - r) / rounds, kind, draw, generic) for r in scored for i in range(clients)
+    ]
+    people += [_newcomer(clients + i, rounds, base, kind, draw) for i in range(new)]
+    for name, lines in (("rounds.jsonl", rows), ("clients.jsonl", people)):
+        (folder / name).write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    figures = {name: value for name, value in rows[-1].items() if Figure.read(name)}
+    if new:
+        figures |= {f"before.{kind}.accuracy.mean": base - 0.1, f"after.{kind}.accuracy.mean": base + 0.05}
+    _write(folder / "summary.json", _summary(experiment, figures, rounds, generic))
+    return folder
+
+
+def _people(clients: int, new: int, names: Sequence[str], class_names: Sequence[str]) -> dict[str, Any]:
+    draw = random.Random(clients)
+    persons = []
+    for i in range(clients + new):
+        counts = [draw.choice((0, 0, 3, 12, 40)) for _ in range(CLASSES)]
+        name = names[i] if i < len(names) else str(i)
+        persons.append({"id": i, "name": name, "new": i >= clients, "train": sum(counts) or 1, "val": 0, "test": 9})
+        persons[-1] |= {"counts": counts, "domain": None}
+    return {"classes": list(class_names or map(str, range(CLASSES))), "common_test": 359, "clients": persons}
+
+
+def _round(
+    r: int, last: int, base: float, kind: str, scored: bool, generic: bool, measures: Sequence[str]
+) -> dict[str, Any]:
+    at = base - 0.3 * (last - r) / last
+    row: dict[str, Any] = {"round": r, "cohort": [0], "set_aside": {}, "bytes_down": 4e5, "bytes_up": 4e5, "seconds": 1}
+    if scored:
+        for model, value in (("personal", at), *((("generic", at - 0.05),) if generic else ())):
+            row |= {f"{model}.{kind}.accuracy.mean": value, f"{model}.{kind}.accuracy.std": 0.08}
+            row |= {f"{model}.{kind}.accuracy.worst_tenth": value - 0.2}
+            row |= {f"{model}.{kind}.{measure}.mean": 0.1 for measure in measures}
+        if generic:
+            row["generic.common.accuracy.pooled"] = at - 0.04
+    return row
+
+
+def _client(i: int, r: int, at: float, kind: str, draw: random.Random, generic: bool) -> dict[str, Any]:
+    own = min(1.0, max(0.0, at + draw.uniform(-0.15, 0.15)))
+    row = {"round": r, "client": i, "new": False, "set_aside": None, "n": 50, f"personal.{kind}.accuracy": own}
+    if generic:
+        row |= {f"generic.{kind}.accuracy": max(0.0, own - draw.uniform(-0.1, 0.2))}
+        row[f"personal.{kind}.gain_error"] = 0.03
+    return row
+
+
+def _newcomer(i: int, r: int, base: float, kind: str, draw: random.Random) -> dict[str, Any]:
+    before = base - draw.uniform(0, 0.2)
+    row = {"round": r, "client": i, "new": True, "set_aside": None, "n": 50}
+    return row | {f"before.{kind}.accuracy": before, f"after.{kind}.accuracy": before + draw.uniform(-0.05, 0.2)}
+
+
+def _summary(experiment: Any, figures: dict[str, float], rounds: int, generic: bool) -> dict[str, Any]:
+    reported = {"rule": "last", "round": rounds, "client_weighting": "uniform", "figure": str(experiment.headline)}
+    return {
+        "method": experiment.method,
+        "data": experiment.data.name,
+        "reported": reported,
+        "generic": {"accuracy": figures.get("generic.common.accuracy.pooled") if generic else None, "derived": False},
+        "personal": {},
+        "new_clients": {},
+        "figures": figures,
+        "bytes_per_round": {"down": 4e5, "up": 4e5},
+        "set_aside": 0,
+        "seconds": 1.5 + experiment.seed,
+    }
+
+
+def made_comparison(folder: Path, methods: Sequence[str], seeds: int = 2, **more: Any) -> Path:
+    """A folder as `motet compare` leaves it, of made runs; the first method is recommended."""
+    rows = []
+    for place, method in enumerate(methods):
+        base = 0.9 - 0.02 * place
+        runs = [f"runs/{place}-seed{seed}" for seed in range(seeds)]
+        for seed, run in enumerate(runs):
+            made_record(folder / run, method, seed=seed, base=base, generic=method != "local", **more)
+        personal = {"mean": base, "std": 0.01, "interval": [base - 0.01, base + 0.01]}
+        options = {"lr": 0.05 * (place + 1)}
+        trials = [{"options": {"lr": lr}, "score": base - lr, "rounds": 10} for lr in (options["lr"], 0.5)]
+        rows.append({"method": method, "options": options, "personal": personal, "runs": runs, "trials": trials})
+        generic = None if method == "local" else {**personal, "mean": base - 0.05, "interval": None}
+        rows[-1] |= {"generic": generic, "hurt": 0.1, "hurt_clients": [], "bytes_per_round": 8e5, "seconds": 2.0}
+    recommended = {"method": methods[0], "options": rows[0]["options"], "reason": "It is best.", "certain": False}
+    values = {"format": 1, "recommended": recommended, "methods": rows, "notes": ["Tuned on validation data."]}
+    _write(folder / "comparison.json", values)
+    return folder
+
+
+def _write(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value), encoding="utf-8")

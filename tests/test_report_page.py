@@ -1,0 +1,336 @@
+"""The report as a file: what it says, that nothing in a record can act in it, and what it says of damaged ones."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_records import made_comparison, made_record
+
+from motet.cli import main
+from motet.errors import MotetError
+from motet.report.page import write_report
+from motet.report.page.sections import sections_of
+from motet.report.page.story import story_of
+from motet.runs.people import read_people
+from motet.runs.record import Record
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "[bold red]Mercy[/] & 'Co'",
+    "bell\x07\x1b[31m",
+)
+METHODS = ("fedavg+ft", "pgfed", "fedavg", "local")
+
+
+class Reader(HTMLParser):
+    """The tags of a page, their attributes, and all text that a reader sees."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def every(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def page(folder: Path, out: Path) -> Reader:
+    return Reader(write_report([folder], out).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_comparison(tmp_path_factory.mktemp("made") / "compared", METHODS, measures=["ece"])
+
+
+def test_a_comparison_has_every_section(compared: Path, tmp_path: Path) -> None:
+    read = page(compared, tmp_path / "r.html")
+    names = ["answer", "summary", "tradeoff", "rounds", "clients", "new-clients", "cost", "calibration", "tuning"]
+    assert [s["id"] for s in read.every("section")] == [*names, "settings"]
+    for said in (
+        "Recommended: fedavg+ft (lr = 0.05)",
+        "It is best.",
+        "The difference may be chance.",
+        "90.0 %",
+        "95 % interval 89.0 to 91.0",
+        "Tuned on validation data.",
+        "lr = 0.5",
+    ):
+        assert said in read.text, said
+
+
+def test_every_section_says_what_to_see_and_every_chart_too(compared: Path) -> None:
+    sections = sections_of(story_of([compared]))
+    charts = [chart for section in sections for chart in section.charts]
+    assert len(charts) > 10 and len({chart.name for chart in charts}) == len(charts)
+    assert all(section.see.endswith(".") for section in sections)
+    assert all(chart.see.endswith(".") and chart.drawing.table().rows for chart in charts)
+
+
+def test_the_page_asks_for_nothing_from_anywhere(compared: Path, tmp_path: Path) -> None:
+    text = write_report([compared], tmp_path / "r.html").read_text(encoding="utf-8")
+    read = Reader(text)
+    links = [value for _, given in read.tags for name, value in given.items() if name in ("src", "href", "xlink:href")]
+    assert all((link or "").startswith(("#", "data:,")) for link in links)
+    assert not {"img", "iframe", "object", "embed", "base", "form"} & {tag for tag, _ in read.tags}
+    assert "default-src 'none'" in str(read.every("meta")) and "@import" not in text and "url(" not in text
+    assert "http://" not in text and "https://" not in text
+
+
+def test_names_are_text_everywhere(tmp_path: Path) -> None:
+    """Clients, classes, methods, reasons and pictures that would act, in every chart and table."""
+    folder = made_comparison(tmp_path / "c", [HOSTILE[0], *METHODS], names=HOSTILE * 2, class_names=HOSTILE * 2)
+    values = json.loads((folder / "comparison.json").read_text())
+    values["recommended"]["reason"] = values["notes"][0] = HOSTILE[1]
+    values["methods"][0]["hurt_clients"] = list(HOSTILE)
+    (folder / "comparison.json").write_text(json.dumps(values))
+    picture = {"name": HOSTILE[0], "kind": "bars", "see": HOSTILE[1], "x": {"label": HOSTILE[1], "ticks": HOSTILE[:2]}}
+    picture |= {"y": {"label": HOSTILE[0]}, "series": [{"name": HOSTILE[1], "values": [1, 2]}]}
+    (folder / "runs/1-seed0/pictures.json").write_text(json.dumps([picture]))
+    text = write_report([folder], tmp_path / "r.html").read_text(encoding="utf-8")
+    read = Reader(text)
+    assert len(read.every("script")) == 1 and not read.every("img") and "\x1b" not in text and "\x07" not in text
+    assert not [name for _, given in read.tags for name in given if name.startswith("on")]
+    for shown in (*HOSTILE[:3], "bell\\x07\\x1b[31m"):
+        assert shown in read.text or shown[:12] in read.text, shown
+    assert HOSTILE[2] in read.text and HOSTILE[1] in read.text
+
+
+def test_of_one_run(tmp_path: Path) -> None:
+    read = page(made_record(tmp_path / "one", "fedrod", base=0.8), tmp_path / "r.html")
+    assert "Clients' own models reach 80.0 % on average, 5.0 points more than the one model for all." in read.text
+    assert [s["id"] for s in read.every("section")] == [
+        *("answer", "summary", "rounds", "clients", "new-clients", "cost", "settings")
+    ]
+    assert "each client's gain over the one model for all" in read.text
+
+
+def test_of_a_method_without_a_generic_model(tmp_path: Path) -> None:
+    read = page(made_record(tmp_path / "one", "local", generic=False, new=0), tmp_path / "r.html")
+    assert "there is no model for all to compare with" in read.text
+    assert "new-clients" not in [s["id"] for s in read.every("section")]
+
+
+def test_seeds_are_one_contender_and_the_best_comes_first(tmp_path: Path) -> None:
+    for method, base in (("fedavg", 0.7), ("ditto", 0.8)):
+        for seed in range(3):
+            made_record(tmp_path / "runs" / f"{method}{seed}", method, seed=seed, base=base + 0.001 * seed)
+    story = story_of([tmp_path / "runs"])
+    assert [(c.label, len(c.told)) for c in story.contenders] == [("ditto", 3), ("fedavg", 3)]
+    assert story.best is story.contenders[0] is story.focus
+    assert "Best here: ditto" in page(tmp_path / "runs", tmp_path / "r.html").text
+
+
+def test_twins_are_told_apart_by_what_differs(tmp_path: Path) -> None:
+    for lr in (0.1, 0.2):
+        made_record(tmp_path / "runs" / str(lr), "fedavg", local={"lr": lr})
+    assert {c.label for c in story_of([tmp_path / "runs"]).contenders} == {"fedavg, lr 0.1", "fedavg, lr 0.2"}
+
+
+def test_losers_are_named_first(tmp_path: Path) -> None:
+    """The client whose model is worse than alone is the first row of the chart, and in the sentence."""
+    for method in ("local", "ditto"):
+        folder = made_record(tmp_path / "runs" / method, method, clients=4, new=0, names=["A", "B", "C", "D"])
+        rows = [json.loads(line) for line in (folder / "clients.jsonl").read_text().splitlines()]
+        for row in rows:
+            own = 0.5 if method == "local" else {2: 0.4}.get(row["client"], 0.6)
+            row["personal.weighted.accuracy"] = own
+        (folder / "clients.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    section = next(s for s in sections_of(story_of([tmp_path / "runs"])) if s.name == "clients")
+    chart = next(c for c in section.charts if "ditto" in c.title)
+    assert [row[0] for row in chart.drawing.table().rows] == ["C", "A", "B", "D"]
+    assert chart.drawing.table().rows[0][1] == "−10"
+    assert "1 of 4 clients are worse off than with training alone: C." in str(section.blocks)
+
+
+def test_a_run_that_cannot_be_read_is_named_and_hides_no_other(tmp_path: Path) -> None:
+    made_record(tmp_path / "runs/good", "fedavg")
+    shutil.copytree(tmp_path / "runs/good", tmp_path / "runs/bad")
+    (tmp_path / "runs/bad/summary.json").write_text("{}")
+    text = page(tmp_path / "runs", tmp_path / "r.html").text
+    assert "Left out:" in text and "bad" in text and "fedavg" in text
+    with pytest.raises(MotetError, match="bad"):
+        write_report([tmp_path / "runs/bad"], tmp_path / "r2.html")
+    assert not (tmp_path / "r2.html").exists()
+
+
+def changed(folder: Path, change: Any) -> None:
+    values = json.loads((folder / "comparison.json").read_text())
+    change(values)
+    (folder / "comparison.json").write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda v: v.update(format=2), "format is '2', not 1"),
+        (lambda v: v.pop("methods"), "no 'methods'"),
+        (lambda v: v["methods"][0].update(runs=["../../elsewhere"]), "a run outside of the folder"),
+        (lambda v: v["methods"][0].update(runs=["/etc"]), "a run outside of the folder"),
+        (lambda v: v["methods"][0]["personal"].update(mean="high"), "'high' is no number"),
+        (lambda v: v["methods"][0].update(method=["a"]), "is no short text"),
+        (lambda v: v.update(methods=5), "not iterable"),
+    ],
+)
+def test_a_damaged_comparison_is_one_sentence(
+    change: Any, said: str, compared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "c"
+    shutil.copytree(compared, folder)
+    changed(folder, change)
+    assert main(["report", str(folder), "--out", str(tmp_path / "r.html")]) == 2
+    told = capsys.readouterr().err
+    assert said in told and "comparison.json is damaged" in told and "Traceback" not in told
+
+
+def picture(**more: Any) -> dict[str, Any]:
+    return {
+        "name": "p",
+        "kind": "heatmap",
+        "title": "Seen",
+        "see": "It.",
+        "series": [{"values": [[1, 2], [3, 4]]}],
+    } | more
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        picture(),
+        picture(series=[{"values": [[-1, 2], [None, 4]]}], x={"label": "from", "ticks": ["a", "b"]}),
+        picture(kind="lines", series=[{"name": "a", "values": [1, 2, 3]}, {"name": "b", "values": [3, None, 1]}]),
+        picture(kind="lines", x={"ticks": [0, 0.5, 1]}, series=[{"values": [0.2, 0.2, 0.2]}]),
+        picture(kind="lines", series=[{"values": [5]}]),
+        picture(kind="points", groups=["a", "b"], series=[{"values": [[0, 1, 0], [1, 1, 1], [2, 3, 7]]}]),
+        picture(kind="bars", x={"ticks": ["a", "b"]}, series=[{"name": "n", "values": [0, 0]}]),
+    ],
+)
+def test_pictures_are_drawn(good: dict[str, Any], tmp_path: Path) -> None:
+    folder = made_record(tmp_path / "run", "pgfed")
+    (folder / "pictures.json").write_text(json.dumps([good]))
+    read = page(folder, tmp_path / "r.html")
+    assert "pgfed: Seen" in read.text and "damaged" not in read.text
+    places = re.findall(r' (?:[xyrd]|[cxy][xy12]|width|height)="([^"]*)"', (tmp_path / "r.html").read_text())
+    assert len(places) > 100 and not [place for place in places if "n" in place]  # neither nan nor inf
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        5,
+        picture(kind="script"),
+        picture(series=[]),
+        picture(series=[{"values": [[1, 2], [3]]}]),
+        picture(series=[{"values": []}]),
+        picture(series=[{"values": [[None]]}]),
+        picture(series=[{"values": [["<b>", 2], [3, 4]]}]),
+        picture(series=[{"values": [[1e300, -1e300], [3, 4]]}]),
+        picture(series=[{"values": [[0] * 200] * 200}]),
+        picture(kind="lines", series=[{"values": "abc"}]),
+        picture(kind="points", series=[{"values": [[1]]}]),
+        picture(kind="bars", series=[{"values": [1, 2]}, {"values": [1]}]),
+        picture(title=["a"]),
+        picture(x=3),
+    ],
+)
+def test_a_damaged_picture_is_a_sentence_and_hides_no_other(bad: Any, tmp_path: Path) -> None:
+    folder = made_record(tmp_path / "run", "pgfed")
+    (folder / "pictures.json").write_text(json.dumps([bad, picture()]))
+    text = page(folder, tmp_path / "r.html").text
+    assert "pgfed: picture 1 of pictures.json is damaged" in text and "pgfed: Seen" in text
+
+
+@pytest.mark.parametrize("whole", ["{", "{}", "[1e999]", "[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]"])
+def test_a_file_of_pictures_that_is_none(whole: str, tmp_path: Path) -> None:
+    folder = made_record(tmp_path / "run", "pgfed")
+    (folder / "pictures.json").write_text(whole)
+    assert "pictures.json" in page(folder, tmp_path / "r.html").text
+
+
+def test_a_link_in_place_of_pictures_is_not_followed(tmp_path: Path) -> None:
+    folder = made_record(tmp_path / "run", "pgfed")
+    (tmp_path / "secret.json").write_text(json.dumps([picture(title="Secret")]))
+    (folder / "pictures.json").symlink_to(tmp_path / "secret.json")
+    text = page(folder, tmp_path / "r.html").text
+    assert "Secret" not in text and "pictures.json cannot be read" in text
+
+
+def test_many_runs_make_a_file_that_opens(tmp_path: Path) -> None:
+    """20 runs of 100 clients and 100 rounds: less than 8 MB. Lines are scored in every round, clients in some."""
+    for i in range(20):
+        made_record(tmp_path / "runs" / str(i), f"fedprox(mu={i})", clients=90, new=10, rounds=100, scored_every=50)
+        rows = [json.loads(line) for line in (tmp_path / f"runs/{i}/rounds.jsonl").read_text().splitlines()]
+        scores = {name: value for name, value in rows[-1].items() if "." in name}
+        rows = [row | scores for row in rows]
+        (tmp_path / f"runs/{i}/rounds.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert write_report([tmp_path / "runs"], tmp_path / "r.html").stat().st_size < 8e6
+
+
+# ---------------------------------------------------------------- from the command line
+
+
+def test_run_writes_its_report_and_the_counts_of_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "--data", "digits", "--clients", "4", "--rounds", "1", "--epochs", "1", "--cohort", "1.0"]
+    assert main([*words, "--out", str(tmp_path / "run"), "--json"]) == 0
+    told = capsys.readouterr()
+    assert f"Report in {tmp_path / 'run' / 'report.html'}" in told.err
+    assert json.loads(told.out.splitlines()[-1])["method"] == "fedavg"
+    assert "<h1>fedavg</h1>" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
+    people = read_people(Record(tmp_path / "run")).clients
+    assert all(len(person.counts) == 10 and sum(person.counts) == person.train for person in people)
+    assert "counts" not in (tmp_path / "run/serving.json").read_text()
+
+
+@pytest.mark.parametrize("damage", ["[1.5]", "[-1]", '["x"]', "5", "[true]"])
+def test_damaged_counts_are_refused(damage: str, tmp_path: Path) -> None:
+    folder = made_record(tmp_path / "run", "fedavg")
+    values = json.loads((folder / "clients.json").read_text())
+    values["clients"][0]["counts"] = json.loads(damage)
+    (folder / "clients.json").write_text(json.dumps(values))
+    with pytest.raises(MotetError, match=r"clients\.json is damaged"):
+        write_report([folder], tmp_path / "r.html")
+
+
+def test_without_counts_the_sizes_are_shown(tmp_path: Path) -> None:
+    folder = made_record(tmp_path / "run", "fedavg")
+    values = json.loads((folder / "clients.json").read_text())
+    for client in values["clients"]:
+        del client["counts"]
+    (folder / "clients.json").write_text(json.dumps(values))
+    text = page(folder, tmp_path / "r.html").text
+    assert "How much data each client has" in text and "which classes" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["report", "nowhere"], "nowhere is no run"),
+        (["report", "run", "--out", "run"], "is a folder; accepted: a file such as report.html"),
+        (["report", "run", "--out", "run/summary.json/r.html"], "cannot write"),
+        (["figures", "run", "--format", "gif"], "unknown --format 'gif'"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made_record(tmp_path / "run", "fedavg")
+    assert main(words) == 2
+    told = capsys.readouterr().err
+    assert said in told and "Traceback" not in told, told

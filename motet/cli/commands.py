@@ -114,6 +114,34 @@ def show(
     show_runs(chosen, json, local and user_path(local, "--local"), each, clients)
 
 
+@app.command("compare")
+@with_choices(STUDY_CHOICES)
+def compare_on(
+    data: Annotated[str, typer.Argument(metavar="DATA", help=CHOICES["data"].help)],
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="methods to compare, also your own; default a shortlist")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="runs of each method with what was chosen for it")] = 3,
+    trials: Annotated[int, typer.Option(help="settings to try for each method")] = 5,
+    time: Annotated[
+        str | None, typer.Option(metavar="20m", help="do what fits into this time, and say what not")
+    ] = None,
+    jobs: Jobs = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="folder of the study; default runs/compare-DATA")
+    ] = None,
+    settings: Set = None,
+    json: Json = False,
+    **short: str | float | None,
+) -> None:
+    """Which method to take on these data, what each client gains or loses, and how sure that is."""
+    from motet.cli.comparing import compare_and_show
+    from motet.runs.experiment import parse_set
+
+    experiment = choose({"data": data, **short}, None, *map(parse_set, settings or []))
+    compare_and_show(experiment, methods, trials, seeds, time, jobs, out and user_path(out, "--out"), json)
+
+
 @app.command()
 @with_choices(STUDY_CHOICES)
 def tune(

@@ -9,10 +9,12 @@ from motet.cli.console import messages, note, output, write_json
 from motet.cli.stopped import told_how_to_go_on
 from motet.errors import MotetError
 from motet.printable import printable
+from motet.report.compared import compared_table
 from motet.report.study_progress import StudyProgress, study_onlooker
 from motet.report.tuned import tuned_table
 from motet.runs.assembly import cores
 from motet.runs.experiment import Experiment
+from motet.studies import compare
 from motet.studies.tune import Asked, tune_methods
 
 
@@ -28,6 +30,49 @@ def tune_and_show(experiment: Experiment, methods: str, trials: int, jobs: int, 
     else:
         output().print(tuned_table(result))
         output().print(printable(f"Recorded in {folder}"), markup=False, soft_wrap=True)
+
+
+def compare_and_show(
+    experiment: Experiment,
+    methods: str | None,
+    trials: int,
+    seeds: int,
+    time: str | None,
+    jobs: int,
+    out: Path | None,
+    json: bool,
+) -> None:
+    """Compare methods and show which to take."""
+    asked = compare.Asked(
+        experiment,
+        method_names(methods) if methods is not None else compare.SHORTLIST,
+        at_least_one("--trials", trials),
+        at_least_one("--seeds", seeds, 1000),
+        None if time is None else seconds_of(time),
+    )
+    folder = out or default_folder("compare", experiment)
+    with told_how_to_go_on(lambda: way_on(folder)):
+        result = compare.compare_methods(asked, folder, jobs_at_once(jobs), _look_on)
+    if json:
+        note(f"recorded in {folder}")
+        write_json({name: result[name] for name in ("recommended", "methods", "report")})
+        return
+    output().print(compared_table(result))
+    output().print(printable(_where(folder, result["report"])), markup=False, soft_wrap=True)
+
+
+def _where(folder: Path, report: str | None) -> str:
+    page = f"; the report is {report}" if report else ""
+    return f"Recorded in {folder}{page}. `motet run {folder / 'recommended.toml'}` runs the recommended experiment."
+
+
+def seconds_of(text: str) -> float:
+    """Such as 90s, 20m, 2h or 1h30m."""
+    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", text.strip())
+    seconds = sum(int(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
+    if not seconds:
+        raise MotetError(f"--time is {text!r}; accepted: hours, minutes and seconds, such as 20m, 90s or 1h30m")
+    return float(seconds)
 
 
 @contextmanager

@@ -8,10 +8,12 @@ those of the whole run. No test data are looked at.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from pathlib import Path
 from typing import Any
 
 from motet.errors import MotetError
+from motet.fields import dotted_fields
 from motet.files import make_folder
 from motet.runs.experiment import Experiment, merge, resolve
 from motet.scoring.figures import PERSONAL, Figure
@@ -158,12 +160,26 @@ def _draw(space: Space, experiment: Experiment, before: Sequence[Trial], judged:
         return first_setting(space, experiment)
     study = _study(experiment.seed * 1000 + len(before), space, before[:judged])
     taken = [trial.setting for trial in before]
+    alike = _alike_for_all(space, experiment, len(before)) if not judged else {}
     for _ in range(_REDRAWS):
         asked = study.ask()
-        drawn = {name: asked.suggest_categorical(name, values) for name, values in space.items()}
+        drawn = {name: asked.suggest_categorical(name, values) for name, values in space.items()} | alike
         if drawn not in taken:
             return drawn
     return next(setting for setting in settings_in(space) if setting not in taken)
+
+
+def _alike_for_all(space: Space, experiment: Experiment, number: int) -> Setting:
+    """The experiment's own fields in the first generation: every method tries the same values in the same order, the
+    nearest to the experiment's own first. Else a method could win because it was lucky to try the right learning rate.
+    """
+    first = first_setting(space, experiment)
+    found: Setting = {}
+    for name in space.keys() & {name for name, _ in dotted_fields(Experiment)}:
+        own = first[name]
+        order = [own, *sorted((v for v in space[name] if v != own), key=lambda v: (abs(log(v / own)), v < own))]
+        found[name] = order[number % len(order)]
+    return found
 
 
 def _study(seed: int, space: Space, judged: Sequence[Trial]) -> Any:

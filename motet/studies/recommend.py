@@ -1,0 +1,143 @@
+"""Which method to take, and why, in plain words.
+
+The best is the one with the highest mean. Simpler ones that may be as good take its place: those whose difference to it
+has 0 in its interval, and that are no more than `MARGIN` behind, so that few clients do not make everything equal. It
+is certain if it differs from the next best by more than chance, corrected for all pairs of methods.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from motet.report.words import percent, signed
+from motet.studies.chance import Differences, Estimate
+
+CONTROL = "fedavg+ft"
+MARGIN = 0.03
+MOST_NAMES = 8
+_ROUNDING = 1e-9  # of means over seeds
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What is known of a method that can be recommended."""
+
+    name: str
+    estimate: Estimate
+    simplicity: int
+    bytes_per_round: float
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A method, why, and whether it is the winner by more than chance."""
+
+    method: str
+    reason: str
+    certain: bool
+    may_be_equal: tuple[str, ...]  # to the best one, in the order of their means
+
+
+def recommend(candidates: Sequence[Candidate], found: Differences) -> Recommendation:
+    """Of methods that ran on the same clients."""
+    ranked = sorted(candidates, key=lambda c: (-c.estimate.mean, c.simplicity, c.bytes_per_round))
+    best = ranked[0]
+    equals = [c for c in ranked if c is best or _as_good(best, c, found)]
+    choice = min(equals, key=lambda c: (c.simplicity, c.bytes_per_round, -c.estimate.mean))
+    others = [c for c in ranked if c is not choice]
+    certain = choice is best and bool(others) and found.certain(choice.name, others[0].name)
+    sentences = [_why(choice, best, equals, others, certain, found), *_control(choice, candidates, found)]
+    return Recommendation(choice.name, " ".join(sentences), certain, tuple(c.name for c in equals))
+
+
+def _as_good(best: Candidate, other: Candidate, found: Differences) -> bool:
+    gap = best.estimate.mean - other.estimate.mean
+    return gap <= MARGIN and found.may_be_equal(best.name, other.name)
+
+
+def _why(
+    choice: Candidate,
+    best: Candidate,
+    equals: Sequence[Candidate],
+    others: Sequence[Candidate],
+    certain: bool,
+    found: Differences,
+) -> str:
+    reaches = f"{percent(choice.estimate.mean)} %{_interval(choice.estimate)}"
+    if not others:
+        return f"{choice.name} is the only method that ran; it reaches {reaches} personal accuracy."
+    if certain:
+        lead = found.of(choice.name, others[0].name)
+        return (
+            f"{choice.name} has the best personal accuracy, {reaches}: {_points(lead)} more than {others[0].name}, the "
+            f"next best, which is more than chance."
+        )
+    if len(equals) == len(others) + 1 and not any(found.certain(a.name, b.name) for a in equals for b in equals):
+        return (
+            f"No winner: all {len(equals)} methods may be equal here, their differences are no more than chance. "
+            f"{choice.name} is the simplest of them and reaches {reaches}."
+        )
+    if choice is not best:
+        gap = found.of(best.name, choice.name)
+        rest = [c.name for c in equals if c is not choice]
+        return (
+            f"{choice.name} reaches {reaches}. No method is better by more than chance: the highest mean, "
+            f"of {best.name}, is {_points(gap)} above it. It is the simplest of those that may be equal "
+            f"({_names(rest)})."
+        )
+    lead = found.of(choice.name, others[0].name)
+    return (
+        f"{choice.name} has the best personal accuracy, {reaches}, but its lead over {others[0].name}, "
+        f"{_points(lead)}, may be chance{_among_many(lead, found)}."
+    )
+
+
+def _control(choice: Candidate, candidates: Sequence[Candidate], found: Differences) -> list[str]:
+    """Beside fine-tuning, which tables often leave out and which often wins."""
+    names = [c.name for c in candidates]
+    if CONTROL not in names or len(names) < 2:
+        return []
+    beating = [n for n in names if n != CONTROL and found.certain(n, CONTROL) and found.of(n, CONTROL).mean > 0]
+    if not beating:
+        return [f"No method beats fine-tuning ({CONTROL}) here by more than chance."]
+    if choice.name == CONTROL:
+        return []
+    gap = found.of(choice.name, CONTROL)
+    more = "more than chance" if found.certain(choice.name, CONTROL) else "which may be chance"
+    return [f"Against fine-tuning ({CONTROL}): {_points(gap)}, {more}."]
+
+
+def hurt_sentence(names: Sequence[str], clients: int, than: str) -> str:
+    """Who would be better off otherwise."""
+    if not names:
+        return f"No client would be better off {than}."
+    return f"{len(names)} of {clients} clients would be better off {than}: {_names(names)}."
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def _among_many(lead: Estimate, found: Differences) -> str:
+    """Where one interval alone would say otherwise."""
+    alone = lead.low is not None and lead.low > 0
+    return f" where {len(found.pairs)} pairs of methods are compared" if alone else ""
+
+
+def _interval(found: Estimate) -> str:
+    if found.low is None or found.high is None:
+        return ""
+    return f" (95 % interval {percent(found.low)} to {percent(found.high)})"
+
+
+def _points(found: Estimate) -> str:
+    text = f"{signed(found.mean)} points"
+    if found.low is None or found.high is None:
+        return text
+    return f"{text} ({signed(found.low)} to {signed(found.high)})"
+
+
+def hurt(mine: Mapping[int, float], other: Mapping[int, float]) -> list[int]:
+    """The clients whose value is lower, the largest loss first."""
+    losses = {client: other[client] - value for client, value in mine.items() if client in other}
+    return sorted((client for client, loss in losses.items() if loss > _ROUNDING), key=lambda client: -losses[client])

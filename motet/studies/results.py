@@ -1,0 +1,110 @@
+"""What the finished runs of a comparison say: a table of clients and seeds for each method."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from motet.errors import MotetError
+from motet.runs.people import People, read_people
+from motet.runs.record import Record
+from motet.scoring.figures import GENERIC, PERSONAL, Figure
+from motet.studies.chance import Table
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The runs of one method, one per seed."""
+
+    folders: tuple[Path, ...]
+    personal: Table  # clients × seeds
+    generic: Table | None
+    common: float | None  # the generic model on the whole common test set, mean over seeds
+    bytes_per_round: float | None
+    seconds: float
+    new_clients: Mapping[str, float] | None
+
+
+@dataclass(frozen=True)
+class Results:
+    """All methods on the same clients."""
+
+    methods: Mapping[str, Ran]
+    clients: tuple[int, ...]
+    people: People
+    figure: Figure
+
+    @property
+    def personal(self) -> dict[str, Table]:
+        """The tables of the personal models."""
+        return {name: ran.personal for name, ran in self.methods.items()}
+
+    def name(self, client: int) -> str:
+        """Of a client."""
+        person = self.people.by_id.get(client)
+        return person.name if person else str(client)
+
+
+def read_results(folders: Mapping[str, Sequence[Path]]) -> Results:
+    """Of finished runs of one federation; clients that lack a value somewhere, for they have no test data, stay out."""
+    records = {name: [Record(folder) for folder in each] for name, each in folders.items()}
+    first = next(iter(records.values()))[0]
+    figure = Figure.read(first.summary["reported"]["figure"])
+    assert figure is not None
+    values = {name: [_values(record, PERSONAL, figure.data) for record in each] for name, each in records.items()}
+    everywhere = set.intersection(*(set(of) for each in values.values() for of in each))
+    clients = tuple(sorted(everywhere))
+    if not clients:
+        raise MotetError(f"no client has test data to compare methods by; see {first.folder / 'clients.jsonl'}")
+    methods = {name: _ran(records[name], _table(values[name], clients), clients, figure.data) for name in records}
+    return Results(methods, clients, read_people(first), figure)
+
+
+def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], data: str) -> Ran:
+    summaries = [record.summary for record in records]
+    generic = [_values(record, GENERIC, data) for record in records]
+    whole = all(client in of for of in generic for client in clients)
+    return Ran(
+        tuple(record.folder for record in records),
+        personal,
+        _table(generic, clients) if whole else None,
+        _mean([summary["generic"]["accuracy"] for summary in summaries]),
+        _mean([_sum(summary["bytes_per_round"]) for summary in summaries]),
+        fmean(summary["seconds"] for summary in summaries),
+        _new(summaries),
+    )
+
+
+def _values(record: Record, model: str, data: str) -> dict[int, float]:
+    """Each training client's accuracy in the reported round, attackers left out."""
+    round, figure = record.summary["reported"]["round"], Figure(model, data)
+    rows = (
+        row for row in record.clients if row.get("round") == round and not row.get("new") and not row.get("malicious")
+    )
+    return {row["client"]: value for row in rows if (value := figure.of(row)) is not None}
+
+
+def _table(by_seed: Sequence[Mapping[int, float]], clients: Sequence[int]) -> Table:
+    return np.array([[of[client] for of in by_seed] for client in clients])
+
+
+def _new(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
+    found = {
+        model: mean
+        for model in ("before", "after")
+        if (mean := _mean([summary["new_clients"].get(model) for summary in summaries])) is not None
+    }
+    return found or None
+
+
+def _sum(ways: Mapping[str, Any]) -> float | None:
+    down, up = ways["down"], ways["up"]
+    return None if down is None or up is None else down + up
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    there = [value for value in values if value is not None]
+    return fmean(there) if there and len(there) == len(values) else None

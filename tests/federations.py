@@ -1,0 +1,66 @@
+"""Federations built so that one answer is right, from scikit-learn's digits as vectors of 64 numbers."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.datasets import load_digits
+
+Numbers = npt.NDArray[np.float32]
+Labels = npt.NDArray[np.int64]
+
+ONE_MODEL = ("fedavg",)
+"""The right answers where everybody has the same data."""
+
+
+def identical(path: Path, seed: int) -> Path:
+    """Eight clients with samples of one distribution: one model for all is right."""
+    x, y = _digits(seed)
+    return _save(path, x, y, np.arange(len(y)) % 8)
+
+
+def tiny(path: Path, seed: int) -> Path:
+    """Forty clients of one distribution, with a handful of training samples each: one model for all is right."""
+    x, y = _digits(seed)
+    return _save(path, x, y, np.arange(len(y)) % 40)
+
+
+def contradictory(path: Path, seed: int) -> Path:
+    """Every client calls the digits by other names: no model for all can be right."""
+    x, y = _digits(seed)
+    client, rng = np.arange(len(y)) % 8, np.random.default_rng(seed)
+    names = np.array([rng.permutation(10) for _ in range(8)])
+    return _save(path, x, names[client, y], client)
+
+
+def domains(path: Path, seed: int) -> Path:
+    """Sixteen clients in four domains, each with a faint background and two pairs of digits that it calls by each
+    other's names: most can be learned from all, the rest from oneself alone. Personal models that learned from all are
+    right.
+    """
+    x, y = _digits(seed)
+    client, rng = np.arange(len(y)) % 16, np.random.default_rng(seed)
+    domain = client % 4
+    names = np.tile(np.arange(10), (4, 1))
+    for of in names:
+        a, b, c, d = rng.permutation(10)[:4]
+        of[[a, b, c, d]] = b, a, d, c
+    background = rng.uniform(0, 2, (4, 64)).astype(np.float32)
+    return _save(path, x + background[domain], names[domain, y], client)
+
+
+def noise(path: Path, seed: int) -> Path:
+    """Labels that have nothing to do with the samples: whatever learns from them is right by chance, all alike."""
+    x, y = _digits(seed)
+    return _save(path, x, np.random.default_rng(seed).permutation(y), np.arange(len(y)) % 8)
+
+
+def _digits(seed: int) -> tuple[Numbers, Labels]:
+    x, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(y))
+    return x[order].astype(np.float32), y[order].astype(np.int64)
+
+
+def _save(path: Path, x: Numbers, y: Labels, client: Labels) -> Path:
+    np.savez(path, x=x, y=y, client=client)
+    return path

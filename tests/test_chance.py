@@ -1,0 +1,133 @@
+"""What may be chance: intervals, corrections, and the recommendation that follows from them."""
+
+import numpy as np
+import pytest
+
+from motet.studies import chance
+from motet.studies.chance import Table, accuracy, differences, estimate, holm
+from motet.studies.recommend import CONTROL, Candidate, Recommendation, hurt, hurt_sentence, recommend
+
+
+def table(mean: float, clients: int = 20, seeds: int = 3, spread: float = 0.02, seed: int = 0) -> Table:
+    return mean + spread * np.random.default_rng(seed).normal(size=(clients, seeds))
+
+
+# ---------------------------------------------------------------- intervals
+
+
+@pytest.mark.parametrize(
+    ("clients", "seeds", "of_clients", "of_seeds"), [(5, 3, 1.0, 0.2), (20, 3, 0.3, 1.0), (20, 1, 1, 0)]
+)
+def test_nineteen_of_twenty_intervals_hold_the_truth(
+    clients: int, seeds: int, of_clients: float, of_seeds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chance, "DRAWS", 300)
+    rng, held, many = np.random.default_rng(1), 0, 600
+    for i in range(many):
+        values = of_clients * rng.normal(size=(clients, 1)) + of_seeds * rng.normal(size=(1, seeds))
+        found = estimate(values + 0.3 * rng.normal(size=(clients, seeds)), seed=i)
+        assert found.low is not None and found.high is not None
+        held += found.low <= 0 <= found.high
+    assert 0.92 < held / many < 0.99
+
+
+def test_interval_and_p_agree() -> None:
+    for mean in (0.0, 0.005, 0.01, 0.02):
+        found = estimate(table(mean, spread=0.03, seed=3))
+        assert found.low is not None and found.high is not None and found.p is not None
+        assert (found.p < 0.05) == (not found.low <= 0 <= found.high)
+
+
+def test_it_is_the_same_every_time() -> None:
+    assert estimate(table(0.1)) == estimate(table(0.1))
+
+
+def test_without_variation() -> None:
+    assert estimate(np.zeros((5, 3))).p == 1.0
+    assert estimate(np.full((5, 3), 0.1)).p == 0.0
+    assert estimate(np.array([[0.7]])).interval is None  # one client, one seed: nothing is known of chance
+
+
+def test_accuracies_stay_within_their_bounds() -> None:
+    found = accuracy(np.array([[1.0, 1.0], [0.9, 1.0], [1.0, 0.95]]))
+    assert found.high == 1.0 and found.low is not None and found.low < found.mean
+
+
+def test_holm() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+
+
+def test_differences_are_paired() -> None:
+    clients = np.random.default_rng(0).uniform(0.3, 0.9, (20, 1))  # who differ far more than the methods do
+    a, b = clients + table(0.02, spread=0.005), clients + table(0.0, spread=0.005, seed=1)
+    found = differences({"a": a, "b": b})
+    assert found.certain("a", "b") and found.certain("b", "a")
+    assert found.of("b", "a").mean == -found.of("a", "b").mean
+    assert found.of("b", "a").low == -found.of("a", "b").high  # type: ignore[operator]
+
+
+def test_a_control_that_was_named_before_is_compared_with_fewer() -> None:
+    tables = {CONTROL: table(0.0)} | {f"m{i}": table(0.0, seed=i + 1) for i in range(8)}
+    tables["m0"] = tables["m0"] + 0.0115
+    alone, among = differences(tables, CONTROL), differences(tables)
+    pair = (CONTROL, "m0")
+    assert alone.adjusted[pair] < among.adjusted[pair]
+
+
+# ---------------------------------------------------------------- the recommendation
+
+
+def recommended(tables: dict[str, Table], simplicity: dict[str, int] | None = None) -> Recommendation:
+    order = {"local": 0, "fedavg": 1, CONTROL: 2} | (simplicity or {})
+    candidates = [Candidate(name, accuracy(of), order.get(name, 3), 1e6) for name, of in tables.items()]
+    return recommend(candidates, differences(tables, CONTROL))
+
+
+def test_a_winner() -> None:
+    found = recommended(
+        {"local": table(0.6), "fedavg": table(0.7, seed=1), CONTROL: table(0.8, seed=2), "x": table(0.9, seed=3)}
+    )
+    assert (found.method, found.certain) == ("x", True)
+    assert "more than chance" in found.reason and f"Against fine-tuning ({CONTROL})" in found.reason
+
+
+def test_the_simplest_of_equals() -> None:
+    found = recommended(
+        {"local": table(0.6), "fedavg": table(0.8, seed=1), CONTROL: table(0.8, seed=2), "x": table(0.802, seed=3)}
+    )
+    assert (found.method, found.certain) == ("fedavg", False)
+    assert set(found.may_be_equal) == {"fedavg", CONTROL, "x"}
+    assert f"No method beats fine-tuning ({CONTROL})" in found.reason
+
+
+def test_fine_tuning_may_be_the_answer() -> None:
+    found = recommended(
+        {"local": table(0.6), "fedavg": table(0.7, seed=1), CONTROL: table(0.85, seed=2), "x": table(0.85, seed=3)}
+    )
+    assert found.method == CONTROL
+    assert "No method beats fine-tuning" in found.reason
+
+
+def test_where_all_are_equal_there_is_no_winner() -> None:
+    for seed in range(20):
+        tables = {
+            name: table(0.5, seed=100 * seed + i) for i, name in enumerate(("local", "fedavg", CONTROL, "x", "y", "z"))
+        }
+        assert not recommended(tables).certain
+    assert "No winner" in recommended({"local": table(0.5), "fedavg": table(0.5, seed=1)}).reason
+
+
+def test_few_clients_do_not_make_everything_equal() -> None:
+    """A gap of ten points may be chance with three clients; that is no reason to take the worse one."""
+    worse = np.array([[0.9, 0.9], [0.6, 0.6], [0.6, 0.6]])
+    found = recommended({"local": worse, "x": worse + np.array([[0.0], [0.1], [0.2]])})
+    assert (found.method, found.certain) == ("x", False)
+    assert "may be chance" in found.reason
+
+
+def test_who_is_hurt() -> None:
+    assert hurt({0: 0.5, 1: 0.9, 2: 0.7}, {0: 0.6, 1: 0.9, 2: 1.0}) == [2, 0]
+    assert hurt_sentence([], 3, "alone") == "No client would be better off alone."
+    names = [f"c{i}" for i in range(10)]
+    assert hurt_sentence(names, 12, "alone").endswith("c7 and 2 more.")

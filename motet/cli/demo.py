@@ -32,7 +32,7 @@ SETTING = {
     "data": "digits-domains",
     "partition": "natural",
     "new_clients": 0.2,
-    "rounds": 40,
+    "rounds": 30,
     "cohort": 0.4,
     "epochs": 5,
     "batch": 20,

@@ -113,8 +113,6 @@ def simulate(raw: RawData, text: str, seed: int) -> RawData:
         some_x, some_y = x[rows], y[rows]
         for change, value in domain:
             some_x, some_y = change.act(some_x, some_y, Given(value, raw.top, raw.classes, rng))
-        if some_x.shape[1:] != x.shape[1:]:
-            raise MotetError("data.domains rotates images that are not square by quarters; accepted: square images")
         x[rows], y[rows] = some_x, some_y
     return replace(raw, x=x, y=y, domain=column, domain_names=tuple(domains))
 

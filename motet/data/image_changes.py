@@ -23,7 +23,7 @@ def resized(images: Array, side: int) -> Array:
 
 
 def rotated(images: Array, degrees: float) -> Array:
-    """Counter-clockwise around the middle, black where nothing was; quarters of square images lose nothing."""
+    """Counter-clockwise in the same frame, black where nothing was; quarters of square images lose nothing."""
     quarters, rest = divmod(degrees, 90)
     if not rest and (not quarters % 2 or images.shape[1] == images.shape[2]):
         return np.ascontiguousarray(np.rot90(images, int(quarters), axes=(1, 2)))

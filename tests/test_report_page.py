@@ -66,7 +66,7 @@ def test_a_comparison_has_every_section(compared: Path, tmp_path: Path) -> None:
     for said in (
         "Recommended: fedavg+ft (lr = 0.05)",
         "It is best.",
-        "The difference may be chance.",
+        "How sure: its difference from the next best may be chance.",
         "90.0 %",
         "95 % interval 89.0 to 91.0",
         "Tuned on validation data.",
@@ -228,6 +228,31 @@ def test_pictures_are_drawn(good: dict[str, Any], tmp_path: Path) -> None:
     assert "pgfed: Seen" in read.text and "damaged" not in read.text
     places = re.findall(r' (?:[xyrd]|[cxy][xy12]|width|height)="([^"]*)"', (tmp_path / "r.html").read_text())
     assert len(places) > 100 and not [place for place in places if "n" in place]  # neither nan nor inf
+
+
+def test_diagrams_of_calibration_are_in_their_section(tmp_path: Path) -> None:
+    folder = made_record(tmp_path / "run", "pgfed")
+    diagram = picture(name="calibration-personal", kind="bars", series=[{"name": "n", "values": [0.5, None]}])
+    (folder / "pictures.json").write_text(json.dumps([diagram]))
+    sections = {section.name: section for section in sections_of(story_of([folder]))}
+    assert "learned" not in sections and len(sections["calibration"].charts) == 1
+
+
+def test_a_trial_that_failed_is_told_with_its_reason(compared: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    shutil.copytree(compared, folder)
+    failed = {"options": {"lr": 99.0}, "score": None, "rounds": 3, "failure": "diverged in round 3"}
+    changed(folder, lambda v: v["methods"][0]["trials"].append(failed))
+    changed(folder, lambda v: v.update(left_out={"krum": "needs a larger cohort"}))
+    text = page(folder, tmp_path / "r.html").text
+    assert "lr = 99" in text and "diverged in round 3" in text and "Left out: krum: needs a larger cohort" in text
+
+
+def test_names_of_places_are_on_the_axis_of_lines(tmp_path: Path) -> None:
+    folder = made_record(tmp_path / "run", "fedbasis")
+    lines = picture(kind="lines", x={"label": "block", "ticks": ["conv1", "conv2"]}, series=[{"values": [1, 2]}])
+    (folder / "pictures.json").write_text(json.dumps([lines]))
+    assert page(folder, tmp_path / "r.html").text.count("conv2") >= 3  # two drawings and the table
 
 
 @pytest.mark.parametrize(

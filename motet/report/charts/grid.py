@@ -60,7 +60,9 @@ class Grid:
         )
         top = (18.0 if self.x_label or self.beside else 4.0) + head + 4
         if self.x_label:
-            pen.text(left, 12, fitted(self.x_label, wide * columns + 30), "tick")
+            pen.text(left, 12, fitted(f"{self.x_label} →", width - left), "tick")
+        if self.y_label and named:
+            pen.text(left - 6, top - 7, fitted(f"{self.y_label} ↓", left - 8, 11), "tick", "end")
         if self.beside:
             pen.text(left + wide * columns + 12, top - 8, fitted(self.beside_label, bars, 11), "tick")
         step = max(1, int(15 / wide) + 1) if lean and wide < 15 else 1

@@ -37,6 +37,7 @@ class Lines:
     least: float = 0.0  # the axis of values is at least so long: small differences stay small
     shared: bool = True  # whether lines have the same places on the axis
     height: int = 280
+    x_names: Sequence[str] = ()  # instead of numbers, at 0, 1, 2, …
     fixed: tuple[float, float] | None = None  # the ends of the axis of values, where several charts share them
 
     def is_empty(self) -> bool:
@@ -50,7 +51,7 @@ class Lines:
         if self.shared:
             found = [dict(each.points) for each in self.series]
             xs = sorted({x for each in found for x in each})
-            rows = [[written(x), *(_cell(each.get(x)) for each in found)] for x in xs]
+            rows = [[self._place(x), *(_cell(each.get(x)) for each in found)] for x in xs]
             return Table([self.x_label, *(each.label for each in self.series)], rows)
         thinned = [(each.label, point) for each in self.series for point in _thinned(each.points, MOST_ROWS)]
         rows = [[label, written(x), _cell(y)] for label, (x, y) in thinned]
@@ -61,7 +62,7 @@ class Lines:
         xs = [x for each in self.series for x, _ in each.points]
         ys = [y for each in self.series for y in (*(y for _, y in each.points), *each.low, *each.high)]
         low, high = min(xs), max(xs)
-        x_axis = Axis(low, high if high > low else low + 1, self.x_label)
+        x_axis = Axis(low, high if high > low else low + 1, self.x_label, self.x_names)
         y_axis = Axis(*(self.fixed or span(ys, self.least, self.floor, self.ceiling)), self.y_label)
         tall = self.height if width > 400 else min(self.height, 230)
         placed = frame(pen, width, tall, x_axis, y_axis, [] if page else self.legend_keys())
@@ -78,6 +79,9 @@ class Lines:
             self._hits(pen, placed)
         return pen.svg(width, placed.height, title, alt)
 
+    def _place(self, x: float) -> str:
+        return self.x_names[int(x)] if self.x_names else written(x)
+
     def _hits(self, pen: Pen, placed: Framed) -> None:
         """A strip for every place on the axis, whose tip has the values of all lines."""
         if not pen.page:
@@ -88,7 +92,7 @@ class Lines:
             start = placed.x((xs[i - 1] + x) / 2) if i else placed.left
             stop = placed.x((x + xs[i + 1]) / 2) if i + 1 < len(xs) else placed.right
             there = sorted(((points[x], each.label) for each, points in found if x in points), reverse=True)
-            tip = "\n".join([f"{self.x_label} {written(x)}", *(f"{label}: {_cell(y)}" for y, label in there)])
+            tip = "\n".join([f"{self.x_label} {self._place(x)}", *(f"{label}: {_cell(y)}" for y, label in there)])
             pen.rect(start, placed.top, max(stop - start, 1), placed.bottom - placed.top, "hit", tip)
 
     def _spots(self, pen: Pen, placed: Framed, each: Series) -> None:

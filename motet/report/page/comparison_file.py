@@ -28,9 +28,10 @@ class Trial:
     """One try of the tuner."""
 
     options: str
-    score: float
+    score: float | None  # None where it failed
     rounds: int | None
     chosen: bool
+    failure: str
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,14 @@ class Compared:
     options: str
     personal: Scored | None
     generic: Scored | None
-    hurt: float | None
-    hurt_clients: tuple[str, ...]
+    hurt_clients: tuple[str, ...] | None  # than alone; None where nobody trained alone
     runs: tuple[Path, ...]
     trials: tuple[Trial, ...]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The whole file; `recommended` is a place in `methods`, None where no method is named."""
+    """The whole file; `recommended` is empty where no method is named."""
 
     methods: tuple[Compared, ...]
     recommended: str
@@ -57,6 +57,7 @@ class Comparison:
     reason: str
     certain: bool | None
     notes: tuple[str, ...]
+    left_out: tuple[str, ...]
 
 
 def is_comparison(folder: Path) -> bool:
@@ -93,7 +94,8 @@ def _comparison(values: Any, folder: Path) -> Comparison:
         options_text(named.get("options")),
         _text(named.get("reason", "")),
         named.get("certain") if isinstance(named.get("certain"), bool) else None,
-        tuple(_text(note) for note in values.get("notes", [])),
+        tuple(_text(note) for note in values.get("notes") or []),
+        tuple(f"{_text(name)}: {_text(why)}" for name, why in (values.get("left_out") or {}).items()),
     )
 
 
@@ -104,8 +106,7 @@ def _compared(values: Any, folder: Path) -> Compared:
         chosen,
         _scored(values.get("personal")),
         _scored(values.get("generic")),
-        _number(values["hurt"]) if values.get("hurt") is not None else None,
-        tuple(map(_text, values.get("hurt_clients") or [])),
+        None if values.get("hurt_clients") is None else tuple(map(_text, values["hurt_clients"])),
         tuple(_inside(folder, run) for run in values["runs"]),
         tuple(_trial(each, chosen) for each in values.get("trials") or []),
     )
@@ -113,7 +114,9 @@ def _compared(values: Any, folder: Path) -> Compared:
 
 def _trial(values: Any, chosen: str) -> Trial:
     options, rounds = options_text(values.get("options")), values.get("rounds")
-    return Trial(options, _number(values["score"]), rounds if type(rounds) is int else None, options == chosen)
+    score = None if values["score"] is None else _number(values["score"])
+    count = rounds if type(rounds) is int else None
+    return Trial(options, score, count, options == chosen, _text(values.get("failure") or ""))
 
 
 def _scored(values: Any) -> Scored | None:

@@ -12,8 +12,9 @@ from motet.report.charts import Chart, Drawing, Grid, Key, Lines, Mark, Plane, R
 from motet.report.charts.grid import MOST_CELLS
 
 FILE = "pictures.json"
+CALIBRATION = "calibration"  # how the names of its diagrams begin
 MOST_BYTES = 2**24
-MOST_PICTURES = 24
+MOST_PICTURES = 64
 MOST_SERIES = 40
 MOST_POINTS = 4000
 MOST_TEXT = 600
@@ -28,8 +29,8 @@ class Pictures:
     problems: tuple[str, ...] = ()
 
 
-def read_pictures(folder: Path, label: str, number: int) -> Pictures:
-    """The pictures of a run; none where there is no file."""
+def read_pictures(folder: Path, label: str, number: int, calibration: bool = False) -> Pictures:
+    """The pictures of a run, those of calibration or the others; none where there is no file."""
     try:
         values = plain_json.loads(read_own(folder / FILE, MOST_BYTES))
     except FileNotFoundError:
@@ -42,7 +43,8 @@ def read_pictures(folder: Path, label: str, number: int) -> Pictures:
     problems: list[str] = []
     for i, each in enumerate(values[:MOST_PICTURES], 1):
         try:
-            charts.append(_chart(each, label, f"{number}-{i}"))
+            if str(each["name"]).startswith(CALIBRATION) == calibration:
+                charts.append(_chart(each, label, f"{number}-{i}"))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
             why = f"no {error}" if isinstance(error, KeyError) else str(error)[:120]
             problems.append(f"picture {i} of {FILE} is damaged ({printable(why)}).")
@@ -87,7 +89,9 @@ def _heatmap(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:
 
 def _lines(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:
     found = []
-    ticks = _numbers_of(values.get("x", {}).get("ticks"))
+    given = (values.get("x") or {}).get("ticks")
+    ticks = _numbers_of(given)
+    names = _ticks(values, "x", len(series[0]["values"])) if given and not ticks else []
     for i, each in enumerate(series):
         raw = each["values"]
         if not isinstance(raw, list) or len(raw) > MOST_POINTS:
@@ -95,7 +99,7 @@ def _lines(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:
         places = ticks if ticks and len(ticks) == len(raw) else list(map(float, range(len(raw))))
         points = [_point(v, x) for v, x in zip(raw, places, strict=True)]
         found.append(Series(_text(each.get("name") or ""), i, [p for p in points if p]))
-    return Lines(_axis(values, "x") or "x", _axis(values, "y"), [s for s in found if s.points])
+    return Lines(_axis(values, "x") or "x", _axis(values, "y"), [s for s in found if s.points], x_names=names)
 
 
 def _points(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:
@@ -103,6 +107,8 @@ def _points(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:
     spots = []
     for each in series:
         for x, y, *rest in each["values"]:
+            if x is None or y is None:
+                continue
             group = rest[0] if rest else 0
             place = group if type(group) is int and group >= 0 else 0
             own = _text(each.get("name") or "")

@@ -10,6 +10,10 @@ from motet.report.words import NOTHING, megabytes, percent
 from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL
 
 MOST_NAMES = 12
+SURE = {
+    True: "How sure: it differs from the next best by more than chance.",
+    False: "How sure: its difference from the next best may be chance.",
+}
 
 
 def answer(story: Story) -> Section:
@@ -36,8 +40,7 @@ def _words(story: Story) -> tuple[str, str, list[str]]:
         comparison = story.comparison
         options = f" ({comparison.recommended_options})" if comparison.recommended_options else ""
         name = f"{comparison.recommended}{options}" if comparison.recommended else "No method stands out"
-        sure = {True: "The difference is more than chance.", False: "The difference may be chance.", None: ""}
-        sentences = [text for text in (sure[comparison.certain], _hurt(focus)) if text]
+        sentences = [] if comparison.certain is None else [SURE[comparison.certain]]
         return f"Recommended: {name}" if comparison.recommended else name, comparison.reason, sentences
     if story.best is not None:
         return f"Best here: {focus.label}", _lead(story, story.best), []
@@ -79,12 +82,6 @@ def _one_run(focus: Contender) -> str:
     return f"{reach}, {abs(difference):.1f} points {word} than the one model for all."
 
 
-def _hurt(focus: Contender) -> str:
-    if focus.compared is None or not focus.compared.hurt_clients:
-        return ""
-    return f"Worse off than alone: {names_of(list(focus.compared.hurt_clients))}."
-
-
 def _cards(focus: Contender) -> list[Card]:
     compared = focus.compared
     cards = [
@@ -92,12 +89,7 @@ def _cards(focus: Contender) -> list[Card]:
         Card("one model for all", *_accuracy(focus.generic(), compared.generic if compared else None)),
     ]
     for than, statistic in (("alone", "hurt_vs_local_clients"), ("with the one model", "hurt_clients")):
-        at = focus.first.run.headline
-        hurt = focus.figure(at.over(statistic))
-        of = focus.figure(at.over(statistic.replace("hurt", "compared")))
-        if hurt and of:
-            seeds = f", mean over {len(hurt)} seeds" if len(hurt) > 1 else ""
-            cards.append(Card(f"clients worse off than {than}", _count(fmean(hurt)), f"of {_count(fmean(of))}{seeds}"))
+        cards += _hurt(focus, than, statistic)
     before, after = focus.headline(BEFORE), focus.headline(AFTER)
     if after:
         told = f"{percent(fmean(before))} % before" if before else ""
@@ -106,6 +98,19 @@ def _cards(focus: Contender) -> list[Card]:
     if (text := megabytes(sent["down"], sent["up"])) != NOTHING:
         cards.append(Card("sent in a round", f"{text} MB", "down and up, all clients of the round"))
     return cards
+
+
+def _hurt(focus: Contender, than: str, statistic: str) -> list[Card]:
+    """How many clients are worse off; of a comparison by name."""
+    at, named = focus.first.run.headline, focus.compared.hurt_clients if focus.compared else None
+    hurt, of = focus.figure(at.over(statistic)), focus.figure(at.over(statistic.replace("hurt", "compared")))
+    if not hurt or not of:
+        return []
+    label, beside = f"clients worse off than {than}", f"of {_count(fmean(of))}"
+    if than == "alone" and named is not None:
+        return [Card(label, str(len(named)), f"{beside}: {names_of(list(named))}" if named else beside)]
+    seeds = f", mean over {len(hurt)} seeds" if len(hurt) > 1 else ""
+    return [Card(label, _count(fmean(hurt)), f"{beside}{seeds}")]
 
 
 def _accuracy(values: list[float], scored: Scored | None) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from statistics import fmean
 
 from motet.report.charts import Chart, Key, Mark, Row, Rows
 from motet.report.page.blocks import Charts, Section
+from motet.report.page.pictures import read_pictures
 from motet.report.page.story import Contender, Story
 from motet.scoring.figures import GENERIC, PERSONAL, Figure
 
@@ -15,6 +16,8 @@ PLACES = ("split", "common", "weighted")
 def calibration(story: Story) -> Section | None:
     """A chart for each of the errors that some run has."""
     charts = [chart for measure, name in NAMES.items() if (chart := _chart(story, measure, name))]
+    for c in story.contenders:
+        charts += read_pictures(c.first.run.folder, c.label, c.series + 1, calibration=True).charts
     if not charts:
         return None
     see = "How far confidence and accuracy are apart; short is good: a model that says 90 % is right nine times in ten."

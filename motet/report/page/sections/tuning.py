@@ -10,7 +10,7 @@ MOST_TRIALS = 400  # in the table
 
 def tuning(story: Story) -> Section | None:
     """The range of each method's trials with the chosen one, and all trials."""
-    tuned = [c for c in story.contenders if c.compared and c.compared.trials]
+    tuned = [c for c in story.contenders if c.compared and any(t.score is not None for t in c.compared.trials)]
     if not tuned or story.comparison is None:
         return None
     rows = [_row(c) for c in tuned]
@@ -20,8 +20,9 @@ def tuning(story: Story) -> Section | None:
     see = f"The longer the line, the more tuning matters: most for {widest.label}."
     blocks: list[Block] = [Charts([Chart("tuning", "From the worst trial to the chosen one", see, drawing)])]
     blocks.append(_sheet(tuned))
-    if story.comparison.notes:
-        blocks.append(Words(story.comparison.notes))
+    notes = [*story.comparison.notes, *(f"Left out: {why}" for why in story.comparison.left_out)]
+    if notes:
+        blocks.append(Words(notes))
     says = (
         "What was tried for each method and what was chosen: trials were judged on validation data, never on test data."
     )
@@ -30,11 +31,10 @@ def tuning(story: Story) -> Section | None:
 
 def _row(contender: Contender) -> Row:
     assert contender.compared is not None
-    trials = contender.compared.trials
-    chosen = max((t for t in trials if t.chosen), key=lambda t: t.score, default=max(trials, key=lambda t: t.score))
-    worst = min(trials, key=lambda t: t.score)
-    marks = [Mark(100 * worst.score, "soft", "hollow"), Mark(100 * chosen.score, "up")]
-    return Row(contender.label, marks, f"{len(trials)} trials\nchosen: {chosen.options or 'defaults'}")
+    scored = [(t.score, t.chosen, t.options) for t in contender.compared.trials if t.score is not None]
+    last, _, options = max([each for each in scored if each[1]] or scored)
+    marks = [Mark(100 * min(scored)[0], "soft", "hollow"), Mark(100 * last, "up")]
+    return Row(contender.label, marks, f"{len(scored)} trials\nchosen: {options or 'defaults'}")
 
 
 def _reach(row: Row) -> float:
@@ -47,11 +47,11 @@ def _sheet(tuned: list[Contender]) -> Sheet:
         [
             Cell(c.label, c.label.lower(), trial.chosen),
             Cell(trial.options or "defaults", trial.options.lower()),
-            Cell(f"{100 * trial.score:.2f}", trial.score, trial.chosen),
+            Cell(NOTHING if trial.score is None else f"{100 * trial.score:.2f}", trial.score, trial.chosen),
             Cell(NOTHING if trial.rounds is None else str(trial.rounds), trial.rounds),
-            Cell("chosen" if trial.chosen else "", 0 if trial.chosen else 1),
+            Cell("chosen" if trial.chosen else trial.failure),
         ]
         for c in tuned
         for trial in (c.compared.trials if c.compared else ())
     ]
-    return Sheet("All trials", ["method", "options", "score, %", "rounds", "chosen"], rows[:MOST_TRIALS], closed=True)
+    return Sheet("All trials", ["method", "options", "score, %", "rounds", "verdict"], rows[:MOST_TRIALS], closed=True)

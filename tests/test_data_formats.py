@@ -592,5 +592,5 @@ def test_damage_is_told_in_one_sentence(
 
 
 def test_every_data_set_is_tried_with_damage() -> None:
-    others = {"digits", "digits4", "mnist", "fmnist", "cifar100"}  # embedded, .npz, IDX (test_data_sources), as cifar10
+    others = {"digits", "digits-domains", "digits4", "mnist", "fmnist", "cifar100"}  # embedded, .npz, IDX (test_data_sources), as cifar10
     assert {name for name, _, _ in DAMAGE} == set(SOURCES) - others

@@ -148,7 +148,7 @@ def test_experiment_round_trip(choices: dict[str, Any]) -> None:
     assert resolve(tomllib.loads(commented_template(experiment))) == experiment
 
 
-NOT_SAID = {"data.min_size", "data.label", "data.client", "data.domain", "data.table_schema"}
+NOT_SAID = {"data.min_size", "data.label", "data.client", "data.domain", "data.table_schema", "data.size"}
 """What has no value where nobody chose one."""
 
 

@@ -63,7 +63,7 @@ def test_list_says_what_is_here(nowhere: Path, capfd: pytest.CaptureFixture[str]
     rows = {row["name"]: row for row in locate_sources()}
     assert list(rows) == list(SOURCES)
     assert rows["mnist"]["where"] == str(nowhere / "data" / "mnist.npz")
-    assert [name for name, row in rows.items() if row["where"]] == ["digits", "mnist"]
+    assert [name for name, row in rows.items() if row["where"]] == ["digits", "digits-domains", "mnist"]
     assert main(["data", "list", "--json"]) == 0
     assert json.loads(capfd.readouterr().out.splitlines()[-1]) == list(rows.values())
     assert main(["data", "list"]) == 0

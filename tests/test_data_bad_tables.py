@@ -30,6 +30,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         (GOOD + "1,2,f,h0,no\n" * 60_000).encode() + b"1,2,\xe9,h0,no\n",
         "column 'sex' is no text in UTF-8",
     ),
+    "a header in another encoding": (GOOD.replace("age", "Größe", 1).encode("latin1"), "cannot be read as CSV"),
     "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9, "cannot be read as CSV"),
     "zeros": (bytes(5000), "is no text; accepted: CSV in UTF-8"),
     "nothing": ("", "is empty; accepted: a table with a header line"),

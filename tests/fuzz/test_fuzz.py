@@ -14,6 +14,7 @@ from fuzz_config import config_case
 from fuzz_data import data_case
 from fuzz_judge import Case, Tally, fingerprint_of, judge
 from fuzz_python import python_case
+from fuzz_tables import table_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ AREAS: dict[str, Callable[[random.Random, Path], Case]] = {
     "commands": command_case,
     "data": data_case,
     "python": python_case,
+    "tables": table_case,
 }
 
 
@@ -47,14 +49,18 @@ def tried(area: str, seed: int, count: int, folder: Path, monkeypatch: pytest.Mo
     assert not tally.failures[known:], "\n\n".join(tally.failures[known:][:20])
 
 
-@pytest.mark.parametrize(("area", "count"), [("config", 60), ("commands", 25), ("data", 50), ("python", 30)])
+@pytest.mark.parametrize(
+    ("area", "count"), [("config", 60), ("commands", 25), ("data", 50), ("python", 30), ("tables", 50)]
+)
 def test_a_few_inputs(area: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally) -> None:
     tried(area, 0, count, tmp_path, monkeypatch, tally)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 5))
-@pytest.mark.parametrize(("area", "count"), [("config", 150), ("commands", 75), ("data", 100), ("python", 75)])
+@pytest.mark.parametrize(
+    ("area", "count"), [("config", 150), ("commands", 75), ("data", 100), ("python", 75), ("tables", 200)]
+)
 def test_many_inputs(
     area: str, count: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
 ) -> None:

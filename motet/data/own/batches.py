@@ -86,13 +86,14 @@ def _open_csv(path: Path, where: str) -> Batches:
         raise MotetError(f"{where}: is no text; accepted: CSV in UTF-8 with a header line")
     with _sentences(where, "CSV", []):
         found = _csv_reader(_Counted(path), first, {}).schema
-    names, nameless = _named(found.names, where)
+        written = list(found.names)
+    names, nameless = _named(written, where)
     for name, kind in zip(names, found.types, strict=True):
         if str(kind) == "binary":
             raise MotetError(f"{where}: column {shown(name)} is no text in UTF-8; accepted: CSV in UTF-8")
 
     def read(types: Types) -> Iterator[RecordBatch]:
-        as_written = dict(zip(names, found.names, strict=True))
+        as_written = dict(zip(names, written, strict=True))
         forced = {as_written[name]: kind for name, kind in types.items()}
         counted = _Counted(path)
         with _sentences(where, "CSV", names):

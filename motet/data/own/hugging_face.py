@@ -130,7 +130,7 @@ class _Folder:
                         for batch in stream:
                             self.rows[split] += batch.num_rows
                             yield self._with_names(batch)
-                except pa.ArrowException as error:
+                except (OSError, pa.ArrowException) as error:
                     raise self._damaged(path, error) from error
         release_memory()
 

@@ -52,9 +52,8 @@ def roles_of(table: Batches, columns: Columns, usual_label: str | None = None) -
     for role, name in named.items():
         if name not in table.types:
             raise unknown(f"column (data.{role})", name, table.types)
-    if len(set(named.values())) < len(named):
-        said = " and ".join(f"data.{role} is {shown(name)}" for role, name in named.items())
-        raise MotetError(f"{table.where}: {said}; accepted: a column of its own for each")
+    if label in (roles.client, roles.domain):  # clients may well be domains
+        raise MotetError(f"{table.where}: column {shown(label)} is named as label and otherwise; accepted: one of them")
     return roles
 
 

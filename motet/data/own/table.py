@@ -1,6 +1,7 @@
 """A table of numbers, booleans and categories, with a label: from record batches to stored rows."""
 
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import numpy as np
 
@@ -76,9 +77,9 @@ def _plan(table: Batches, columns: Columns, schema: Schema | None, usual_label: 
     for name in rest:
         kind = kind_of_column(table.types[name])
         if name in table.nameless:
-            plan.notes[name] = "has no name"
+            plan.notes[name] = "no name"
         elif kind is None:
-            plan.notes[name] = f"holds {_in_words(table.types[name])}"
+            plan.notes[name] = _in_words(table.types[name])
         else:
             plan.kinds[name] = kind
     return plan
@@ -90,7 +91,7 @@ def _by_schema(schema: Schema, roles: Roles, rest: list[str], table: Batches) ->
             raise unknown("column of the schema", name, table.types)
         if name not in rest:
             raise MotetError(f"column {shown(name)} is in the schema, and named for something else; accepted: one")
-    notes = {name: "is not in the schema" for name in rest if name not in schema.columns}
+    notes = {name: "not in the schema" for name in rest if name not in schema.columns}
     return _Plan(roles, {name: column.kind for name, column in schema.columns.items()}, schema, notes)
 
 
@@ -189,14 +190,14 @@ class _Reading:
         """Why a column teaches nothing."""
         there = len(values) - int(np.count_nonzero(np.isnan(values)))
         if not there:
-            return "holds no value"
+            return "no value"
         if name in self.numbering and self.numbering[name].is_one:
             return "numbers the rows"
         names = self.categories.get(name)
         if names is not None and names.too_many:
-            return f"holds more than {MOST_CATEGORIES} different texts"
+            return f"more than {MOST_CATEGORIES} different texts"
         if names is not None and there >= FEW and 2 * len(names.numbers) > there:
-            return f"holds {len(names.numbers)} different texts in {there} rows"
+            return f"{len(names.numbers)} different texts in {there} rows"
         return None
 
 
@@ -222,6 +223,7 @@ def _is_number(text: str) -> bool:
 
 
 def _reasons(notes: dict[str, str]) -> str:
-    some = [f"column {shown(name)} {why}" for name, why in list(notes.items())[:MOST_REASONS]]
+    named = list(notes.items())[:MOST_REASONS]
+    some = [f"{', '.join(shown(n) for n, _ in same)} ({why})" for why, same in groupby(named, key=lambda note: note[1])]
     more = [f"{len(notes) - MOST_REASONS} more"] if len(notes) > MOST_REASONS else []
     return ", ".join([*some, *more])

@@ -277,7 +277,7 @@ def test_demo_prints_one_table_and_can_be_called_again(
     out, err = call(capsys, "demo")
     assert re.search(r"^local +– +– +\d+\.\d\*? +\d+\.\d +– +–$", out, re.MULTILINE)
     assert re.search(r"^local +– +\d+\.\d +– → +\d+\.\d +0\.00 +\d+\.\d$", out, re.MULTILINE)
-    assert re.search(r"^fedavg +(\d+\.\d\*? +){4}\d+ of 16 +\d+ of 16$", out, re.MULTILINE)
+    assert re.search(r"^fedavg +(\d+\.\d\*? +){4}\d+ of 32 +\d+ of 32$", out, re.MULTILINE)
     assert re.search(r"^fedavg +(\d+\.\d +){2}\d+\.\d → +\d+\.\d +\d\.\d\d +\d+\.\d$", out, re.MULTILINE)
     assert "Recorded in runs/demo;" in err
     assert max(map(len, out.splitlines())) <= 100

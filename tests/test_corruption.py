@@ -8,7 +8,7 @@ import torch
 
 from motet.data import DataSettings, Federation, build
 from motet.data.augment import augment_of
-from motet.data.corruption import noise_of
+from motet.data.corruption import Noise, noise_of
 from motet.data.long_tail import tail_sizes
 from motet.errors import MotetError
 from motet.runs.experiment import resolve
@@ -54,8 +54,8 @@ def test_test_labels_are_clean_unless_asked_for() -> None:
 
 
 def test_swapped_types_are_each_others() -> None:
-    assert noise_of("pair:0.3", swapped=True) == ("symmetric", 0.3)
-    assert noise_of("symmetric:0.3", swapped=True) == ("pair", 0.3)
+    assert noise_of("pair:0.3", swapped=True) == Noise("symmetric", 0.3)
+    assert noise_of("symmetric:0.3", swapped=True) == Noise("pair", 0.3)
     one, other = digits(label_noise="pair:0.3", label_noise_swapped=True), digits(label_noise="symmetric:0.3")
     assert one.content_hash == other.content_hash != digits(label_noise="pair:0.3").content_hash
 

@@ -1,5 +1,6 @@
 """PFLBED: its counts, what clients of a domain share, who is new, and the best epoch by their validation set."""
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,27 @@ def test_digits4_has_the_counts_of_the_paper(shared_data: Path) -> None:
         assert federation.common_test(clients[0]).counts(10).tolist() == [45] * 10
         assert clients[0].val.counts(10).tolist() == [15] * 10
         assert [sum(len(c.train) for c in clients if c.new == new) for new in (False, True)] == [1800, 600]
+
+
+def test_pacs_has_the_counts_of_the_paper(shared_data: Path, tmp_path: Path) -> None:
+    """By the names of its files alone: `domain/class/file`."""
+    with zipfile.ZipFile(shared_data / "pacs64.zip") as archive:
+        names = [name.split("/")[-3:] for name in archive.namelist() if name.endswith(".webp")]
+    domain, y = (np.array([name[i] for name in names]) for i in (0, 1))
+    np.savez(tmp_path / "pacs.npz", x=np.arange(len(y), dtype=np.float32)[:, None], y=y, domain=domain)
+    federation = made(name=str(tmp_path / "pacs.npz"))
+    assert (len(federation.training_ids), len(federation.new_ids)) == (80, 40)
+    expected = {
+        "art_painting": ([43] * 7, [14] * 7, 1237, 412),
+        "cartoon": ([50] * 7, [16] * 7, 1412, 470),
+        "photo": ([35] * 7, [11] * 7, 1011, 337),
+        "sketch": ([84] * 5 + [80, 84], [28] * 5 + [0, 28], 2383, 794),  # it has 80 houses
+    }
+    for number, name in enumerate(federation.domain_names):
+        clients = [client for client in federation.clients if client.domain == number]
+        sets = [samples.counts(7).tolist() for samples in (federation.common_test(clients[0]), clients[0].val)]
+        pools = [sum(len(client.train) for client in clients if client.new == new) for new in (False, True)]
+        assert (*sets, *pools) == expected[name]
 
 
 def test_what_is_left_out_is_pflbeds_own_and_what_is_said_counts() -> None:

@@ -32,7 +32,7 @@ SETTING = {
     "data": "digits-domains",
     "partition": "natural",
     "new_clients": 0.2,
-    "rounds": 30,
+    "rounds": 40,
     "cohort": 0.4,
     "epochs": 5,
     "batch": 20,

@@ -39,7 +39,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
     prepare = fit_prepare(raw, settings.normalize, seen, augment, constants)
     stored = _gather(raw, np.concatenate([rows for split in splits for rows in split]), prepare)
     clients = _cut(stored, splits, raw.domain, new, dealt.names, malicious)
-    for client in clients:
+    for client in clients if noise.rate else ():
         add_label_noise(client, noise, raw.classes, seed, settings.label_noise_on_test)
     for attacker in malicious:
         poison_labels(clients[attacker], raw.classes, seed)

@@ -1,6 +1,7 @@
 """What is done to labels: those of malicious clients, and noise in everybody's."""
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,13 @@ from motet.data.federation import ClientData, Samples
 from motet.errors import MotetError, shown
 from motet.rng import numpy_generator
 
-Noise = Literal["pair", "symmetric"]
+
+@dataclass(frozen=True)
+class Noise:
+    """Which wrong label a sample gets, and how often."""
+
+    kind: Literal["pair", "symmetric"] = "pair"
+    rate: float = 0.0
 
 
 def poison_labels(client: ClientData, classes: int, seed: int) -> None:
@@ -22,10 +29,10 @@ def poison_labels(client: ClientData, classes: int, seed: int) -> None:
         y.copy_(torch.from_numpy(numpy_generator(seed, "poison", 0, client.id).integers(classes, size=len(y))))
 
 
-def noise_of(text: str, swapped: bool = False) -> tuple[Noise, float]:
+def noise_of(text: str, swapped: bool = False) -> Noise:
     """The type and rate that `pair:0.4` or `symmetric:0.2` names; a rate of 0 for no text."""
     if not text:
-        return "pair", 0.0
+        return Noise()
     kind, _, rate = text.partition(":")
     try:
         value = float(rate)
@@ -35,18 +42,18 @@ def noise_of(text: str, swapped: bool = False) -> tuple[Noise, float]:
         raise MotetError(
             f"data.label_noise is {shown(text)}; accepted: pair:RATE or symmetric:RATE with a rate above 0, up to 1"
         )
-    return ("pair" if (kind == "pair") != swapped else "symmetric"), value
+    return Noise("pair" if (kind == "pair") != swapped else "symmetric", value)
 
 
-def add_label_noise(client: ClientData, noise: tuple[Noise, float], classes: int, seed: int, on_test: bool) -> None:
+def add_label_noise(client: ClientData, noise: Noise, classes: int, seed: int, on_test: bool) -> None:
     """Wrong labels in the client's training data; `on_test`: in all that is its own, as if before its split."""
     rng = numpy_generator(seed, "label-noise", 0, client.id)
     for samples in (client.train, client.val, client.test) if on_test else (client.train,):
-        _mislabel(samples, *noise, classes, rng)
+        _mislabel(samples, noise, classes, rng)
 
 
-def _mislabel(samples: Samples, kind: Noise, rate: float, classes: int, rng: np.random.Generator) -> None:
-    """With probability `rate` the next class (pair), or one of the others, all alike (symmetric)."""
-    wrong = rng.random(len(samples)) < rate
-    step = np.ones(len(samples), np.int64) if kind == "pair" else rng.integers(1, classes, len(samples))
+def _mislabel(samples: Samples, noise: Noise, classes: int, rng: np.random.Generator) -> None:
+    """At that rate the next class (pair), or one of the others, all alike (symmetric)."""
+    wrong = rng.random(len(samples)) < noise.rate
+    step = np.ones(len(samples), np.int64) if noise.kind == "pair" else rng.integers(1, classes, len(samples))
     samples.y.copy_((samples.y + torch.from_numpy(np.where(wrong, step, 0))) % classes)

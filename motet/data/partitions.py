@@ -125,7 +125,10 @@ def _deal_each(partition: Partition, table: Table, where: Inside) -> Hands:
     """One domain after the other, each to its equal share of the clients; the first ones may have one more."""
     column = table.domain if where == "domain" else table.client_column
     if column is None:
-        raise MotetError(f"partition {table.spec!r} needs data with a field {where!r}; accepted: data that have it")
+        also = ", or simulated ones (data.domains)" if where == "domain" else ""
+        raise MotetError(
+            f"partition {table.spec!r} needs data with a field {where!r}; accepted: data that have it{also}"
+        )
     groups = rows_by_value(column)
     if table.clients < len(groups):
         raise MotetError(

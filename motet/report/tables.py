@@ -44,8 +44,9 @@ def partition(clients: Sequence[Mapping[str, Any]], test_samples: int, class_nam
         dealt = [sum(1 for n in counts if n), max(counts)] if wide else counts
         cells.append([str(n) for n in (*dealt, *(client[split] for split in splits), sum(counts))])
     named = any(client["name"] != str(client["id"]) for client in clients)
-    labels = [[_number(client), *([printable(client["name"])] if named else [])] for client in clients]
-    table = Packed(["client", *(["name"] if named else [])], labels, [*titles, *splits, "total"], cells)
+    words = [*(["name"] if named else []), *(["domain"] if any(client.get("domain") for client in clients) else [])]
+    labels = [[_number(client), *(printable(client[word] or "") for word in words)] for client in clients]
+    table = Packed(["client", *words], labels, [*titles, *splits, "total"], cells)
     total = sum(sum(client["counts"]) for client in clients)
     note = f"{len(clients)} clients, {total} samples dealt, {test_samples} in the common test set"
     cut = [name for name in names if shortened(name, WIDEST_CLASS) != name]

@@ -37,6 +37,7 @@ _FEDROD = Protocol(
             "test_share": 0.0,
             "normalize": "standard",
             "normalize_on": "all",  # constants of the data set
+            "augment_pad": 2,  # where images are augmented, as CIFAR's are
         },
         "rounds": {"count": 100, "cohort": 0.2},
         "local": {

@@ -1,4 +1,4 @@
-"""Speed side by side: Motet, the loop a script has, the practical limit, Flower's simulation, pfl-research.
+"""Speed side by side: Motet, the loop a script has, the practical limit, Flower's simulation, pfl-research, FedJAX.
 
     python benchmarks/throughput.py                               # everything, about half an hour
     python benchmarks/throughput.py --workload twonn --quick      # one workload in under three minutes
@@ -13,6 +13,10 @@ their own are stopped while others are timed, and the figures are medians. Who c
 Flower and pfl-research want other versions of common libraries than Motet's constraints.txt, so they have their own:
 
     pip install -c benchmarks/constraints.txt -e .[bench]
+
+FedJAX has an environment of its own, which is made when asked for:
+
+    python benchmarks/throughput.py --prepare fedjax
 """
 
 import argparse
@@ -24,7 +28,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from throughput_parts import sides, systems
+from throughput_parts import fedjax_bridge, sides, systems
 from throughput_parts.contestants import CONTESTANTS
 from throughput_parts.report import show
 from throughput_parts.workloads import WORKLOADS
@@ -49,6 +53,9 @@ class Parser(argparse.ArgumentParser):
 def main(words: list[str]) -> None:
     """Measure what was asked for, one workload after the other."""
     options = read(words)
+    if options.prepare:
+        print(f"made {fedjax_bridge.prepare()}")
+        return
     for name in options.workload or ALL:
         result = {"workload": name} | measure(name, options) | surroundings(words)
         text = json.dumps(result)
@@ -72,6 +79,7 @@ def read(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--record", nargs="?", const="", metavar="TAG", help="write results/throughput-NAME[-TAG].json too"
     )
+    parser.add_argument("--prepare", choices=["fedjax"], help="download its environment, and measure nothing")
     options = parser.parse_args(words)
     for name in options.workload or ():
         if name not in ALL:
@@ -92,11 +100,19 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     if name == systems.NAME:
         found = {"what": systems.WHAT} | systems.measure(options.quick, options.repeats)
     else:
-        left_out = {} if options.contestants or not options.quick else too_slow_for_quick()
-        chosen = options.contestants or [contestant for contestant in CONTESTANTS if contestant not in left_out]
+        asked = options.contestants or list(CONTESTANTS)
+        left_out = too_slow_for_quick() if options.quick and not options.contestants else {}
+        left_out |= {other: why for other, why in elsewhere(name).items() if other in asked}
+        chosen = [contestant for contestant in asked if contestant not in left_out]
         found = sides.measure(WORKLOADS[name], chosen, options.quick, options.repeats)
         found["skipped"] |= left_out
     return found | {"load_before": load}
+
+
+def elsewhere(workload: str) -> dict[str, str]:
+    """Who plays other workloads alone."""
+    others = {name: c.plays for name, c in CONTESTANTS.items() if c.plays and workload not in c.plays}
+    return {name: f"plays {', '.join(plays)} alone" for name, plays in others.items()}
 
 
 def too_slow_for_quick() -> dict[str, str]:

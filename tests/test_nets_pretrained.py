@@ -128,6 +128,15 @@ def test_a_run_begins_there_and_notes_the_file(tmp_path: Path) -> None:
         motet.load(result.folder).generic_model()
 
 
+def test_the_model_of_a_run_is_the_first_of_another(tmp_path: Path) -> None:
+    first = motet.run(net="resnet8", clients=4, rounds=1, subset=0.1, out=tmp_path / "first")
+    here = resnet(5)
+    put_weights(here, str(first.folder / "weights.safetensors"), head=True)
+    there = first.generic_model().model.state_dict()
+    assert all(torch.allclose(here.state_dict()[name].float(), value.float(), atol=1) for name, value in there.items())
+    assert torch.equal(here.layer1.bn1.running_mean, there["layer1.bn1.running_mean"])
+
+
 def test_models_of_their_own_stay_independent(tmp_path: Path) -> None:
     """SuPerFed's local models begin at random weights, whatever the global model begins at."""
     file = saved(resnet(1, name="mlp"), tmp_path / "w.safetensors")

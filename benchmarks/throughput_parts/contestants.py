@@ -31,6 +31,7 @@ class Contestant:
     options: dict[str, Any] = field(default_factory=dict)
     command: tuple[str, ...] = PYTHON
     environment: dict[str, str] = field(default_factory=dict)
+    plays: tuple[str, ...] = ()  # workloads; none: every one
 
     @property
     def restless(self) -> bool:
@@ -69,5 +70,6 @@ CONTESTANTS = {
             command=(*ALONE, *TORCHRUN),
             environment={"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
         ),
+        Contestant("fedjax", "FedJAX, one process with XLA's threads", "fedjax_bridge", plays=("twonn",)),
     )
 }

@@ -21,7 +21,8 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
 from throughput_parts.contestants import CORES
-from throughput_parts.script import PASSES, plain_net, right, train, train_from_loader
+from throughput_parts.plain_nets import plain_net
+from throughput_parts.script import PASSES, right, train, train_from_loader
 from throughput_parts.turns import Over, Turns
 from throughput_parts.work import Work
 from throughput_parts.workloads import ENDLESS, Values

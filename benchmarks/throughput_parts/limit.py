@@ -12,7 +12,7 @@ import torch.multiprocessing
 from torch import Tensor
 
 from throughput_parts.contestants import CORES
-from throughput_parts.script import PASSES, State, add, right, train
+from throughput_parts.script import PASSES, State, accumulate, add, right, train
 from throughput_parts.turns import Over, Turns
 from throughput_parts.work import Work
 from throughput_parts.workloads import Values
@@ -77,7 +77,7 @@ def one_round(work: Work, board: Board, round: int) -> None:
     for name, value in board.weights.items():
         value.zero_()
         for total in board.sums:
-            value.add_(total[name], alpha=1 / samples)
+            accumulate(value, total[name], 1 / samples)
             total[name].zero_()
 
 

@@ -16,26 +16,6 @@ PASSES = ("generic", "personal")
 reports both for methods in general makes both passes; the generic score is the sum over the splits."""
 
 
-def plain_net(name: str) -> nn.Module:
-    """The networks of the workloads for images of 28 x 28, parameters in the order of Motet's."""
-    if name == "twonn":
-        hidden = [*dense(784, 200), *dense(200, 200), *dense(200, 200)]
-        return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(200, 10, bias=False))
-    features, bias = {"cnn4": (512, True), "fedrod-conv": (50, False)}[name]
-    body = [*conv(1, 32), *conv(32, 64), nn.Flatten(), *dense(1024, features, bias=True)]
-    return nn.Sequential(*body, nn.Linear(features, 10, bias=bias))
-
-
-def conv(inputs: int, outputs: int) -> tuple[nn.Module, ...]:
-    """A convolution in the usual order."""
-    return nn.Conv2d(inputs, outputs, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)
-
-
-def dense(inputs: int, outputs: int, bias: bool = False) -> tuple[nn.Module, ...]:
-    """A linear layer in the usual order."""
-    return nn.Linear(inputs, outputs, bias=bias), nn.ReLU(inplace=True)
-
-
 def train(net: nn.Module, data: Data, local: LocalSettings, lr: float, rng: torch.Generator, fused: bool) -> None:
     """A client's local epochs."""
     x, y = data
@@ -77,4 +57,9 @@ def right(net: nn.Module, data: Data) -> int:
 def add(total: State, net: nn.Module, share: float) -> None:
     """Add a share of the net's weights to a running average."""
     for name, value in net.state_dict().items():
-        total[name].add_(value, alpha=share)
+        accumulate(total[name], value, share)
+
+
+def accumulate(total: Tensor, value: Tensor, share: float) -> None:
+    """Numbers add up; a count, such as BatchNorm's of batches, is taken as it is."""
+    total.add_(value, alpha=share) if total.is_floating_point() else total.copy_(value)

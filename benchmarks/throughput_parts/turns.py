@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from typing import Any
@@ -34,6 +35,12 @@ class Turns:
     def unable(self, reason: str) -> None:
         """Step back from the contest."""
         self._say({"unable": reason})
+
+    def handed_to(self, command: list[str]) -> None:
+        """Let another program hear the referee and answer from now on, to the end."""
+        code = subprocess.run(command, stdout=self._answers).returncode
+        if code:
+            raise Unable(f"its program ended with code {code}")
 
     def _say(self, answer: dict[str, Any]) -> None:
         self._answers.write(json.dumps(answer) + "\n")

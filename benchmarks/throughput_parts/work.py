@@ -13,7 +13,8 @@ from motet.data import Input, Samples, build
 from motet.nets import build_net
 from motet.rng import generator, numpy_generator, seeded
 from motet.runs.experiment import Experiment, resolve
-from throughput_parts.script import Data, plain_net
+from throughput_parts.plain_nets import plain_net
+from throughput_parts.script import Data
 from throughput_parts.workloads import Values
 
 
@@ -22,6 +23,8 @@ class Work:
     """Every client's prepared data, resident, and who does what in which round."""
 
     experiment: Experiment
+    input: Input
+    classes: int
     train: list[Data]
     test: list[Data]
 
@@ -29,8 +32,10 @@ class Work:
     def of(cls, values: Values) -> "Work":
         """Load, deal and prepare."""
         experiment = resolve(values)
-        clients = build(experiment.data, experiment.seed).clients
-        return cls(experiment, [_prepared(c.train) for c in clients], [_prepared(c.test) for c in clients])
+        federation = build(experiment.data, experiment.seed)
+        train = [_prepared(client.train) for client in federation.clients]
+        test = [_prepared(client.test) for client in federation.clients]
+        return cls(experiment, federation.input, federation.classes, train, test)
 
     def cohort(self, round: int) -> list[int]:
         """The clients of a round, the same that Motet draws."""
@@ -62,9 +67,8 @@ class Work:
 
     def net(self) -> nn.Module:
         """The plain net with the first weights of Motet's."""
-        input = Input("image", tuple(self.train[0][0].shape[1:]))
         with seeded(self.experiment.seed, "net"):
-            first = build_net(self.experiment.net.name, input, classes=10)
+            first = build_net(self.experiment.net.name, self.input, self.classes)
         net = plain_net(self.experiment.net.name)
         with torch.no_grad():
             for mine, theirs in zip(net.parameters(), first.parameters(), strict=True):

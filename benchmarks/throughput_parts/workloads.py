@@ -1,9 +1,11 @@
-"""What is run: three workloads of the papers, each an experiment that every contestant carries out."""
+"""What is run: workloads of the papers, each an experiment that every contestant carries out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from motet.runs.experiment import merge
+from throughput_parts.samples import characters, colour_images
 
 Values = dict[str, Any]
 
@@ -20,10 +22,11 @@ class Workload:
     what: str
     setting: Values
     quick: Values
+    data: Callable[[], str] = lambda: "fmnist"
 
     def experiment(self, quick: bool) -> Values:
         """The choices that every contestant gets."""
-        common = {"method": "fedavg", "seed": 0, "data": {"name": "fmnist"}, "rounds": {"count": ENDLESS}}
+        common = {"method": "fedavg", "seed": 0, "data": {"name": self.data()}, "rounds": {"count": ENDLESS}}
         return merge(common, self.setting, self.quick if quick else {})
 
 
@@ -53,4 +56,30 @@ TWONN = Workload(
     },
     {"rounds": {"cohort": 20.0}},
 )
-WORKLOADS = {workload.name: workload for workload in (DBE_CNN, FEDROD_CONV, TWONN)}
+RESNET8 = Workload(
+    "resnet8-cifar",
+    "ResNet-8 with BatchNorm on 32x32 colour images, 4 of 20 clients (quick: 2), batch 32, 1 epoch, no scoring",
+    {
+        "net": {"name": "resnet8"},
+        "data": {"clients": 20, "partition": "dirichlet:0.3"},
+        "rounds": {"cohort": 4.0},
+        "local": {"epochs": 1, "batch": 32, "drop_last": True},  # a batch of one would be another's in Motet
+        "scoring": {"every": NEVER},
+    },
+    {"rounds": {"cohort": 2.0}},
+    colour_images,
+)
+LSTM = Workload(
+    "lstm-shakespeare",
+    "LEAF's LSTM on windows of 80 characters, 4 of 20 clients (quick: 2), batch 10, 1 epoch, no scoring",
+    {
+        "net": {"name": "stacked-lstm"},
+        "data": {"clients": 20, "partition": "iid"},
+        "rounds": {"cohort": 4.0},
+        "local": {"epochs": 1, "batch": 10, "lr": 0.8, "momentum": 0.0, "weight_decay": 0.0},
+        "scoring": {"every": NEVER},
+    },
+    {"rounds": {"cohort": 2.0}},
+    characters,
+)
+WORKLOADS = {workload.name: workload for workload in (DBE_CNN, FEDROD_CONV, TWONN, RESNET8, LSTM)}

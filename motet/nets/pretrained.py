@@ -88,6 +88,8 @@ def _of_body(name: str, net: Net) -> bool:
 
 
 def _put(text: str, name: str, theirs: Tensor, mine: Tensor) -> None:
+    if name.endswith(COUNTS) and theirs.numel() == 1:
+        theirs = theirs.reshape(())  # a run's own file has them as lists of one
     if theirs.shape != mine.shape:
         raise MotetError(
             f"{FIELD} {shown_path(text)} has {shown(name)} of shape {tuple(theirs.shape)}; accepted: "

@@ -70,7 +70,7 @@ class CrossClient(OfARun):
         return Picture.heatmap(
             f"cross-client-{head}",
             f"Every client's model on every client's test data, {head} head",
-            "A bright diagonal on a dark ground is models that serve their own client and nobody else.",
+            "High values on the diagonal and low ones beside it are models that serve their own client and nobody else.",
             rows,
             x=Axis("client j, whose data", tuple(names[j] for j in asked)),
             y=Axis("client i, whose model", tuple(names[i] for i in who)),

@@ -123,7 +123,7 @@ class APPLE(Averaging):
             Picture.heatmap(
                 "apple-shares",
                 "APPLE: what each client takes of everybody's core model (p)",
-                "The diagonal is a client's own core; bright cells beside it are clients that it learned to use.",
+                "The diagonal is a client's own core; high values beside it are clients that it learned to use.",
                 [tensor(told, "apple.p").tolist() for told in learned.portraits.values()],
                 x=learned.clients("client j, whose core"),
                 y=learned.portrayed("client i, who takes it"),

@@ -104,7 +104,7 @@ class FedFomo(Averaging):
         weights = Picture.heatmap(
             "fedfomo-weights",
             "FedFomo: how much others' models helped each client (the sum of its weights)",
-            "A bright cell is a model that lowered the client's loss on its validation data, round after round.",
+            "A high value is a model that lowered the client's loss on its validation data, round after round.",
             tensor(learned.server, "fedfomo.P"),
             x=learned.clients("client n, whose model"),
             y=learned.clients("client i, who mixes it in"),

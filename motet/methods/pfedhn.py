@@ -112,7 +112,7 @@ class PFedHN(Averaging):
         alike = Picture.heatmap(
             "pfedhn-embeddings",
             "pFedHN: how alike the clients' embeddings are (cosine)",
-            "Bright blocks beside the diagonal are clients that the hypernetwork gives similar models.",
+            "High values beside the diagonal are clients that the hypernetwork gives similar models.",
             e @ e.T,
             x=learned.clients(),
             y=learned.clients(),

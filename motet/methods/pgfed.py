@@ -129,7 +129,7 @@ class PGFed(Part):
             Picture.heatmap(
                 "pgfed-weights",
                 "PGFed: how much each client takes from each other one (α)",
-                "A bright column is a client whose risk many others weigh; a dark row takes little from anybody.",
+                "High columns are clients whose risk many others weigh; low rows take little from anybody.",
                 tensor(learned.server, "pgfed.A"),
                 x=learned.clients("client j, from whom"),
                 y=learned.clients("client i, who takes"),

@@ -55,22 +55,26 @@ class CrossClient(OfARun):
         """A matrix for each head, and the mean off the diagonal."""
         asked, finding = self.whom(run), Finding()
         theirs = {i: replies[i] for i in asked if replies.get(i)}
-        for head in dict.fromkeys(head for reply in theirs.values() for head in reply):
+        heads = list(dict.fromkeys(head for reply in theirs.values() for head in reply))
+        for head in heads:
             who = [i for i in theirs if head in theirs[i]]
             rows = torch.stack([tensor(theirs[i], head) for i in who])
-            finding.pictures.append(self._picture(run, head, rows, who, asked))
+            which = f", {head} head" if len(heads) > 1 else ""
+            finding.pictures.append(self._picture(run, head, which, rows, who, asked))
             others = rows[torch.tensor([[i != j for j in asked] for i in who])]
             others = others[~others.isnan()]
             if head == PERSONAL and len(others):
                 finding.figures[str(Figure(PERSONAL, "split", self.name, "mean"))] = float(others.mean())
         return finding
 
-    def _picture(self, run: Run, head: str, rows: Tensor, who: Sequence[int], asked: Sequence[int]) -> Picture:
+    def _picture(
+        self, run: Run, head: str, which: str, rows: Tensor, who: Sequence[int], asked: Sequence[int]
+    ) -> Picture:
         names = run.names
         return Picture.heatmap(
             f"cross-client-{head}",
-            f"Every client's model on every client's test data, {head} head",
-            "A bright diagonal on a dark ground is models that serve their own client and nobody else.",
+            f"Every client's model on every client's test data{which}",
+            "High on the diagonal and low beside it are models that serve their own client and nobody else.",
             rows,
             x=Axis("client j, whose data", tuple(names[j] for j in asked)),
             y=Axis("client i, whose model", tuple(names[i] for i in who)),

@@ -17,7 +17,7 @@ def shares(learned: Learned, blocks: Mapping[int, str], k: int) -> list[Picture]
         Picture.heatmap(
             "fedbasis-coefficients",
             "FedBasis: what each client takes of each basis (α), block by block",
-            "Clients with bright cells in the same columns share bases; an even row takes a bit of everything.",
+            "Clients with high values in the same columns share bases; an even row takes a bit of everything.",
             [alpha[list(blocks)].flatten().tolist() for alpha in told],
             x=Axis(
                 "block and basis", tuple(f"{block or 'all'} v{i + 1}" for block in blocks.values() for i in range(k))

@@ -342,6 +342,39 @@ def test_without_counts_the_sizes_are_shown(tmp_path: Path) -> None:
     assert "How much data each client has" in text and "which classes" not in text
 
 
+@pytest.mark.parametrize("number", [1e308, 2**62, -1])
+@pytest.mark.parametrize("file", ["summary.json", "rounds.jsonl", "clients.jsonl", "clients.json"])
+def test_whatever_numbers_a_record_has_there_is_a_page_or_a_sentence(
+    number: float, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every number of the file in turn, and all of them."""
+    folder = made_record(tmp_path / "run", "fedavg", clients=2, new=1, rounds=2, scored_every=1)
+    text = (folder / file).read_text()
+    places = list(re.finditer(r"(?<=: )-?[\d.]+(?:e-?\d+)?", text))
+    every = re.sub(r"(?<=: )-?[\d.]+(?:e-?\d+)?", str(number), text)
+    step = max(1, len(places) // 3)
+    for damaged in (*(f"{text[: m.start()]}{number}{text[m.end() :]}" for m in places[::step]), every):
+        (folder / file).write_text(damaged)
+        assert main(["report", str(folder), "--out", str(tmp_path / "r.html")]) in (0, 2), damaged
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def test_attackers_are_no_losers(tmp_path: Path) -> None:
+    folder = made_record(tmp_path / "run", "fedavg", data={"malicious": 0.2, "clients": 5, "new_clients": 0}, new=0)
+    rows = [json.loads(line) for line in (folder / "clients.jsonl").read_text().splitlines()]
+    (folder / "clients.jsonl").write_text(
+        "".join(f"{json.dumps(row | {'malicious': row['client'] == 1})}\n" for row in rows)
+    )
+    (contender,) = story_of([folder]).contenders
+    assert contender.first.clients.keys() == {0, 2, 3, 4, 5}
+
+
+def test_runs_on_other_data_name_no_best(tmp_path: Path) -> None:
+    made_record(tmp_path / "runs/a", "fedavg", clients=4)
+    made_record(tmp_path / "runs/b", "local", clients=7, generic=False)
+    assert "No best is named: the runs have different data." in page(tmp_path / "runs", tmp_path / "r.html").text
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

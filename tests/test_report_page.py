@@ -64,8 +64,8 @@ def test_a_comparison_has_every_section(compared: Path, tmp_path: Path) -> None:
     names = ["answer", "summary", "tradeoff", "rounds", "clients", "new-clients", "cost", "calibration", "tuning"]
     assert [s["id"] for s in read.every("section")] == [*names, "settings"]
     for said in (
-        "Recommended: fedavg+ft (lr = 0.05)",
-        "It is best.",
+        "Recommended: fedavg+ft It is best.",
+        "Chosen for it: lr = 0.05.",
         "How sure: its difference from the next best may be chance.",
         "90.0 %",
         "95 % interval 89.0 to 91.0",

@@ -60,7 +60,7 @@ def _data(focus: Contender) -> list[Block]:
             [[float(n) for n in p.counts] for p in people],
             "bubbles",
             "classes",
-            "client",
+            "clients",
             beside=[float(p.train) for p in people],
             beside_label="training samples",
         )

@@ -156,7 +156,7 @@ def test_losers_are_named_first(tmp_path: Path) -> None:
     chart = next(c for c in section.charts if "ditto" in c.title)
     assert [row[0] for row in chart.drawing.table().rows] == ["C", "A", "B", "D"]
     assert chart.drawing.table().rows[0][1] == "−10"
-    assert "1 of 4 clients are worse off than with training alone: C." in str(section.blocks)
+    assert "1 of 4 clients is worse off than with training alone: C." in str(section.blocks)
 
 
 def test_a_run_that_cannot_be_read_is_named_and_hides_no_other(tmp_path: Path) -> None:

@@ -166,6 +166,16 @@ def test_the_legend_hides_and_shows(chromium: Any, report: Path) -> None:
         assert line.is_visible()
 
 
+def test_it_prints_as_on_a_desk_and_in_light_colours(chromium: Any, report: Path) -> None:
+    paper = {"viewport": {"width": 718, "height": 1040}, "color_scheme": "dark"}  # A4 with its margins
+    with Opened(chromium, report, **paper) as opened:
+        opened.page.emulate_media(media="print", color_scheme="dark")
+        assert opened.page.locator("#chart-tradeoff .desk").is_visible()
+        assert not opened.page.locator("#chart-tradeoff .phone").is_visible()
+        assert opened.page.evaluate("document.documentElement.scrollWidth") == 718
+        assert opened.page.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(27, 31, 36)"
+
+
 CONTRASTS = """() => {
   const parse = text => (text.match(/[\\d.]+/g) || []).map(Number)
   const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4

@@ -75,6 +75,9 @@ def test_the_legend_is_in_print_and_beside_the_page() -> None:
     lines = drawings([1.0, 2.0])[0]
     assert ">b<" in lines.svg(WIDE, False, "", "") and ">b<" not in lines.svg(WIDE, True, "", "")
     assert [key.label for key in lines.legend_keys()] == ["a", "b"]
+    for drawing in drawings([1.0, -2.0]):
+        paper = drawing.svg(WIDE, False, "", "")
+        assert all(f">{key.label}<" in paper for key in drawing.legend_keys())
 
 
 @given(st.lists(NUMBERS, min_size=1), st.floats(0, 100))

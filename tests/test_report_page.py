@@ -64,8 +64,8 @@ def test_a_comparison_has_every_section(compared: Path, tmp_path: Path) -> None:
     names = ["answer", "summary", "tradeoff", "rounds", "clients", "new-clients", "cost", "calibration", "tuning"]
     assert [s["id"] for s in read.every("section")] == [*names, "settings"]
     for said in (
-        "Recommended: fedavg+ft (lr = 0.05)",
-        "It is best.",
+        "Recommended: fedavg+ft It is best.",
+        "Chosen for it: lr = 0.05.",
         "How sure: its difference from the next best may be chance.",
         "90.0 %",
         "95 % interval 89.0 to 91.0",
@@ -156,7 +156,7 @@ def test_losers_are_named_first(tmp_path: Path) -> None:
     chart = next(c for c in section.charts if "ditto" in c.title)
     assert [row[0] for row in chart.drawing.table().rows] == ["C", "A", "B", "D"]
     assert chart.drawing.table().rows[0][1] == "−10"
-    assert "1 of 4 clients are worse off than with training alone: C." in str(section.blocks)
+    assert "1 of 4 clients is worse off than with training alone: C." in str(section.blocks)
 
 
 def test_a_run_that_cannot_be_read_is_named_and_hides_no_other(tmp_path: Path) -> None:
@@ -340,6 +340,39 @@ def test_without_counts_the_sizes_are_shown(tmp_path: Path) -> None:
     (folder / "clients.json").write_text(json.dumps(values))
     text = page(folder, tmp_path / "r.html").text
     assert "How much data each client has" in text and "which classes" not in text
+
+
+@pytest.mark.parametrize("number", [1e308, 2**62, -1])
+@pytest.mark.parametrize("file", ["summary.json", "rounds.jsonl", "clients.jsonl", "clients.json"])
+def test_whatever_numbers_a_record_has_there_is_a_page_or_a_sentence(
+    number: float, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every number of the file in turn, and all of them."""
+    folder = made_record(tmp_path / "run", "fedavg", clients=2, new=1, rounds=2, scored_every=1)
+    text = (folder / file).read_text()
+    places = list(re.finditer(r"(?<=: )-?[\d.]+(?:e-?\d+)?", text))
+    every = re.sub(r"(?<=: )-?[\d.]+(?:e-?\d+)?", str(number), text)
+    step = max(1, len(places) // 3)
+    for damaged in (*(f"{text[: m.start()]}{number}{text[m.end() :]}" for m in places[::step]), every):
+        (folder / file).write_text(damaged)
+        assert main(["report", str(folder), "--out", str(tmp_path / "r.html")]) in (0, 2), damaged
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def test_attackers_are_no_losers(tmp_path: Path) -> None:
+    folder = made_record(tmp_path / "run", "fedavg", data={"malicious": 0.2, "clients": 5, "new_clients": 0}, new=0)
+    rows = [json.loads(line) for line in (folder / "clients.jsonl").read_text().splitlines()]
+    (folder / "clients.jsonl").write_text(
+        "".join(f"{json.dumps(row | {'malicious': row['client'] == 1})}\n" for row in rows)
+    )
+    (contender,) = story_of([folder]).contenders
+    assert contender.first.clients.keys() == {0, 2, 3, 4, 5}
+
+
+def test_runs_on_other_data_name_no_best(tmp_path: Path) -> None:
+    made_record(tmp_path / "runs/a", "fedavg", clients=4)
+    made_record(tmp_path / "runs/b", "local", clients=7, generic=False)
+    assert "No best is named: the runs have different data." in page(tmp_path / "runs", tmp_path / "r.html").text
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,6 @@ def _watch_and_show(work: Callable[[runs.Watcher], Path], known: Path | None, js
     ):
         folder = work(logged)
         logged.finished(folder)
-    page_at_the_end([folder], folder)
     run = read_finished(folder)
     if run.summary["set_aside"]:
         note(f"warning: {run.summary['set_aside']} trainings diverged and were set aside; rounds.jsonl names them")
@@ -112,6 +111,7 @@ def _watch_and_show(work: Callable[[runs.Watcher], Path], known: Path | None, js
     else:
         output().print(comparison([run]))
         output().print(printable(f"Recorded in {folder}"), markup=False, soft_wrap=True)
+    page_at_the_end([folder], folder)
 
 
 def _way_on(folder: Path | None) -> str:

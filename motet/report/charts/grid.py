@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 
+from motet.report.charts import legend
 from motet.report.charts.chart import Key, Table
 from motet.report.charts.pen import Pen, fitted, width_of
 from motet.report.charts.scales import written
@@ -12,6 +13,28 @@ from motet.report.charts.scales import written
 MOST_CELLS = 12_000
 MOST_NUMBERS = 420  # cells with their number in them
 DARKEST_UNDER_WORDS = 0.55  # so that a number on a cell can be read
+LONGEST_NAME = 92.0  # of a column
+ROOMY, SMALLEST_NAMED = 20, 11  # heights of rows: for large letters, for any
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the cells are, and what has room."""
+
+    left: float
+    top: float
+    wide: float
+    tall: float
+    head: float
+    bars: float
+    named: bool
+    leaning: bool
+
+    def x(self, column: int) -> float:
+        return self.left + self.wide * column
+
+    def y(self, row: int) -> float:
+        return self.top + self.tall * row
 
 
 @dataclass(frozen=True)
@@ -33,6 +56,9 @@ class Grid:
         return not any(value is not None for row in self.values for value in row)
 
     def legend_keys(self) -> list[Key]:
+        if self.kind == "heat":
+            low, high = map(self._words, self._ends)
+            return [Key("heat", f"from {low} (pale) to {high} (strong)", "area")]
         if self.kind != "about_zero":
             return []
         return [Key("up", "above zero: better", "area"), Key("down", "below zero: worse", "area")]
@@ -47,73 +73,74 @@ class Grid:
 
     def svg(self, width: int, page: bool, title: str, alt: str) -> str:
         pen = Pen(page)
-        rows, columns = len(self.y_names), max(1, len(self.x_names))
-        tall = 24.0 if rows <= 24 else 16.0 if rows <= 45 else max(6.0, 900 / rows)
-        size = 12 if tall >= 20 else 10
-        named = tall >= 11
-        left = min(max(width_of(name, size) for name in self.y_names) + 14, width * 0.34) if named else 14.0
-        bars = (110 if width > 400 else 56) if self.beside else 0
-        wide = min((width - left - 12 - bars) / columns, 64.0)
-        lean = max((width_of(name, 11) for name in self.x_names), default=0) > wide - 4
-        head = (
-            min(max((width_of(fitted(n, 92, 11), 11) for n in self.x_names), default=0), 92) * 0.77 + 12 if lean else 16
-        )
-        top = (18.0 if self.x_label or self.beside else 4.0) + head + 4
+        at = self._places(width, 4 + legend.draw(pen, [] if page else self.legend_keys(), 8, 4, width - 8))
         if self.x_label:
-            pen.text(left, 12, fitted(f"{self.x_label} →", width - left), "tick")
-        if self.y_label and named:
-            pen.text(left - 6, top - 7, fitted(f"{self.y_label} ↓", left - 8, 11), "tick", "end")
-        if self.beside:
-            pen.text(left + wide * columns + 12, top - 8, fitted(self.beside_label, bars, 11), "tick")
-        step = max(1, int(15 / wide) + 1) if lean and wide < 15 else 1
-        for j, name in enumerate(self.x_names):
-            if j % step == 0:
-                at = left + wide * (j + 0.5)
-                if lean:
-                    pen.text(at + 3, top - 5, fitted(name, 92, 11), "tick", turn=-50)
-                else:
-                    pen.text(at, top - 7, name, "tick", "middle")
+            words = f"rows: {self.y_label}; columns: {self.x_label}"
+            pen.text(8, at.head + 10, fitted(words, width - 16, 11), "tick")
+        self._column_names(pen, at)
         for i, name in enumerate(self.y_names):
-            y = top + tall * i
-            if named:
-                pen.text(
-                    left - 6, y + tall / 2 + 4, fitted(name, left - 8, size), "name" if size == 12 else "small", "end"
-                )
-            self._cells(pen, i, left, y, wide, tall)
+            if at.named:
+                size = 12 if at.tall >= ROOMY else 10
+                middle = at.y(i) + at.tall / 2 + 4
+                pen.text(at.left - 6, middle, fitted(name, at.left - 8, size), "name" if size == 12 else "small", "end")
+            for j, value in enumerate(self.values[i]):
+                if value is not None:
+                    self._cell(pen, at, i, j, value)
         if self.beside:
-            self._bars(pen, left + wide * columns + 12, top, bars - 12, tall)
-        return pen.svg(width, top + tall * rows + 10, title, alt)
+            self._bars(pen, at)
+        return pen.svg(width, at.y(len(self.y_names)) + 10, title, alt)
 
-    def _cells(self, pen: Pen, i: int, left: float, y: float, wide: float, tall: float) -> None:
-        for j, value in enumerate(self.values[i]):
-            if value is None:
-                continue
-            tip = f"{self.y_names[i]}\n{self.x_names[j]}: {self._words(value)}"
-            x = left + wide * j
-            if self.kind == "bubbles":
-                if value > 0:
-                    r = max(
-                        0.8, sqrt(value / self._largest) * (min(wide, tall) / 2 - 0.5) * (1.25 if tall > 12 else 1.1)
-                    )
-                    with pen.coloured("heat"):
-                        pen.circle(x + wide / 2, y + tall / 2, r, "solid", tip, opacity=0.82)
-                continue
-            numbered = self._numbered(wide, tall)
-            share = self._share(value) * (DARKEST_UNDER_WORDS if numbered else 1)
-            with pen.coloured("heat" if self.kind == "heat" else "up" if value >= 0 else "down"):
-                pen.rect(x + 0.5, y + 0.5, max(wide - 1, 0.5), max(tall - 1, 0.5), "solid", tip, min(share, 0.999))
-            if numbered:
-                pen.text(x + wide / 2, y + tall / 2 + 4, self._words(value), "small", "middle")
+    def _places(self, width: int, head: float) -> "_Places":
+        rows = len(self.y_names)
+        tall = 24.0 if rows <= 24 else 16.0 if rows <= 45 else max(6.0, 900 / rows)
+        named = tall >= SMALLEST_NAMED
+        size = 12 if tall >= ROOMY else 10
+        left = min(max(width_of(name, size) for name in self.y_names) + 14, width * 0.34) if named else 14.0
+        bars = (110.0 if width > 400 else 56.0) if self.beside else 0.0
+        wide = min((width - left - 12 - bars) / max(1, len(self.x_names)), 64.0)
+        longest = max((width_of(name, 11) for name in self.x_names), default=0.0)
+        leaning = longest > wide - 4
+        names = min(longest, LONGEST_NAME) * 0.77 + 14 if leaning else 20.0
+        top = head + (16 if self.x_label else 0) + names
+        return _Places(left, top, wide, tall, head, bars, named, leaning)
 
-    def _bars(self, pen: Pen, left: float, top: float, width: float, tall: float) -> None:
-        largest = max(self.beside) or 1
+    def _column_names(self, pen: Pen, at: "_Places") -> None:
+        """Above the columns, leaning where they are long; not all of very narrow columns."""
+        step = int(15 / at.wide) + 1 if at.leaning else 1
+        for j in range(0, len(self.x_names), step):
+            middle = at.x(j) + at.wide / 2
+            if at.leaning:
+                pen.text(middle + 3, at.top - 5, fitted(self.x_names[j], LONGEST_NAME, 11), "tick", turn=-50)
+            else:
+                pen.text(middle, at.top - 7, self.x_names[j], "tick", "middle")
+
+    def _cell(self, pen: Pen, at: "_Places", i: int, j: int, value: float) -> None:
+        tip = f"{self.y_names[i]}\n{self.x_names[j]}: {self._words(value)}"
+        x, y = at.x(j), at.y(i)
+        if self.kind == "bubbles":
+            if value > 0:
+                largest = min(at.wide, at.tall) / 2 * (1.2 if at.tall > 12 else 1.05)
+                with pen.coloured("heat"):
+                    r = max(0.8, sqrt(value / self._largest) * largest)
+                    pen.circle(x + at.wide / 2, y + at.tall / 2, r, "solid", tip, opacity=0.82)
+            return
+        numbered = self._numbered(at.wide, at.tall)
+        share = self._share(value) * (DARKEST_UNDER_WORDS if numbered else 1)
+        with pen.coloured("heat" if self.kind == "heat" else "up" if value >= 0 else "down"):
+            size = max(at.wide - 1, 0.5), max(at.tall - 1, 0.5)
+            pen.rect(x + 0.5, y + 0.5, *size, "solid", tip, min(share, 0.999))
+        if numbered:
+            pen.text(x + at.wide / 2, y + at.tall / 2 + 4, self._words(value), "small", "middle")
+
+    def _bars(self, pen: Pen, at: "_Places") -> None:
+        left, largest = at.x(len(self.x_names)) + 12, max(self.beside) or 1
+        pen.text(left, at.top - 7, fitted(self.beside_label, at.bars, 11), "tick")
         for i, value in enumerate(self.beside):
-            long = width * 0.66 * value / largest
-            y = top + tall * i
+            long = (at.bars - 12) * 0.66 * value / largest
             with pen.coloured("soft"):
-                pen.rect(left, y + tall * 0.2, max(long, 1), max(tall * 0.6, 1), "solid", opacity=0.6)
-            if tall >= 11:
-                pen.text(left + long + 4, y + tall / 2 + 4, written(value), "small")
+                pen.rect(left, at.y(i) + at.tall * 0.2, max(long, 1), max(at.tall * 0.6, 1), "solid", opacity=0.6)
+            if at.named:
+                pen.text(left + long + 4, at.y(i) + at.tall / 2 + 4, written(value), "small")
 
     def _numbered(self, wide: float, tall: float) -> bool:
         return wide >= 29 and tall >= 15 and sum(map(len, self.values)) <= MOST_NUMBERS

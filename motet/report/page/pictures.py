@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def _heatmap(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:
         raise ValueError(f"rows are not of one length, or more than {MOST_CELLS} cells")
     found = [v for row in rows for v in row if v is not None]
     both = bool(found) and min(found) < 0 < max(found)
-    digits = 2 if found and max(map(abs, found)) < 100 else 0
+    digits = _digits(max(found) - min(found)) if found else 0
     x, y = _axis(values, "x"), _axis(values, "y")
     return Grid(
         _ticks(values, "x", columns),
@@ -85,6 +86,11 @@ def _heatmap(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:
         y,
         digits,
     )
+
+
+def _digits(reach: float) -> int:
+    """So many behind the point that differences show, and numbers stay short."""
+    return 2 if not reach else min(4, max(0, 1 - floor(log10(reach))))
 
 
 def _lines(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:

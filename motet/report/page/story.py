@@ -24,6 +24,7 @@ from motet.scoring.pairs import gain
 
 FINE_TUNING = "fedavg+ft"
 LONGEST_LABEL = 44
+LARGEST = 1e6  # of a figure or a count of clients; what is beyond is damage
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,12 @@ class Told:
     def own(self, client: int, model: str = PERSONAL) -> float | None:
         """A client's accuracy in percent on the headline's data."""
         row = (self.new if model in (BEFORE, AFTER) else self.clients).get(client, {})
-        value = Figure(model, self.data).of(row)
-        return None if value is None else 100 * value
+        return _percent(Figure(model, self.data).of(row))
 
-    def curve(self, figure: Figure, scale: float = 100) -> dict[int, float]:
-        """A figure by round, where it was scored."""
-        found = {row["round"]: figure.of(row) for row in self.rounds if "round" in row}
-        return {round: scale * value for round, value in found.items() if value is not None}
+    def curve(self, figure: Figure) -> dict[int, float]:
+        """A share in percent by round, where it was scored."""
+        found = {row["round"]: _percent(figure.of(row)) for row in self.rounds if "round" in row}
+        return {round: value for round, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Contender:
     def figure(self, figure: Figure) -> list[float]:
         """Its value in each run that has one."""
         found = (figure.of(each.run.summary["figures"]) for each in self.told)
-        return [value for value in found if value is not None]
+        return [value for value in found if value is not None and abs(value) <= LARGEST]
 
     def headline(self, model: str = PERSONAL, measure: str = "") -> list[float]:
         """The headline's mean over clients, or that of another model or measure, in each run."""
@@ -221,7 +221,7 @@ def _told(run: Finished) -> Told:
     record, reported = Record(run.folder), run.summary["reported"]["round"]
     kinds: dict[bool, dict[int, Row]] = {False: {}, True: {}}
     for row in record.clients_of(reported):
-        if "client" in row:
+        if "client" in row and not (run.headline.among and row.get("malicious")):
             kinds[bool(row.get("new"))][row["client"]] = row
     return Told(run, record.rounds, kinds[False], kinds[True])
 
@@ -315,4 +315,5 @@ def gains_over_generic(contender: Contender) -> dict[int, Gained]:
 
 
 def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
+    """None also for what no share can be: a record may be damaged."""
+    return None if share is None or abs(share) > LARGEST else 100 * share

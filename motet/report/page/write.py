@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment
 from markupsafe import Markup
 
+from motet.errors import MotetError
 from motet.files import make_folder, write_atomic
 from motet.printable import printable
 from motet.report.charts import Chart
@@ -31,6 +32,14 @@ def write_report(folders: Sequence[Path], out: Path) -> Path:
 
 def page_of(folders: Sequence[Path]) -> str:
     """The page as text."""
+    try:
+        return _page_of(folders)
+    except ArithmeticError as error:
+        names = ", ".join(map(str, folders))
+        raise MotetError(f"{names}: the record has numbers that no page can show ({error}); run it anew") from error
+
+
+def _page_of(folders: Sequence[Path]) -> str:
     story = story_of(folders)
     here = files(__package__)
     style = f"{style_sheet()}\n{(here / 'page.css').read_text('utf-8')}"

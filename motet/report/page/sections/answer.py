@@ -38,10 +38,11 @@ def _words(story: Story) -> tuple[str, str, list[str]]:
     focus = story.focus
     if story.comparison is not None:
         comparison = story.comparison
-        options = f" ({comparison.recommended_options})" if comparison.recommended_options else ""
-        name = f"{comparison.recommended}{options}" if comparison.recommended else "No method stands out"
+        title = f"Recommended: {comparison.recommended}" if comparison.recommended else "No method stands out"
         sentences = [] if comparison.certain is None else [SURE[comparison.certain]]
-        return f"Recommended: {name}" if comparison.recommended else name, comparison.reason, sentences
+        if comparison.recommended_options:
+            sentences.append(f"Chosen for it: {comparison.recommended_options}.")
+        return title, comparison.reason, sentences
     if story.best is not None:
         return f"Best here: {focus.label}", _lead(story, story.best), []
     if len(story.contenders) == 1:
@@ -88,8 +89,9 @@ def _cards(focus: Contender) -> list[Card]:
         Card("clients' own models", *_accuracy(focus.headline(PERSONAL), compared.personal if compared else None)),
         Card("one model for all", *_accuracy(focus.generic(), compared.generic if compared else None)),
     ]
-    for than, statistic in (("alone", "hurt_vs_local_clients"), ("with the one model", "hurt_clients")):
-        cards += _hurt(focus, than, statistic)
+    cards += _hurt(focus, "alone", "hurt_vs_local_clients")
+    if compared is None:  # a comparison's own sentence counts by means over seeds
+        cards += _hurt(focus, "with the one model", "hurt_clients")
     before, after = focus.headline(BEFORE), focus.headline(AFTER)
     if after:
         told = f"{percent(fmean(before))} % before" if before else ""

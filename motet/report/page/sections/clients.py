@@ -60,7 +60,7 @@ def _data(focus: Contender) -> list[Block]:
             [[float(n) for n in p.counts] for p in people],
             "bubbles",
             "classes",
-            "client",
+            "clients",
             beside=[float(p.train) for p in people],
             beside_label="training samples",
         )
@@ -147,10 +147,14 @@ def _verdict(story: Story, focus: Contender) -> str:
     ordered = sorted((i for i in found if i in people), key=lambda i: found[i].value)
     lower = [i for i in ordered if found[i].value < 0]
     surely = [_label(people[i]) for i in lower if not found[i].is_unsure]
-    start = f"With {focus.label}, {len(lower) or 'no'} of {len(ordered)} clients are worse off than with {over}"
+    if not lower:
+        return f"With {focus.label}, none of {len(ordered)} clients is worse off than with {over}."
+    verb = "is" if len(lower) == 1 else "are"
+    start = f"With {focus.label}, {len(lower)} of {len(ordered)} clients {verb} worse off than with {over}"
     if not any(gained.low is not None for gained in found.values()):
-        return f"{start}{': ' if lower else ''}{names_of(surely)}."
-    return f"{start}; by more than chance {names_of(surely) or 'none'}."
+        return f"{start}: {names_of(surely)}."
+    sure = "by more than chance" if len(focus.told) == 1 else "in every seed"
+    return f"{start}; {sure}: {names_of(surely) or 'none'}."
 
 
 def _columns(story: Story, contender: Contender) -> list[tuple[str, Gains]]:

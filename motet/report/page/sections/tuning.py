@@ -18,6 +18,8 @@ def tuning(story: Story) -> Section | None:
     drawing = Rows("score on validation data in %", ["worst trial", "chosen"], rows, keys, joined=True, told=True)
     widest = max(rows, key=_reach)
     see = f"The longer the line, the more tuning matters: most for {widest.label}."
+    if any(len({t.rounds for t in c.compared.trials}) > 1 for c in tuned if c.compared):
+        see += " Trials that fell behind were stopped early: their scores are of fewer rounds."
     blocks: list[Block] = [Charts([Chart("tuning", "From the worst trial to the chosen one", see, drawing)])]
     blocks.append(_sheet(tuned))
     notes = [*story.comparison.notes, *(f"Left out: {why}" for why in story.comparison.left_out)]

@@ -63,6 +63,8 @@ def refusal(error: ValidationError, model: type[Section]) -> MotetError:
     if info is None:
         return MotetError(f"{'.'.join(path) or 'the experiment'}: {first['msg']}")
     name, value = ".".join(path), first["input"]
+    if first["type"] == "missing":
+        return MotetError(f"{name} is missing; accepted: {accepted(info)}")
     if first["type"] in ("value_error", "assertion_error"):  # a check of the section's own
         return MotetError(f"{name} is {shown(value)}; {first['ctx']['error']}")
     if (inner := section_of(info)) is not None:

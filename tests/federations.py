@@ -34,7 +34,7 @@ def contradictory(path: Path, seed: int) -> Path:
 
 
 def domains(path: Path, seed: int) -> Path:
-    """Sixteen clients in four domains, each with a faint background and two pairs of digits that it calls by each
+    """Sixteen clients in four domains, each with a faint background and three pairs of digits that it calls by each
     other's names: most can be learned from all, the rest from oneself alone. Personal models that learned from all are
     right.
     """
@@ -43,8 +43,8 @@ def domains(path: Path, seed: int) -> Path:
     domain = client % 4
     names = np.tile(np.arange(10), (4, 1))
     for of in names:
-        a, b, c, d = rng.permutation(10)[:4]
-        of[[a, b, c, d]] = b, a, d, c
+        a, b, c, d, e, f = rng.permutation(10)[:6]
+        of[[a, b, c, d, e, f]] = b, a, d, c, f, e
     background = rng.uniform(0, 2, (4, 64)).astype(np.float32)
     return _save(path, x + background[domain], names[domain, y], client)
 

@@ -129,14 +129,15 @@ def test_rungs(rounds: int, expected: list[int]) -> None:
 
 
 def test_rounds_of_a_tuning() -> None:
-    assert rounds_of(4, 20) == 4 * 5 + 2 * 5 + 1 * 10
+    assert rounds_of(5, 20) == 5 * 5 + 3 * 5 + 2 * 10
+    assert rounds_of(1, 20) == 20
 
 
 def test_worse_trials_stop_and_the_best_is_chosen(tmp_path: Path) -> None:
     found = tuned(contestant("fedavg"), 4, tmp_path)
-    assert sorted(trial.rounds for trial in found.trials) == [1, 1, 2, 4]
-    last = next(trial for trial in found.trials if trial.rounds == 4)
-    assert found.setting == last.setting
+    assert sorted(trial.rounds for trial in found.trials) == [1, 1, 4, 4]
+    best = max((trial for trial in found.trials if trial.rounds == 4), key=lambda trial: trial.score or 0)
+    assert found.setting == best.setting
     for trial in found.trials:
         rows = Record(tmp_path / f"trial-{trial.number}").rounds
         assert [row["round"] for row in rows] == list(range(1, trial.rounds + 1))

@@ -187,6 +187,24 @@ def figures(
     write_pictures([user_path(folder, "folder") for folder in folders], user_path(out, "--out"), format)
 
 
+@app.command()
+def bench(
+    file: Annotated[Path, typer.Argument(metavar="BENCH.toml", help="a grid of experiments, and what a paper reports")],
+    jobs: Jobs = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="one seed and a few rounds, to see that it runs")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="folder of the bench; default runs/bench-NAME")
+    ] = None,
+    record: Annotated[Path | None, typer.Option(metavar="FILE.json", help="write the results there too")] = None,
+    json: Json = False,
+) -> None:
+    """Run a grid of experiments that one wrote down; tables in Markdown, LaTeX and CSV."""
+    from motet.cli.comparing import bench_and_show
+
+    where = out and user_path(out, "--out")
+    bench_and_show(user_path(file, "bench file"), jobs, quick, where, record and user_path(record, "--record"), json)
+
+
 @app.command("list")
 def list_names(
     what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|posts|protocols|measures")],

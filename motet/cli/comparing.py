@@ -9,12 +9,16 @@ from motet.cli.console import messages, note, output, write_json
 from motet.cli.stopped import told_how_to_go_on
 from motet.errors import MotetError
 from motet.printable import printable
+from motet.report.bench_tables import bench_table
 from motet.report.compared import compared_table
 from motet.report.study_progress import StudyProgress, study_onlooker
 from motet.report.tuned import tuned_table
 from motet.runs.assembly import cores
 from motet.runs.experiment import Experiment
 from motet.studies import compare
+from motet.studies.bench import run_bench
+from motet.studies.bench_file import read_bench
+from motet.studies.folder import write_json as study_json
 from motet.studies.tune import Asked, tune_methods
 
 
@@ -59,6 +63,24 @@ def compare_and_show(
         return
     output().print(compared_table(result))
     output().print(printable(_where(folder, result["report"])), markup=False, soft_wrap=True)
+
+
+def bench_and_show(file: Path, jobs: int, quick: bool, out: Path | None, record: Path | None, json: bool) -> None:
+    """Run a bench file and show its table."""
+    bench = read_bench(file)
+    words = f"bench-{bench.name}{'-quick' if quick else ''}"
+    folder = out or Path("runs") / re.sub(r"[^A-Za-z0-9.+=_-]+", "-", words).strip("-.")[:100]
+    with told_how_to_go_on(lambda: way_on(folder)):
+        result = run_bench(bench, folder, jobs_at_once(jobs), _look_on, quick)
+    if record:
+        study_json(record, result)
+    if json:
+        note(f"recorded in {folder}")
+        write_json(result)
+        return
+    output().print(bench_table(result))
+    tables = ", ".join(str(folder / f"table.{kind}") for kind in ("md", "tex", "csv"))
+    output().print(printable(f"Recorded in {folder}; tables: {tables}"), markup=False, soft_wrap=True)
 
 
 def _where(folder: Path, report: str | None) -> str:

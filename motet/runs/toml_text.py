@@ -20,9 +20,9 @@ MOST_BYTES = 2**20
 """Of an experiment file; a complete one has some thousand."""
 
 
-def read(path: Path) -> Values:
-    """The choices in an experiment file."""
-    what = f"experiment file {shown_path(path)}"
+def read(path: Path, kind: str = "experiment file") -> Values:
+    """The choices in an experiment file, or in another file of TOML."""
+    what = f"{kind} {shown_path(path)}"
     try:
         text = read_small(path, MOST_BYTES, what).decode()
     except FileNotFoundError as error:

@@ -2,7 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from motet.fields import dotted_fields
+from motet.printable import printable
+from motet.report.comparison import field_of
 from motet.report.tuned import left_out
+from motet.runs.experiment import Experiment
 from motet.studies.budget import Plan
 from motet.studies.contestants import Field
 from motet.studies.recommend import CONTROL, MARGIN
@@ -13,6 +17,7 @@ _DATA = {
     "weighted": "the common test set, weighted by each client's classes",
     "split": "each client's own test data",
 }
+_NOT_OF_THE_PROTOCOL = {"seed", "data.download", "method"}
 
 
 def sentences(plan: Plan, field: Field, tuned: Mapping[str, Tuned], results: Results) -> list[str]:
@@ -48,10 +53,29 @@ def _settings(trials: int) -> str:
 def _halved(rounds: Sequence[int], trials: int) -> str:
     if not rounds or trials < 2:
         return ""
-    return f"; the worse half stopped after round {' and '.join(map(str, rounds))}"
+    return f"; the worse half, but for two, stopped after round {' and '.join(map(str, rounds))}"
 
 
 def _all_tried(names: Sequence[str]) -> list[str]:
     if not names:
         return []
     return [f"{', '.join(names)} {'have' if len(names) > 1 else 'has'} no more settings than were tried."]
+
+
+def choices_in_common(experiments: Sequence[Experiment]) -> list[str]:
+    """Every choice that experiments share, a sentence per section; those in which they differ by name alone."""
+    said: dict[str, list[str]] = {}
+    differ = []
+    for name, _ in dotted_fields(Experiment):
+        if name in _NOT_OF_THE_PROTOCOL or name.startswith(("engine.", "checkpoint.")):
+            continue
+        values = [field_of(experiment, name) for experiment in experiments]
+        section, _, field = name.rpartition(".")
+        if any(repr(value) != repr(values[0]) for value in values):
+            differ.append(name)
+        elif name == "data.partition_seed" and all(e.data.partition_seed == e.seed for e in experiments):
+            said.setdefault(section, []).append(f"{field} = the run's seed")
+        elif values[0] not in (None, "", ()):
+            said.setdefault(section, []).append(f"{field} = {printable(values[0])}")
+    lines = [f"{f'[{section}] ' if section else ''}{', '.join(words)}." for section, words in said.items()]
+    return lines + ([f"Cases differ in {', '.join(differ)}."] if differ else [])

@@ -1,9 +1,9 @@
 """The tuner: settings drawn by optuna, compared on validation data at growing numbers of rounds.
 
-Trials come in generations. All trials of one run to the first rung; the better half goes on to the next, and so on to
-the last round. What is chosen is the best setting of those that ran to the end. The next generation is drawn with what
-the ones before found. A trial is a run of its own, stopped at a rung and resumed if it goes on, so that its rounds are
-those of the whole run. No test data are looked at.
+Trials come in generations. All trials of one run to the first rung; the better half, and no fewer than two, goes on to
+the next, and so on to the last round. What is chosen is the best setting of those that ran to the end. The next
+generation is drawn with what the ones before found. A trial is a run of its own, stopped at a rung and resumed if it
+goes on, so that its rounds are those of the whole run. No test data are looked at.
 """
 
 from collections.abc import Mapping, Sequence
@@ -92,7 +92,7 @@ def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Line[
             failures = yield list(jobs.values())
             for trial in running:
                 _judge(trial, jobs[trial.number], rung, failures, journal, known)
-            running = _better(running, len(running) if rung == steps[-1] else -(-len(running) // 2))
+            running = _better(running, _going_on(len(running)))
         found += generation
     finished = [t for t in found if t.rounds == steps[-1] and t.score is not None]
     if not finished:
@@ -110,8 +110,13 @@ def rounds_of(trials: int, rounds: int) -> int:
         left -= running
         for rung in rungs(rounds):
             total += running * (rung - before)
-            running, before = -(-running // 2), rung
+            running, before = _going_on(running), rung
     return total
+
+
+def _going_on(running: int) -> int:
+    """How many trials go on after a rung: the better half, but two to the end, for some settings learn slowly."""
+    return max(-(-running // 2), min(2, running))
 
 
 def _job(experiment: Experiment, trial: Trial, folder: Path, label: str, rung: int) -> Job:

@@ -1,0 +1,123 @@
+"""A bench file: a grid of experiments that one writes down, and what a paper says of it.
+
+name = "drift"
+claim = "SCAFFOLD's generic model beats FedAvg's"
+figures = ["generic.accuracy", "personal.split.personal_models"]
+seeds = [0, 1, 2]
+[setting]                       # as an experiment file has it
+[grid]                          # every combination of these values
+method = ["fedavg", "scaffold"]
+partition = ["dirichlet:0.1", "dirichlet:0.3"]
+[cases.NAME]                    # or choices under a name; with a grid too, each of them in every combination
+[quick]                         # what --quick chooses otherwise
+[[paper]]                       # table, figures, and values by the names of cases
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from motet.errors import MotetError, shown
+from motet.fields import checked
+from motet.printable import printable
+from motet.runs.choices import nested
+from motet.runs.experiment import Experiment, merge, resolve
+from motet.runs.layers import one_layer
+from motet.runs.toml_text import read
+from motet.settings import Section
+
+QUICK = {"rounds": {"count": 2}}
+MOST_CASES = 10_000
+
+
+class Paper(Section):
+    """Values of a paper, in percent, for one figure or several."""
+
+    table: str = Field("", description="where they stand")
+    figures: tuple[str, ...] = Field(
+        (), description="which of the bench's figures they are; none: said below the table"
+    )
+    values: dict[str, float | list[float]] = Field({}, description="by the names of cases")
+
+
+class Bench(Section):
+    """What a bench file holds."""
+
+    name: str = Field(min_length=1, description="of the bench")
+    claim: str = Field("", description="what it is to show")
+    figures: tuple[str, ...] = Field(
+        min_length=1, description="to report, by the names of the summary; first the most important"
+    )
+    seeds: tuple[int, ...] = Field((0, 1, 2), min_length=1, description="of the runs of each case")
+    setting: dict[str, Any] = Field({}, description="choices of all experiments")
+    cases: dict[str, dict[str, Any]] = Field({}, description="choices of each case, by its name")
+    grid: dict[str, list[Any]] = Field({}, description="values of fields, every combination of which is a case")
+    quick: dict[str, Any] = Field({}, description="what --quick chooses otherwise")
+    paper: tuple[Paper, ...] = Field((), description="what a paper reports")
+
+    def experiments(self, quick: bool = False) -> dict[str, Experiment]:
+        """Every case by its name, without its seed."""
+        found: dict[str, Experiment] = {}
+        for name, choices in self._named():
+            if len(found) >= MOST_CASES:
+                raise MotetError(f"bench {self.name!r} has more than {MOST_CASES} cases; accepted: a smaller grid")
+            where = f"case {name!r} of bench {self.name!r}"
+            layers = [self.setting, choices, *([merge(QUICK, self.quick)] if quick else [])]
+            found[name] = resolve(merge(*(one_layer([layer], where) for layer in layers)))
+        return found
+
+    def paper_value(self, case: str, figure: str) -> float | None:
+        """What the paper has for a case, as a share."""
+        for paper in self.paper:
+            if figure in paper.figures and case in paper.values:
+                value = paper.values[case]
+                found = value[paper.figures.index(figure)] if isinstance(value, list) else value
+                return found / 100
+        return None
+
+    def _named(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        several = [name for name, values in self.grid.items() if len(values) > 1]
+        for case, choices in (self.cases or {"": {}}).items():
+            for values in product(*self.grid.values()):
+                point = dict(zip(self.grid, values, strict=True))
+                words = [case, *(_word(point[name]) for name in several)]
+                fields = [_choice(name, value) for name, value in point.items()]
+                yield ", ".join(filter(None, words)) or _word(next(iter(values), self.name)), merge(choices, *fields)
+
+
+def read_bench(path: Path) -> Bench:
+    """The bench of a file, or one sentence about what is wrong with it."""
+    where = f"bench file {path}"
+    bench = checked(Bench, read(path, "bench file"), where)
+    for name, values in bench.grid.items():
+        if not values:
+            raise MotetError(f"{where}: grid.{name} is empty; accepted: a list of values")
+    for paper in bench.paper:
+        _check_paper(paper, bench, where)
+    bench.experiments()
+    return bench
+
+
+def _check_paper(paper: Paper, bench: Bench, where: str) -> None:
+    cases = bench.experiments()
+    for figure in paper.figures:
+        if figure not in bench.figures:
+            raise MotetError(f"{where}: paper.figures names {figure!r}; accepted: {', '.join(bench.figures)}")
+    for case, value in paper.values.items():
+        if paper.figures and case not in cases:
+            raise MotetError(f"{where}: paper.values names {case!r}; accepted: cases, {', '.join(cases)}")
+        if isinstance(value, list) and paper.figures and len(value) != len(paper.figures):
+            raise MotetError(
+                f"{where}: paper.values of {case!r} is {shown(value)}; accepted: a value for each of paper.figures"
+            )
+
+
+def _choice(name: str, value: Any) -> Mapping[str, Any]:
+    return nested(name, value) if "." in name else {name: value}
+
+
+def _word(value: Any) -> str:
+    return printable(value)

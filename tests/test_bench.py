@@ -1,0 +1,273 @@
+"""`motet bench`: a grid that one writes down, and its tables."""
+
+import csv
+import json
+from contextlib import nullcontext
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from test_compare import timeless
+from test_tune import Killed, KilledAfter, Nobody
+
+from motet.cli import main
+from motet.errors import MotetError
+from motet.methods.registry import canonical
+from motet.report.bench_tables import bench_table, to_csv, to_latex, to_markdown
+from motet.runs.experiment import merge, resolve
+from motet.runs.record import Record
+from motet.studies.bench import run_bench, value_of
+from motet.studies.bench_file import Bench, read_bench
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+TEXT = """
+name = "tiny"
+claim = "personal heads beat one model where classes differ"
+figures = ["personal.weighted.personal_models", "generic.accuracy", "curve.train_loss"]
+seeds = [0, 1]
+[setting]
+data = { name = "digits", clients = 4, subset = 0.4 }
+rounds = { count = 2, cohort = 1.0 }
+local = { epochs = 1, lr = 0.05 }
+[grid]
+method = ["fedavg", "fedper"]
+partition = ["dirichlet:0.1", "iid"]
+[[paper]]
+table = "Nobody's Table 1"
+figures = ["generic.accuracy"]
+values = { "fedavg, iid" = 91.0 }
+[[paper]]
+table = "Elsewhere"
+values = { FedPer = [80.0, 81.5] }
+"""
+
+
+def bench_of(text: str, folder: Path) -> Bench:
+    path = folder / "bench.toml"
+    path.write_text(text)
+    return read_bench(path)
+
+
+def compute(bench: Bench, folder: Path, progress: Any = None, quick: bool = False) -> dict[str, Any]:
+    return run_bench(bench, folder, 1, lambda total: nullcontext(progress or Nobody()), quick)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("bench")
+    return folder / "it", compute(bench_of(TEXT, folder), folder / "it")
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_every_combination_of_the_grid_is_a_case(tmp_path: Path) -> None:
+    cases = bench_of(TEXT, tmp_path).experiments()
+    assert list(cases) == ["fedavg, dirichlet:0.1", "fedavg, iid", "fedper, dirichlet:0.1", "fedper, iid"]
+    assert cases["fedper, iid"].method == "fedper" and cases["fedper, iid"].data.partition == "iid"
+
+
+def test_named_cases_and_a_grid(tmp_path: Path) -> None:
+    text = 'name = "x"\nfigures = ["generic.accuracy"]\n[grid]\n"local.lr" = [0.1, 0.2]\n'
+    cases = bench_of(text + '[cases]\nours = { method = "ditto(lam=0.1)" }\n', tmp_path).experiments()
+    assert {name: (e.method, e.local.lr) for name, e in cases.items()} == {
+        "ours, 0.1": ("ditto(lam=0.1)", 0.1),
+        "ours, 0.2": ("ditto(lam=0.1)", 0.2),
+    }
+
+
+def test_quick_is_short(tmp_path: Path) -> None:
+    bench = bench_of(TEXT.replace("count = 2", "count = 50") + "[quick]\nlocal = { batch = 80 }\n", tmp_path)
+    assert {(e.rounds.count, e.local.batch) for e in bench.experiments(quick=True).values()} == {(2, 80)}
+    assert {e.rounds.count for e in bench.experiments().values()} == {50}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('name = "tiny"', 'name = "tiny"\nnam = "x"', "unknown field 'nam'"),
+        ('name = "tiny"\n', "", "name is missing; accepted: text"),
+        ("seeds = [0, 1]", "seeds = []", "seeds is"),
+        ("seeds = [0, 1]", 'seeds = "all"', "seeds is 'all'; accepted: a list of a whole number"),
+        ('partition = ["dirichlet:0.1", "iid"]', "partition = []", "grid.partition is empty"),
+        ("lr = 0.05", "lr = -1", "local.lr is -1"),
+        ("clients = 4", "clientss = 4", "clientss"),
+        ('figures = ["generic.accuracy"]', 'figures = ["generic"]', "paper.figures names 'generic'; accepted: "),
+        ('"fedavg, iid" = 91.0', "fedavg = 91.0", "paper.values names 'fedavg'; accepted: cases, fedavg, dirichlet"),
+        ("seeds = [0, 1]", "seeds = [0, 1", "not valid TOML"),
+    ],
+)
+def test_mistakes_are_one_sentence(old: str, new: str, sentence: str, tmp_path: Path) -> None:
+    assert old in TEXT
+    with pytest.raises(MotetError) as caught:
+        bench_of(TEXT.replace(old, new, 1), tmp_path)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_benches_of_this_repository_are_those_that_were_recorded(path: Path) -> None:
+    bench = read_bench(path)
+    assert bench.name == path.stem
+    recorded = BENCHMARKS / "results" / f"{bench.name}.json"
+    if not recorded.exists():
+        pytest.skip("nothing is recorded yet")
+    found = json.loads(recorded.read_text())
+    for name, experiment in bench.experiments().items():
+        assert canonical(experiment.method) == canonical(found["cases"][name]["method"])
+        values = merge(found["setting"], {"method": experiment.method})
+        same = {"rounds", "data", "net", "local", "adapt", "scoring", "protocol"} - set(bench.cases.get(name, {}))
+        assert experiment.model_dump(include=same) == resolve(values).model_dump(include=same)
+    assert set(bench.experiments()) == set(found["cases"])
+    assert list(bench.seeds) == found["seeds"]
+
+
+# ---------------------------------------------------------------- what came out
+
+
+def test_results(done: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = done
+    assert json.loads((folder / "results.json").read_text()) == json.loads(json.dumps(result))
+    case = result["cases"]["fedper, iid"]
+    records = [Record(folder / run) for run in case["runs"]]
+    values = [record.summary["personal"]["weighted"]["personal_models"] for record in records]
+    found = case["figures"]["personal.weighted.personal_models"]
+    assert found["mean"] == pytest.approx(np.mean(values)) and found["std"] == pytest.approx(np.std(values, ddof=1))
+    assert [len(curve) for curve in case["figures"]["curve.train_loss"]["per_seed"]] == [2, 2]
+    assert "mean" not in case["figures"]["generic.accuracy"]  # FedPer has no generic model
+    assert [record.experiment.seed for record in records] == [0, 1]
+
+
+def test_best_and_second_best_on_the_same_data(done: tuple[Path, dict[str, Any]]) -> None:
+    _, result = done
+    for partition in ("dirichlet:0.1", "iid"):
+        pair = [
+            result["cases"][f"{m}, {partition}"]["figures"]["personal.weighted.personal_models"]
+            for m in ("fedavg", "fedper")
+        ]
+        assert [each["rank"] for each in sorted(pair, key=lambda each: -each["mean"])] == [1, 2]
+
+
+def test_a_figure_that_is_not_there_is_named(done: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = done
+    record = Record(folder / result["cases"]["fedavg, iid"]["runs"][0])
+    assert value_of(record, "personal.weighted.accuracy.minimum") == record.summary["personal"]["minimum"]
+    assert value_of(record, "last.generic").keys() >= {"generic.common.accuracy.pooled"}
+    with pytest.raises(MotetError, match=r"no figure 'generic.nothing'; accepted: such as"):
+        value_of(record, "generic.nothing")
+
+
+# ---------------------------------------------------------------- tables
+
+
+def made(*means: float, name: str = "a") -> dict[str, Any]:
+    """A result with these means of one figure, the first the best."""
+    cases = {
+        f"{name}{i}": {
+            "method": "fedavg",
+            "data": "digits",
+            "figures": {"f_x": {"mean": mean, "std": 0.01, "per_seed": [mean], "rank": i + 1 if i < 2 else None}},
+            "paper": {"f_x": 0.912} if i == 1 else {},
+        }
+        for i, mean in enumerate(means)
+    }
+    paper = [{"table": "Table 9", "figures": ["f_x"], "values": {}}]
+    known = {
+        "bench": "b",
+        "quick": False,
+        "claim": "c",
+        "seeds": [0],
+        "notes": ["n_1"],
+        "figures": ["f_x"],
+        "paper": paper,
+    }
+    return {**known, "cases": cases}
+
+
+def test_markdown() -> None:
+    lines = to_markdown(made(0.9, 0.8, 0.7)).splitlines()
+    assert lines[2:7] == [
+        r"| case | f\_x | f\_x, paper |",
+        "|---|---|---|",
+        "| a0 | **90.0 ± 1.0** | – |",
+        "| a1 | _80.0 ± 1.0_ | 91.2 |",
+        "| a2 | 70.0 ± 1.0 | – |",
+    ]
+    assert "- Claim: c." in lines and "- Table 9: f\\_x beside ours." in lines and r"- n\_1" in lines
+
+
+def test_latex() -> None:
+    text = to_latex(made(0.9, 0.8, 0.7))
+    assert r"a0 & \textbf{90.0 $\pm$ 1.0} & – \\" in text
+    assert r"a1 & \underline{80.0 $\pm$ 1.0} & 91.2 \\" in text
+    assert r"case & f\_x & f\_x, paper \\" in text
+
+
+def test_csv() -> None:
+    rows = list(csv.DictReader(StringIO(to_csv(made(0.9, 0.8)))))
+    assert [(row["case"], float(row["mean"]), row["rank"], row["paper"]) for row in rows] == [
+        ("a0", 0.9, "1", ""),
+        ("a1", 0.8, "2", "0.912"),
+    ]
+
+
+def test_names_cannot_do_harm() -> None:
+    evil = made(0.9, name="=1+1|<b>&_{}\x1b[31m")
+    assert "\\|\\<b\\>" in to_markdown(evil) and "\x1b" not in to_markdown(evil)
+    assert r"\&\_\{\}" in to_latex(evil)
+    assert next(csv.DictReader(StringIO(to_csv(evil))))["case"].startswith("'=")
+
+
+def test_every_choice_is_below_the_table(done: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = done
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(bench_table(result))
+    for text in (console.export_text(), (folder / "table.md").read_text().replace("\\", "")):
+        words = " ".join(text.split())
+        for choice in (
+            "epochs = 1",
+            "lr = 0.05",
+            "momentum = 0.9",
+            "cohort = 1.0",
+            "test_share = 0.2",
+            "report = last",
+        ):
+            assert choice in words
+        assert "Cases differ in data.partition." in words and "partition_seed = the run's seed" in words
+
+
+# ---------------------------------------------------------------- kills, and the command
+
+
+def test_killed_twice_and_begun_again_the_table_is_the_same(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder, result = done
+    bench = bench_of(TEXT, tmp_path)
+    for rounds in (3, 5):
+        with pytest.raises(Killed):
+            compute(bench, tmp_path / "killed", KilledAfter(rounds))
+    assert timeless(compute(bench, tmp_path / "killed")) == timeless(result)
+    for name in ("table.md", "table.tex", "table.csv"):
+        assert (tmp_path / "killed" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_case_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    text = TEXT.replace('["fedavg", "fedper"]', '["fedavg", "fedbn"]').replace('["dirichlet:0.1", "iid"]', '["iid"]')
+    text = text.replace('"fedavg, iid" = 91.0', "fedavg = 91.0")
+    result = compute(bench_of(text, tmp_path), tmp_path / "it", quick=True)
+    assert result["cases"]["fedavg"]["runs"] and not result["cases"]["fedbn"]["runs"]
+    assert any("fedbn, seed 0 failed: " in note for note in result["notes"])
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bench.toml").write_text(TEXT)
+    words = ["bench", str(tmp_path / "bench.toml"), "--quick", "--jobs", "1", "--out", str(tmp_path / "it")]
+    assert main([*words, "--record", str(tmp_path / "kept.json"), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result["quick"] and result["seeds"] == [0]
+    assert json.loads((tmp_path / "kept.json").read_text())["cases"] == result["cases"]
+    assert main(words) == 0
+    assert "a quick look" in capsys.readouterr().out
+    assert main(["bench", str(tmp_path / "nothing.toml")]) == 2
+    assert "bench file" in capsys.readouterr().err

@@ -84,8 +84,11 @@ def predict(
         chosen = write_predictions(file, loaded, given.x)
     note(f"{len(chosen)} predictions by the {loaded.known.title}" + (f" in {out}" if out else ""))
     if given.y is not None:
-        right = class_numbers(given.y, loaded.class_names, str(data)) == chosen.numpy()
-        note(f"{100 * right.mean():.1f} % of them are as the labels in {data.name} say")
+        try:
+            right = class_numbers(given.y, loaded.class_names, str(data)) == chosen.numpy()
+            note(f"{100 * right.mean():.1f} % of them are as the labels in {data.name} say")
+        except MotetError as error:
+            note(f"not compared with labels: {error}")
 
 
 def adapt(
@@ -149,9 +152,8 @@ def _client(served: "Served", word: str) -> str | int:
 def _labelled(data: Path, served: "Served") -> "tuple[Array, Integers]":
     from motet.export.reading import class_numbers, read_given
 
-    given = read_given(user_path(data, "--data"), served.prepare)
-    if given.y is None:
-        raise MotetError(f"{data} has no labels; accepted: samples x and labels y")
+    given = read_given(user_path(data, "--data"), served.prepare, labelled=True)
+    assert given.y is not None
     return given.x, class_numbers(given.y, served.facts.class_names, str(data))
 
 

@@ -1,6 +1,6 @@
 """Samples that a user brings to a model, and their labels if they have any: read as the model's preparation takes them.
 
-A kind of file is one entry of `READERS`.
+A form of data is one entry of `READERS`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,10 @@ import numpy as np
 
 from motet.data import Prepare
 from motet.data.npz import names_in, read_array
+from motet.data.own.batches import CSV, PARQUET, open_table
+from motet.data.own.table import rows_by_schema
 from motet.data.raw import Array, Integers
+from motet.data.table_prepare import TablePrepare
 from motet.errors import MotetError, shown
 from motet.inspect_files import regular_size, shown_path
 from motet.room import refuse_if_too_large
@@ -25,16 +28,17 @@ class Given:
     y: Array | None
 
 
-def read_given(path: Path, prepare: Prepare) -> Given:
-    """The samples of a file, or one sentence about what it is."""
-    reader = READERS.get(path.suffix.lower())
+def read_given(path: Path, prepare: Prepare, labelled: bool = False) -> Given:
+    """The samples of a file, or one sentence about what it is; with `labelled`, a label for each of them."""
+    reader = next((read for endings, read in READERS.items() if path.name.lower().endswith(endings)), None)
     if reader is None:
-        raise MotetError(f"{shown_path(path)} is of no kind that is read; accepted: {', '.join(READERS)}")
+        endings = ", ".join(ending for endings in READERS for ending in endings)
+        raise MotetError(f"{shown_path(path)} is of no form that is read; accepted: a file in {endings}")
     try:
         regular_size(path, shown_path(path))
     except OSError as error:
         raise MotetError(f"cannot read {shown_path(path)}: {error.strerror}; accepted: a file") from error
-    given = reader(path, prepare)
+    given = reader(path, prepare, labelled)
     if not len(given.x):
         raise MotetError(f"{shown_path(path)} holds no samples; accepted: at least one")
     return given
@@ -59,17 +63,20 @@ def class_numbers(y: Array, class_names: Sequence[str], where: str) -> Integers:
     return y.astype(np.int64)
 
 
-def _npz(path: Path, prepare: Prepare) -> Given:
+def _npz(path: Path, prepare: Prepare, labelled: bool) -> Given:
     names = names_in(path)
-    if "x" not in names:
-        raise MotetError(f"{path}: field 'x' is missing; accepted: x, and y where labels are known")
+    for field in ("x", "y") if labelled else ("x",):
+        if field not in names:
+            raise MotetError(f"{path}: field {field!r} is missing; accepted: x, and y where labels are known")
     x, y = read_array(path, "x"), read_array(path, "y") if "y" in names else None
     if not x.ndim or (y is not None and y.shape != (len(x),)):
         raise MotetError(f"{path}: fields x and y have shapes {x.shape} and {shown(y is not None and y.shape)}")
     return Given(x, y)
 
 
-def _npy(path: Path, prepare: Prepare) -> Given:
+def _npy(path: Path, prepare: Prepare, labelled: bool) -> Given:
+    if labelled:
+        raise MotetError(f"{path} holds samples without labels; accepted: .npz with x and y, or a table")
     refuse_if_too_large(2 * path.stat().st_size, f"{path}", "an array that fits twice")
     try:
         x = np.load(path, allow_pickle=False)
@@ -81,4 +88,14 @@ def _npy(path: Path, prepare: Prepare) -> Given:
     return Given(x, None)
 
 
-READERS: dict[str, Callable[[Path, Prepare], Given]] = {".npz": _npz, ".npy": _npy}
+def _table(path: Path, prepare: Prepare, labelled: bool) -> Given:
+    if not isinstance(prepare, TablePrepare):
+        raise MotetError(f"{path} is a table, and this model takes {prepare.input}; accepted: .npz or .npy")
+    return Given(*rows_by_schema(open_table(path), prepare.schema, labelled))
+
+
+READERS: dict[tuple[str, ...], Callable[[Path, Prepare, bool], Given]] = {
+    (".npz",): _npz,
+    (".npy",): _npy,
+    (*CSV, *PARQUET): _table,
+}

@@ -40,6 +40,30 @@ def raw_of_table(table: Batches, columns: Columns) -> RawData:
             plan = plan.otherwise(found.column)
 
 
+def rows_by_schema(table: Batches, schema: Schema, labelled: bool) -> tuple[Floats, Integers | None]:
+    """Stored rows of a table that a schema describes, and their classes.
+
+    Where not all of them are there it is an error of a `labelled` table; of others there are none.
+    """
+    column, known = shown(schema.label), schema.label in table.types
+    if labelled and not known:
+        raise unknown("column of the schema (its label)", schema.label, table.types)
+    roles = {"label": schema.label} if known else {}
+    plan = _by_schema(schema, roles, [name for name in table.types if name != schema.label], set())
+    try:
+        rows = _Reading(table, plan).read()
+    except OtherType as found:
+        plan.otherwise(found.column)
+        raise
+    y = rows.roles.get("label")
+    if labelled and y is not None:
+        _refuse_holes(y, column, "label", table.where)
+        if (refused := rows.role_names["label"].refused) is not None:
+            classes = ", ".join(map(shown, schema.classes))
+            raise MotetError(f"{table.where}: column {column} holds {shown(refused)}; accepted: {classes}")
+    return rows.x, None if y is None or (y < 0).any() else y
+
+
 # ---------------------------------------------------------------- what is read as what
 
 

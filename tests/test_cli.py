@@ -100,7 +100,7 @@ def flag(value: object) -> str:
 
 def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Experiment] = []
-    monkeypatch.setattr(running, "run_and_show", lambda experiment, *_: seen.append(experiment))
+    monkeypatch.setattr(running, "run_and_show", lambda experiment, *others: seen.append(experiment))
     values = {
         "method": "local",
         "data": "fmnist",

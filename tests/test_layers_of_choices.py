@@ -121,7 +121,7 @@ def test_a_run_of_a_file_with_short_forms(
 ) -> None:
     """D1 of the review: 20 rounds of mlp on digits were run instead, with exit code 0."""
     seen: list[Experiment] = []
-    monkeypatch.setattr(running, "run_and_show", lambda experiment, *_: seen.append(experiment))
+    monkeypatch.setattr(running, "run_and_show", lambda experiment, *others: seen.append(experiment))
     file = tmp_path / "e.toml"
     file.write_text("rounds = 2\ndata = 'patients.npz'\nnet = 'twonn'\nmethod = 'scaffold'\n")
     assert main(["run", str(file)]) == 0
@@ -159,7 +159,7 @@ def test_what_is_no_data_is_named_and_not_shown(data: Any) -> None:
 def test_a_cohort_of_one_and_a_share_of_one(given: str, clients: int, tmp_path: Path) -> None:
     seen: list[Experiment] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "run_and_show", lambda experiment, *_: seen.append(experiment))
+        patch.setattr(running, "run_and_show", lambda experiment, *others: seen.append(experiment))
         for words in (["--cohort", given], ["--set", f"cohort={given}"], ["--set", f"rounds.cohort={given}"]):
             assert main(["run", *words]) == 0
     seen.append(chosen(f"cohort = {given}", tmp_path))

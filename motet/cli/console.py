@@ -13,7 +13,20 @@ from motet.files import to_json
 from motet.printable import printable
 
 _WIDTH_OF_A_FILE = 100
-_IN_ASCII = {"─": "-", "–": "-", "−": "-", "→": ">", "…": "~", "±": "+-", "†": "+"}
+_IN_ASCII = {
+    "─": "-",
+    "–": "-",
+    "−": "-",
+    "→": ">",
+    "…": "~",
+    "±": "+-",
+    "†": "+",
+    "█": "@",
+    "▓": "#",
+    "▒": "+",
+    "░": ":",
+    "·": ".",
+}
 
 
 def output() -> Console:

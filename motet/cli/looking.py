@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from motet.cli.console import output, write_json, write_text
+from motet.cli.console import note, output, write_json, write_text
 from motet.data import TablePrepare, build, counts_table, describe_partitions, describe_sources
 from motet.errors import MotetError, shown, unknown
 from motet.methods import describe_methods
 from motet.nets import describe_nets
 from motet.post import describe_posts
+from motet.report.shading import Shading
 from motet.report.tables import catalogue, partition
 from motet.runs.experiment import Experiment
 from motet.runs.protocols import describe_protocols
@@ -46,13 +47,20 @@ def _with_details(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def show_partition(experiment: Experiment, json: bool) -> None:
-    """The class counts of every client."""
+    """The class counts of every client, and a picture of them."""
     federation = build(experiment.data, experiment.seed)
     rows = counts_table(federation)
     if json:
-        write_json({"clients": rows, "classes": federation.class_names})
-    else:
-        output().print(partition(rows, len(federation.test), federation.class_names))
+        write_json({"clients": rows, "classes": federation.class_names, "notes": federation.notes})
+        return
+    for said in federation.notes:
+        note(said)
+    console = output()
+    console.print(partition(rows, len(federation.test), federation.class_names))
+    console.print()
+    console.print(
+        Shading([client.counts(federation.classes).tolist() for client in federation.clients], federation.class_names)
+    )
 
 
 def show_schema(experiment: Experiment) -> None:

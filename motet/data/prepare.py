@@ -218,6 +218,10 @@ def restored(words: Mapping[str, object], constants: Mapping[str, object]) -> Pr
         from motet.data.table_prepare import restored_table  # which is a Prepare, and so imports this
 
         return restored_table(words)
+    if words["kind"] == "text":
+        from motet.data.text_prepare import restored_text
+
+        return restored_text(words)
     kind, sides, vocabulary = words["kind"], words["shape"], words["vocabulary"]
     if not isinstance(sides, list) or not all(type(side) is int and side > 0 for side in sides):
         raise ValueError("shape")

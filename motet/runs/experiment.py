@@ -115,7 +115,7 @@ def resolve(values: Mapping[str, Any]) -> Experiment:
         chosen = merge(values)
         name = chosen.get("protocol", "motet")
         preset = PROTOCOLS[name].values if isinstance(name, str) and name in PROTOCOLS else {}
-        text = json.dumps(merge(preset, chosen), default=_plain)
+        text = json.dumps(merge(_beside_clients(preset, chosen), chosen), default=_plain)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise MotetError(
             f"the experiment holds what no field can ({_reason(error)}); accepted: numbers, words and lists, by names"
@@ -125,6 +125,14 @@ def resolve(values: Mapping[str, Any]) -> Experiment:
         return Experiment.model_validate_json(text, strict=True)
     except ValidationError as error:
         raise refusal(error, Experiment) from error
+
+
+def _beside_clients(preset: Mapping[str, Any], chosen: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A preset without its way of dealing, where a column of clients is chosen: these are the clients then."""
+    data, dealt = chosen.get("data"), preset.get("data")
+    if not isinstance(data, Mapping) or data.get("client") is None or not isinstance(dealt, Mapping):
+        return preset
+    return {**preset, "data": {name: value for name, value in dealt.items() if name != "partition"}}
 
 
 def merge(*values: Mapping[str, Any]) -> Values:

@@ -17,7 +17,7 @@ from motet.client import Client
 from motet.data import ClientData, FederationFacts, Prepare, Samples
 from motet.data.absent import AbsentFederation, AbsentSamples, NeedsData
 from motet.engines import Inline, Task
-from motet.errors import MotetError
+from motet.errors import MotetError, shown
 from motet.message import Message
 from motet.nets import Net
 from motet.runs.assembly import ServerSide, assemble, workplace_of
@@ -297,6 +297,8 @@ class Served:
         prepare, classes = self._any.prepare, self.facts.classes
         stored = prepare.stored(x)
         labels = y.numpy(force=True) if isinstance(y, Tensor) else np.array(y)
+        if labels.dtype.kind in "UO" and labels.ndim == 1:
+            labels = self._numbers_of(labels.tolist())
         if labels.shape != (len(stored),) or labels.dtype.kind not in "iu" or not len(labels):
             raise MotetError(
                 f"y has shape {labels.shape} and type {labels.dtype}; accepted: one whole number for each of the "
@@ -306,6 +308,14 @@ class Served:
         if len(wrong):
             raise MotetError(f"y holds label {wrong[0]}; accepted: 0 to {classes - 1}")
         return Samples(stored.contiguous(), torch.from_numpy(labels.astype(np.int64)), prepare)
+
+    def _numbers_of(self, labels: list[object]) -> npt.NDArray[np.int64]:
+        """Labels by the names of their classes."""
+        number = {name: i for i, name in enumerate(self.facts.class_names)}
+        unknown = next((label for label in labels if str(label) not in number), None)
+        if unknown is not None:
+            raise MotetError(f"y holds label {shown(unknown)}; accepted: {', '.join(map(shown, number))}")
+        return np.array([number[str(label)] for label in labels], np.int64)
 
 
 def _here(experiment: Experiment) -> Experiment:

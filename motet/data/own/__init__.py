@@ -9,8 +9,10 @@ from motet.data.input import Kind
 from motet.data.own import arrays
 from motet.data.own.arrays import COLUMNS, from_arrays
 from motet.data.own.batches import CSV, PARQUET, is_table, open_table
+from motet.data.own.hugging_face import is_hugging_face, kind_of_hugging_face, load_hugging_face
 from motet.data.own.memory import called_memory
 from motet.data.own.table import raw_of_table
+from motet.data.own.texts import raw_of_texts
 from motet.data.raw import KindOrAuto, RawData
 from motet.errors import MotetError, shown
 
@@ -31,19 +33,23 @@ class Reader:
 
 
 def _load_table(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
+    if _kind_of_table(path, kind, columns) == "tokens":
+        return raw_of_texts(open_table(path), columns)
     return raw_of_table(open_table(path), columns)
 
 
 def _kind_of_table(path: Path, kind: KindOrAuto, columns: Columns) -> Kind:
-    if kind not in ("auto", "vector"):
-        raise MotetError(f"data.kind is {shown(kind)}, but {path} is a table; accepted: auto, vector")
-    return "vector"
+    """A table, unless it is said that its one column of texts is meant."""
+    if kind not in ("auto", "vector", "tokens"):
+        raise MotetError(f"data.kind is {shown(kind)}, but {path} is a table; accepted: auto, vector, tokens")
+    return "tokens" if kind == "tokens" else "vector"
 
 
 TABLE = Reader(("FILE.csv", "FILE.parquet"), is_table, _kind_of_table, _load_table)
+HUGGING_FACE = Reader((), is_hugging_face, kind_of_hugging_face, load_hugging_face)
 ARRAYS = Reader(("FILE.npz", "FOLDER/"), lambda path: True, arrays.kind_of_arrays, arrays.load_arrays)
 
-READERS: list[Reader] = [TABLE, ARRAYS]
+READERS: list[Reader] = [TABLE, HUGGING_FACE, ARRAYS]
 """In the order in which they are asked; the last one takes whatever is left, and says what is wrong with it."""
 
 

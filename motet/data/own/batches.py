@@ -2,9 +2,9 @@
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,12 +16,12 @@ CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 DELIMITERS = ",;\t|"
 _LONGEST_LINE = 2**20  # of the header
-_BLOCK = 2**22
+_BLOCK = 2**18  # bytes; pyarrow reads dozens ahead
+_LINES = 8  # of the header's length, at least, in a block
 _ROWS = 2**16
 
 # pyarrow's, which says nothing of its types
 RecordBatch: TypeAlias = Any
-Table: TypeAlias = Any
 DataType: TypeAlias = Any
 Types = Mapping[str, DataType]
 
@@ -44,6 +44,10 @@ class Batches:
     """Of every column, as the table says or its first rows promise."""
     read: Callable[[Types], Iterator[RecordBatch]]
     """From the first row to the last, with other types where they are given; `OtherType` for what they do not fit."""
+    nameless: frozenset[str] = frozenset()
+    """Columns that the table has no name for, such as an index that pandas wrote: they are called by their place."""
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Of a column whose values the table lists, all of them in order."""
 
 
 def is_table(path: Path) -> bool:
@@ -65,11 +69,11 @@ def open_table(path: Path) -> Batches:
     return _open_parquet(path, where) if path.name.lower().endswith(PARQUET) else _open_csv(path, where)
 
 
-def of_arrow(table: Table, where: str) -> Batches:
-    """A table in memory."""
-    names = _unique([str(name).strip() for name in table.column_names], where)
-    renamed = table.rename_columns(names)
-    return Batches(where, dict(zip(names, renamed.schema.types, strict=True)), lambda _: renamed.to_batches(_ROWS))
+def release_memory() -> None:
+    """Give back what pyarrow keeps of a table that was read."""
+    from motet.data.own.arrow import pa
+
+    pa.default_memory_pool().release_unused()
 
 
 # ---------------------------------------------------------------- CSV
@@ -77,12 +81,12 @@ def of_arrow(table: Table, where: str) -> Batches:
 
 def _open_csv(path: Path, where: str) -> Batches:
     with _sentences(where, "CSV", []):
-        first, delimiter = _first_line(path)
+        first = _first_line(path)
     if "\0" in first:
         raise MotetError(f"{where}: is no text; accepted: CSV in UTF-8 with a header line")
     with _sentences(where, "CSV", []):
-        found = _csv_reader(_Counted(path), delimiter, {}).schema
-    names = _unique([name.strip() for name in found.names], where)
+        found = _csv_reader(_Counted(path), first, {}).schema
+    names, nameless = _named(found.names, where)
     for name, kind in zip(names, found.types, strict=True):
         if str(kind) == "binary":
             raise MotetError(f"{where}: column {shown(name)} is no text in UTF-8; accepted: CSV in UTF-8")
@@ -92,20 +96,23 @@ def _open_csv(path: Path, where: str) -> Batches:
         forced = {as_written[name]: kind for name, kind in types.items()}
         counted = _Counted(path)
         with _sentences(where, "CSV", names):
-            for batch in _csv_reader(counted, delimiter, forced):
+            for batch in _csv_reader(counted, first, forced):
                 yield batch.rename_columns(names)
+        release_memory()
         if counted.quotes % 2:
             raise MotetError(f"{where}: a quote is opened and never closed; accepted: a complete CSV file")
 
-    return Batches(where, dict(zip(names, found.types, strict=True)), read)
+    return Batches(where, dict(zip(names, found.types, strict=True)), read, nameless)
 
 
-def _csv_reader(file: "_Counted", delimiter: str, types: Types) -> Any:
+def _csv_reader(file: "_Counted", first_line: str, types: Types) -> Any:
+    """With the sign between columns that stands in the header most often."""
     from motet.data.own.arrow import csv, pa
 
+    delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first_line).count)
     return csv.open_csv(
         pa.PythonFile(file, mode="r"),
-        read_options=csv.ReadOptions(block_size=_BLOCK, use_threads=False),
+        read_options=csv.ReadOptions(block_size=max(_BLOCK, _LINES * len(first_line)), use_threads=False),
         parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             column_types=dict(types),
@@ -142,13 +149,11 @@ class _Counted(io.RawIOBase):
         super().close()
 
 
-def _first_line(path: Path) -> tuple[str, str]:
-    """The header, and the sign that stands in it most often between columns."""
+def _first_line(path: Path) -> str:
     file = _Counted(path)
     line = file.read(_LONGEST_LINE).split(b"\n", 1)[0].decode(errors="replace")
     file.close()
-    bare = re.sub(r'"[^"]*"', "", line)
-    return line, max(DELIMITERS, key=bare.count)
+    return line
 
 
 # ---------------------------------------------------------------- Parquet
@@ -159,26 +164,27 @@ def _open_parquet(path: Path, where: str) -> Batches:
 
     with _sentences(where, "Parquet", []):
         schema = parquet.ParquetFile(path).schema_arrow
-    names = _unique([name.strip() for name in schema.names], where)
+    names, nameless = _named(schema.names, where)
 
     def read(types: Types) -> Iterator[RecordBatch]:
         with _sentences(where, "Parquet", []), parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=_ROWS):
                 yield batch.rename_columns(names)
+        release_memory()
 
-    return Batches(where, dict(zip(names, schema.types, strict=True)), read)
+    return Batches(where, dict(zip(names, schema.types, strict=True)), read, nameless)
 
 
 # ---------------------------------------------------------------- what is wrong with a file
 
 
-def _unique(names: list[str], where: str) -> list[str]:
-    """Each column has a name of its own; nameless ones, such as an index that pandas wrote, get their number."""
-    given = [name or f"(column {i})" for i, name in enumerate(names, 1)]
-    twice = next((name for i, name in enumerate(given) if name in given[:i]), None)
+def _named(given: list[str], where: str) -> tuple[list[str], frozenset[str]]:
+    """A name of its own for each column, and which of them have none in the file."""
+    names = [str(name).strip() or f"(column {i})" for i, name in enumerate(given, 1)]
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
         raise MotetError(f"{where}: column {shown(twice)} is there more than once; accepted: each name once")
-    return given
+    return names, frozenset(name for name, before in zip(names, given, strict=True) if not str(before).strip())
 
 
 _OTHER_TYPE = re.compile(r"In CSV column #(\d+).*CSV conversion error to (\w+)")
@@ -200,6 +206,7 @@ def _sentences(where: str, form: str, names: list[str]) -> Iterator[None]:
                     f"{where}: column {shown(names[int(found[1])])} is no text in UTF-8; accepted: CSV in UTF-8"
                 ) from error
             raise OtherType(names[int(found[1])]) from error
-        why = shown(lines[0])[1:-1] if lines else type(error).__name__
+        first = re.sub(r"(Expected \d+ columns, got \d+).*", r"\1", lines[0]) if lines else ""  # without the row itself
+        why = shown(first)[1:-1] or type(error).__name__
         accepted = "a complete file with a header line" if form == "CSV" else "a complete file"
         raise MotetError(f"{where}: cannot be read as {form} ({why}); accepted: {accepted}") from error

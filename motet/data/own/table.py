@@ -1,41 +1,36 @@
 """A table of numbers, booleans and categories, with a label: from record batches to stored rows."""
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import numpy as np
-import numpy.typing as npt
 
 from motet.data.columns import Columns
 from motet.data.own.batches import Batches, DataType, OtherType, RecordBatch
+from motet.data.own.cells import Kind, numbers, strings
+from motet.data.own.growing import Floats, Growing
 from motet.data.own.names import MISSING_NAME, Names
+from motet.data.own.numbering import Numbering
+from motet.data.own.roles import FEW, RoleReader, Roles, left_out, roles_of
 from motet.data.raw import Integers, RawData, default_net_for
-from motet.data.schema import Schema, read_schema
+from motet.data.schema import CategoryColumn, Schema, read_schema
 from motet.data.table_prepare import GivenSchema, TableColumns
-from motet.data.values import LARGEST
 from motet.errors import MotetError, shown, unknown
 from motet.room import refuse_if_too_large
 
-MOST_CLASSES = 65_536
-MOST_CLIENTS = 10_000_000
 MOST_CATEGORIES = 256
 """Different texts of a column that may be categories without a schema that lists them."""
-FEW = 10
-"""Rows from which on a column may be said to number them."""
-
-Kind = Literal["number", "boolean", "category"]
-Floats = npt.NDArray[np.float32]
+MOST_REASONS = 8
+"""Of columns that are left out; the others are counted."""
 
 
-def raw_of_table(table: Batches, columns: Columns) -> RawData:
+def raw_of_table(table: Batches, columns: Columns, usual_label: str | None = None) -> RawData:
     """The data of a table."""
     schema = None if columns.schema is None else read_schema(columns.schema)
-    plan = _plan(table, columns, schema)
+    plan = _plan(table, columns, schema, usual_label)
     while True:
         try:
-            return _finished(_Reading(table, plan).read(), table.where, plan)
+            return _Reading(table, plan).read()
         except OtherType as found:
             plan = plan.otherwise(found.column)
 
@@ -71,8 +66,7 @@ def rows_by_schema(table: Batches, schema: Schema, labelled: bool) -> tuple[Floa
 class _Plan:
     """What to do with each column."""
 
-    roles: dict[str, str]
-    """The columns that are label, client and domain."""
+    roles: Roles
     kinds: dict[str, Kind]
     """Of the columns to learn from, in their order."""
     schema: Schema | None
@@ -83,68 +77,54 @@ class _Plan:
         """After a value that is no number, and no truth."""
         if self.schema is not None:
             raise MotetError(
-                f"column {shown(column)} holds what is no {self.kinds[column]}, as which the schema has it; accepted: "
-                f"kind = category, or another file"
+                f"{self.roles.where}: column {shown(column)} holds what is no {self.kinds[column]}, as which the "
+                f"schema has it; accepted: another file, or kind = category"
             )
         return _Plan(self.roles, {**self.kinds, column: "category"}, None, self.notes)
 
+    def types(self) -> dict[str, DataType]:
+        """As which columns are read where the file does not say it itself."""
+        from motet.data.own.arrow import pa
 
-def _plan(table: Batches, columns: Columns, schema: Schema | None) -> _Plan:
-    label = columns.label or (schema.label if schema else None)
-    if label is None:
-        raise MotetError(
-            f"{table.where}: data.label is not set; accepted: the column that holds the classes, one of "
-            f"{', '.join(map(shown, table.types))}"
-        )
-    roles = {"label": label, "client": columns.client, "domain": columns.domain}
-    named = {role: name for role, name in roles.items() if name is not None}
-    for role, name in named.items():
-        if name not in table.types:
-            raise unknown(f"column (data.{role})", name, table.types)
-    if len(set(named.values())) < len(named):
-        raise MotetError(f"{table.where}: {_pairs(named)}; accepted: a column of its own for each")
-    left_out = set(_left_out(columns, table))
-    if both := left_out & set(named.values()):
-        raise MotetError(f"data.leave_out has {shown(both.pop())}, which is named for something else; accepted: others")
-    rest = [name for name in table.types if name not in named.values() and name not in left_out]
+        as_types = {"number": pa.float64(), "boolean": pa.bool_(), "category": pa.string()}
+        others = dict.fromkeys([*self.notes, *self.roles.columns.values()], pa.string())
+        return {**others, **{name: as_types[kind] for name, kind in self.kinds.items()}}
+
+
+def _plan(table: Batches, columns: Columns, schema: Schema | None, usual_label: str | None) -> _Plan:
+    roles = roles_of(table, columns, schema.label if schema else usual_label)
+    unwanted = left_out(table, columns, roles) | set(roles.columns.values())
+    rest = [name for name in table.types if name not in unwanted]
     if schema is not None:
-        return _by_schema(schema, named, rest, left_out)
-    plan = _Plan(named, {}, None)
+        return _by_schema(schema, replace(roles, classes=schema.classes), rest, table)
+    plan = _Plan(roles, {}, None)
     for name in rest:
-        kind = _kind(table.types[name])
-        if name == f"(column {list(table.types).index(name) + 1})":
-            plan.notes[name] = "has no name"
+        kind = kind_of_column(table.types[name])
+        if name in table.nameless:
+            plan.notes[name] = "no name"
         elif kind is None:
-            plan.notes[name] = f"holds {_in_words(table.types[name])}"
+            plan.notes[name] = _in_words(table.types[name])
         else:
             plan.kinds[name] = kind
     return plan
 
 
-def _by_schema(schema: Schema, roles: dict[str, str], rest: list[str], left_out: set[str]) -> _Plan:
+def _by_schema(schema: Schema, roles: Roles, rest: list[str], table: Batches) -> _Plan:
     for name in schema.columns:
-        if name in roles.values() or name in left_out:
-            raise MotetError(f"column {shown(name)} is in the schema and named for something else; accepted: one")
+        if name not in table.types:
+            raise unknown("column of the schema", name, table.types)
         if name not in rest:
-            raise unknown("column of the schema", name, rest)
-    notes = {name: "is not in the schema" for name in rest if name not in schema.columns}
+            raise MotetError(f"column {shown(name)} is in the schema, and named for something else; accepted: one")
+    notes = {name: "not in the schema" for name in rest if name not in schema.columns}
     return _Plan(roles, {name: column.kind for name, column in schema.columns.items()}, schema, notes)
 
 
-def _left_out(columns: Columns, table: Batches) -> Iterator[str]:
-    """Columns by their names, or several in one text with commas."""
-    for text in columns.leave_out:
-        for name in [text] if text in table.types else [part.strip() for part in text.split(",")]:
-            if name not in table.types:
-                raise unknown("column (data.leave_out)", name, table.types)
-            yield name
-
-
-def _kind(found: DataType) -> Kind | None:
+def kind_of_column(found: DataType) -> Kind | None:
+    """What a column of this type holds; None for what is neither number nor text."""
     from motet.data.own.arrow import types as is_type
 
     if is_type.is_dictionary(found):
-        return _kind(found.value_type)
+        return kind_of_column(found.value_type)
     if is_type.is_boolean(found):
         return "boolean"
     if is_type.is_null(found) or is_type.is_integer(found) or is_type.is_floating(found) or is_type.is_decimal(found):
@@ -158,23 +138,7 @@ def _in_words(found: DataType) -> str:
     return "dates or times" if is_type.is_temporal(found) else f"neither numbers nor text but {str(found)[:40]}"
 
 
-def _pairs(named: dict[str, str]) -> str:
-    return " and ".join(f"data.{role} is {shown(name)}" for role, name in named.items())
-
-
 # ---------------------------------------------------------------- the rows
-
-
-@dataclass
-class _Rows:
-    """All that was read."""
-
-    x: Floats
-    roles: dict[str, Integers]
-    role_names: dict[str, Names]
-    categories: dict[str, Names]
-    ids: dict[str, bool]
-    """Whether a column of numbers seems to number the rows."""
 
 
 class _Reading:
@@ -182,241 +146,83 @@ class _Reading:
 
     def __init__(self, table: Batches, plan: _Plan):
         self.table, self.plan = table, plan
-        given = plan.schema.classes if plan.schema else None
-        most = {"label": MOST_CLASSES, "client": MOST_CLIENTS, "domain": MOST_CLASSES}
-        self.role_names = {role: Names(most[role], given if role == "label" else None) for role in plan.roles}
+        self.roles = RoleReader(plan.roles)
         self.categories = {name: self._names(name) for name, kind in plan.kinds.items() if kind == "category"}
-        self.numbering = {name: _Numbering(name) for name, kind in plan.kinds.items() if kind == "number"}
+        self.numbering = {name: Numbering(name) for name, kind in plan.kinds.items() if kind == "number"}
 
     def _names(self, column: str) -> Names:
-        listed = getattr(self.plan.schema.columns[column], "categories", None) if self.plan.schema else None
-        return Names(MOST_CATEGORIES, listed)
+        known = self.plan.schema.columns[column] if self.plan.schema else None
+        return Names(MOST_CATEGORIES, known.categories if isinstance(known, CategoryColumn) else None)
 
-    def read(self) -> _Rows:
+    def read(self) -> RawData:
         """From the first row to the last."""
-        blocks: list[Floats] = []
-        roles: dict[str, list[Integers]] = {role: [] for role in self.plan.roles}
-        taken = checked = 0
-        for batch in self.table.read(self._types()):
-            blocks.append(self._block(batch))
-            for role, name in self.plan.roles.items():
-                roles[role].append(self.role_names[role].read(_texts(batch.column(name), name, self.table.where)))
-            taken += blocks[-1].nbytes
-            if taken > 2 * checked:
-                refuse_if_too_large(taken, self.table.where, "a table that fits twice")
-                checked = taken
-        if not sum(map(len, blocks)):
-            raise MotetError(f"{self.table.where}: holds no rows; accepted: a table with a header line and rows")
-        return _Rows(
-            _joined(blocks),
-            {role: np.concatenate(parts) for role, parts in roles.items()},
-            self.role_names,
-            self.categories,
-            {name: numbering.is_one for name, numbering in self.numbering.items()},
-        )
+        rows, checked = Growing(len(self.plan.kinds)), 0
+        for batch in self.table.read(self.plan.types()):
+            self._fill(rows.next(batch.num_rows), batch)
+            self.roles.read(batch)
+            if rows.bytes > 2 * checked:
+                checked = rows.bytes
+                refuse_if_too_large(checked, self.table.where, "a table that fits twice")
+        return self._finished(rows.joined(), self.roles.fields())
 
-    def _types(self) -> dict[str, DataType]:
-        from motet.data.own.arrow import pa
-
-        as_types = {"number": pa.float64(), "boolean": pa.bool_(), "category": pa.string()}
-        names = dict.fromkeys(self.plan.roles.values(), pa.string())
-        ignored = dict.fromkeys(self.plan.notes, pa.string())
-        return {**ignored, **{name: as_types[kind] for name, kind in self.plan.kinds.items()}, **names}
-
-    def _block(self, batch: RecordBatch) -> Floats:
+    def _fill(self, block: Floats, batch: RecordBatch) -> None:
         """Rows of floats; what is missing is NaN."""
-        block = np.empty((batch.num_rows, len(self.plan.kinds)), np.float32)
         for i, (name, kind) in enumerate(self.plan.kinds.items()):
             column = batch.column(name)
             if kind == "category":
-                places = self.categories[name].read(_texts(column, name, self.table.where))
+                places = self.categories[name].read(strings(column, name, self.table.where))
                 block[:, i] = np.where(places == MISSING_NAME, np.nan, places)
             else:
-                values = _numbers(column, name, kind, self.table.where)
+                values = numbers(column, name, kind, self.table.where)
                 if kind == "number":
                     self.numbering[name].see(values)
                 block[:, i] = values
-        return block
 
-
-def _joined(blocks: list[Floats]) -> Floats:
-    """One array; each block goes as it is copied, so that memory holds the table little more than once."""
-    joined = np.empty((sum(map(len, blocks)), blocks[0].shape[1]), np.float32)
-    at = 0
-    blocks.reverse()
-    while blocks:
-        block = blocks.pop()
-        joined[at : at + len(block)] = block
-        at += len(block)
-    return joined
-
-
-def _texts(column: Any, name: str, where: str) -> Any:
-    from motet.data.own.arrow import compute, pa
-
-    try:
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        return compute.cast(column, pa.string())
-    except (pa.ArrowException, ValueError, NotImplementedError) as error:
-        raise MotetError(
-            f"{where}: column {shown(name)} holds {str(column.type)[:40]}; accepted: text, numbers or truths"
-        ) from error
-
-
-def _numbers(column: Any, name: str, kind: Kind, where: str) -> npt.NDArray[np.float64]:
-    from motet.data.own.arrow import compute, pa
-
-    try:
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if kind == "boolean" and not pa.types.is_boolean(column.type):
-            column = compute.cast(column, pa.bool_())
-        if pa.types.is_boolean(column.type):
-            column = compute.cast(column, pa.int8())
-        values: npt.NDArray[np.float64] = compute.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    except (pa.ArrowException, ValueError, NotImplementedError) as error:
-        raise MotetError(
-            f"{where}: column {shown(name)} holds {str(column.type)[:40]}; accepted: {kind}s, as planned"
-        ) from error
-    wrong = values[np.abs(values) > LARGEST]
-    if len(wrong):
-        raise MotetError(
-            f"{where}: column {shown(name)} holds {wrong[0]:g}; accepted: numbers of at most {LARGEST:g}, or nothing "
-            f"where one is missing"
-        )
-    return values
-
-
-class _Numbering:
-    """Whether a column of numbers seems to number the rows: whole, all different, and a count or called an id."""
-
-    def __init__(self, name: str):
-        self.called = re.search(r"(^|[\W_])id$|[a-z]I[dD]$", name, re.ASCII) is not None or name.lower() == "id"
-        self.possible, self.rows = True, 0
-        self.low, self.high = np.inf, -np.inf
-
-    def see(self, values: npt.NDArray[np.float64]) -> None:
-        """The next rows."""
-        if not self.possible or not len(values):
-            return
-        self.possible = bool((values % 1 == 0).all()) and len(np.unique(values)) == len(values)
-        self.rows += len(values)
-        self.low, self.high = min(self.low, values.min()), max(self.high, values.max())
-
-    @property
-    def is_one(self) -> bool:
-        """After the last row."""
-        counts = self.high - self.low + 1 == self.rows
-        return self.possible and self.rows >= FEW and (counts or self.called)
-
-
-# ---------------------------------------------------------------- what was read, looked at
-
-
-def _finished(rows: _Rows, where: str, plan: _Plan) -> RawData:
-    y, classes = _labels(rows, where, plan)
-    client, client_names = _role(rows, "client", where, plan)
-    domain, domain_names = _role(rows, "domain", where, plan)
-    if client is not None and len(client_names) < 2:
-        raise MotetError(
-            f"{where}: column {shown(plan.roles['client'])} names only client {shown(client_names[0])}; accepted: at "
-            f"least two, or no data.client"
-        )
-    notes = dict(plan.notes)
-    keep, lists = [], dict[str, tuple[str, ...] | None]()
-    for i, (name, kind) in enumerate(plan.kinds.items()):
-        why = None if plan.schema else _useless(rows, i, name)
-        if why:
-            notes[name] = why
-            continue
-        keep.append(i)
-        lists[name] = None
-        if kind == "category":
-            lists[name], places = rows.categories[name].sorted()
-            _put_in_order(rows.x[:, i], places)
-    if not keep:
-        raise MotetError(f"{where}: no column is left to learn from ({_reasons(notes)}); accepted: at least one")
-    fit = (
-        GivenSchema(plan.schema).fit
-        if plan.schema
-        else TableColumns(plan.roles["label"], classes, lists, frozenset(_booleans(plan))).fit
-    )
-    return RawData(
-        x=rows.x if len(keep) == rows.x.shape[1] else rows.x[:, keep],
-        y=y,
-        kind="vector",
-        classes=len(classes),
-        top=1,
-        net=default_net_for("vector"),
-        client=client,
-        domain=domain,
-        class_names=classes,
-        client_names=client_names,
-        domain_names=domain_names,
-        fit=fit,
-        notes=(f"left out: {_reasons(notes, 8)}",) if notes else (),
-    )
-
-
-def _booleans(plan: _Plan) -> list[str]:
-    return [name for name, kind in plan.kinds.items() if kind == "boolean"]
-
-
-def _labels(rows: _Rows, where: str, plan: _Plan) -> tuple[Integers, tuple[str, ...]]:
-    y, column, names = rows.roles["label"], shown(plan.roles["label"]), rows.role_names["label"]
-    _refuse_holes(y, column, "label", where)
-    if names.refused is not None:
-        raise MotetError(
-            f"{where}: column {column} holds {shown(names.refused)}; accepted: the classes of the schema, "
-            f"{', '.join(map(shown, names.numbers))}"
-        )
-    classes, places = names.sorted()
-    if len(classes) < 2 or len(np.unique(y)) < 2:
-        raise MotetError(
-            f"{where}: column {column} holds only label {shown(classes[int(y[0])])}; accepted: at least two classes"
-        )
-    fractions = [name for name in classes if re.fullmatch(r"-?\d*\.\d+(e[-+]?\d+)?", name, re.IGNORECASE)]
-    if names.too_many or len(classes) == len(y) or (len(fractions) > len(classes) // 2 and len(classes) > FEW):
-        raise MotetError(
-            f"{where}: column {column} holds {'more than ' if names.too_many else ''}{len(classes)} different values "
-            f"such as {shown(classes[-1])}; accepted: classes, of which rows have some in common"
-        )
-    return places[y], classes
-
-
-def _role(rows: _Rows, role: str, where: str, plan: _Plan) -> tuple[Integers | None, tuple[str, ...]]:
-    if role not in plan.roles:
-        return None, ()
-    _refuse_holes(rows.roles[role], shown(plan.roles[role]), role, where)
-    names, places = rows.role_names[role].sorted()
-    return places[rows.roles[role]], names
-
-
-def _refuse_holes(numbers: Integers, column: str, role: str, where: str) -> None:
-    holes = int(np.count_nonzero(numbers == MISSING_NAME))
-    if holes:
-        first = int(np.argmax(numbers == MISSING_NAME)) + 1
-        raise MotetError(
-            f"{where}: column {column} has no {role} in {holes} of {len(numbers)} rows, first in row {first}; "
-            f"accepted: a {role} in every row, so take those rows out"
+    def _finished(self, x: Floats, fields: dict[str, object]) -> RawData:
+        """Without the columns that teach nothing, and with categories in the order of their names."""
+        notes, mixed = dict(self.plan.notes), []
+        keep, lists = [], dict[str, tuple[str, ...] | None]()
+        for i, (name, kind) in enumerate(self.plan.kinds.items()):
+            why = None if self.plan.schema else self._useless(x[:, i], name)
+            if why:
+                notes[name] = why
+                continue
+            keep.append(i)
+            lists[name] = None
+            if kind == "category":
+                lists[name], places = self.categories[name].sorted()
+                _put_in_order(x[:, i], places)
+                mixed += [] if self.plan.schema else _mixed(name, lists[name] or ())
+        if not keep:
+            raise MotetError(
+                f"{self.table.where}: no column is left to learn from ({_reasons(notes) or 'there is none besides'}); "
+                f"accepted: at least one"
+            )
+        booleans = frozenset(name for name, kind in self.plan.kinds.items() if kind == "boolean")
+        before = TableColumns(self.plan.roles.label, fields["class_names"], lists, booleans)  # type: ignore[arg-type]
+        return RawData(
+            x=x if len(keep) == x.shape[1] else x[:, keep],
+            kind="vector",
+            top=1,
+            net=default_net_for("vector"),
+            fit=GivenSchema(self.plan.schema).fit if self.plan.schema else before.fit,
+            notes=(*([f"left out: {_reasons(notes)}"] if notes else []), *mixed),
+            **fields,  # type: ignore[arg-type]
         )
 
-
-def _useless(rows: _Rows, i: int, name: str) -> str | None:
-    """Why a column teaches nothing."""
-    values = rows.x[:, i]
-    there = len(values) - int(np.count_nonzero(np.isnan(values)))
-    if not there:
-        return "holds no value"
-    if rows.ids.get(name):
-        return "numbers the rows"
-    names = rows.categories.get(name)
-    if names is not None and names.too_many:
-        return f"holds more than {MOST_CATEGORIES} different texts"
-    if names is not None and there >= FEW and 2 * len(names.numbers) > there:
-        return f"holds {len(names.numbers)} different texts in {there} rows"
-    return None
+    def _useless(self, values: Floats, name: str) -> str | None:
+        """Why a column teaches nothing."""
+        there = len(values) - int(np.count_nonzero(np.isnan(values)))
+        if not there:
+            return "no value"
+        if name in self.numbering and self.numbering[name].is_one:
+            return "numbers the rows"
+        names = self.categories.get(name)
+        if names is not None and names.too_many:
+            return f"more than {MOST_CATEGORIES} different texts"
+        if names is not None and there >= FEW and 2 * len(names.numbers) > there:
+            return f"{len(names.numbers)} different texts in {there} rows"
+        return None
 
 
 def _put_in_order(column: Floats, places: Integers) -> None:
@@ -424,7 +230,24 @@ def _put_in_order(column: Floats, places: Integers) -> None:
     column[known] = places[column[known].astype(np.int64)]
 
 
-def _reasons(notes: dict[str, str], most: int = 3) -> str:
-    some = [f"column {shown(name)} {why}" for name, why in list(notes.items())[:most]]
-    more = [f"{len(notes) - most} more"] if len(notes) > most else []
-    return ", ".join([*some, *more]) or "there is none besides"
+def _mixed(name: str, categories: tuple[str, ...]) -> list[str]:
+    """A note about a column of numbers that some text made one of categories."""
+    texts = [category for category in categories if not _is_number(category)]
+    if not texts or 2 * len(texts) > len(categories):
+        return []
+    return [f"column {shown(name)} holds numbers and {shown(texts[0])}, so that its values are categories"]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _reasons(notes: dict[str, str]) -> str:
+    named = list(notes.items())[:MOST_REASONS]
+    some = [f"{', '.join(shown(n) for n, _ in same)} ({why})" for why, same in groupby(named, key=lambda note: note[1])]
+    more = [f"{len(notes) - MOST_REASONS} more"] if len(notes) > MOST_REASONS else []
+    return ", ".join([*some, *more])

@@ -1,0 +1,228 @@
+"""A data set of Hugging Face's `datasets` in a folder, as `save_to_disk` wrote it; read by pyarrow alone.
+
+The folder holds Arrow streams, a list of them and a description of the columns. A folder of several such, with the
+names of the splits, is a data set with an official test set where one of them is called test.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from motet import plain_json
+from motet.data.columns import Columns
+from motet.data.input import Kind
+from motet.data.own.batches import Batches, DataType, RecordBatch, Types, release_memory
+from motet.data.own.roles import RoleReader, left_out, roles_of
+from motet.data.own.table import kind_of_column, raw_of_table
+from motet.data.own.texts import raw_of_texts
+from motet.data.raw import KindOrAuto, RawData, default_net_for, stored_layout
+from motet.errors import MotetError, shown
+from motet.inspect_files import read_small, shown_path
+
+STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
+TRAINING, TEST = ("train", "validation", "valid", "dev"), "test"
+_MOST_BYTES = 2**26
+
+
+def is_hugging_face(path: Path) -> bool:
+    """Whether `save_to_disk` wrote this folder."""
+    return (path / SPLITS).is_file() or ((path / STATE).is_file() and (path / INFO).is_file())
+
+
+def kind_of_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> Kind:
+    """Told from its description."""
+    return _Folder(path).form(kind, columns)
+
+
+def load_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
+    """Images, texts or a table."""
+    folder = _Folder(path)
+    form = folder.form(kind, columns)
+    table, label = folder.batches(), folder.usual_label
+    if form == "image":
+        raw = _raw_of_images(table, columns, label, folder.images(columns)[0])
+    elif form == "tokens":
+        raw = raw_of_texts(table, columns, label)
+    else:
+        raw = raw_of_table(table, columns, label)
+    split = np.concatenate([np.full(rows, name == TEST, np.int64) for name, rows in folder.rows.items()])
+    return replace(raw, split=split) if split.any() else raw
+
+
+@dataclass
+class _Folder:
+    """One folder, or one for each split."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        self.where = shown_path(self.path)
+        self.rows: dict[str, int] = {}
+        """Of each split, as they were read last."""
+
+    @cached_property
+    def parts(self) -> dict[str, Path]:
+        """The folder of each split, training before test."""
+        if not (self.path / SPLITS).is_file():
+            return {"train": self.path}
+        names = self._json(self.path / SPLITS).get("splits")
+        if not isinstance(names, list) or not names or not set(names) <= {*TRAINING, TEST}:
+            raise MotetError(f"{self.where} has the splits {shown(names)}; accepted: {', '.join((*TRAINING, TEST))}")
+        return {name: self.path / name for name in sorted(names, key=lambda name: name == TEST)}
+
+    @cached_property
+    def features(self) -> dict[str, dict[str, Any]]:
+        """The description of each column, of which only the outermost matters."""
+        found = self._json(next(iter(self.parts.values())) / INFO).get("features")
+        if not isinstance(found, dict) or not found:
+            raise MotetError(f"{self.where}: {INFO} describes no features; accepted: as save_to_disk writes it")
+        return {name: feature if isinstance(feature, dict) else {} for name, feature in found.items()}
+
+    @property
+    def usual_label(self) -> str | None:
+        """The one column of classes, if there is one."""
+        labels = [name for name, feature in self.features.items() if feature.get("_type") == "ClassLabel"]
+        return labels[0] if len(labels) == 1 else None
+
+    def images(self, columns: Columns) -> list[str]:
+        """The columns of images that are wanted."""
+        unwanted = set(columns.leave_out)
+        return [n for n, feature in self.features.items() if feature.get("_type") == "Image" and n not in unwanted]
+
+    def form(self, kind: KindOrAuto, columns: Columns) -> Kind:
+        """An image, a text, or whatever columns there are."""
+        table = self.batches()
+        roles = roles_of(table, columns, self.usual_label)
+        unwanted = left_out(table, columns, roles) | set(roles.columns.values())
+        rest = [name for name in table.types if name not in unwanted]
+        images, texts = self.images(columns), [n for n in rest if kind_of_column(table.types[n]) == "category"]
+        if len(images) > 1:
+            raise MotetError(f"{self.where} has the images {', '.join(map(shown, images))}; accepted: one of them")
+        found: Kind = "image" if images else "tokens" if rest == texts and len(texts) == 1 else "vector"
+        if kind == "tokens" and texts:
+            found = "tokens"
+        if kind not in ("auto", found):
+            raise MotetError(f"data.kind is {shown(kind)}, but {self.where} holds {found}; accepted: auto, {found}")
+        return found
+
+    def batches(self) -> Batches:
+        """All splits as one table, with classes by their names."""
+        first = self._streams(next(iter(self.parts.values())))[0]
+        with self._opened(first) as stream:
+            schema = stream.schema
+        types = {name: self._type(name, schema.field(name).type) for name in schema.names}
+        return Batches(self.where, types, self._read, classes={name: self._names(name) for name in schema.names})
+
+    def _read(self, types: Types) -> Iterator[RecordBatch]:
+        from motet.data.own.arrow import pa
+
+        self.rows = {}
+        for split, folder in self.parts.items():
+            self.rows[split] = 0
+            for path in self._streams(folder):
+                try:
+                    with self._opened(path) as stream:
+                        for batch in stream:
+                            self.rows[split] += batch.num_rows
+                            yield self._with_names(batch)
+                except pa.ArrowException as error:
+                    raise self._damaged(path, error) from error
+        release_memory()
+
+    def _type(self, name: str, found: DataType) -> DataType:
+        from motet.data.own.arrow import pa
+
+        return pa.string() if self._names(name) else found
+
+    def _names(self, column: str) -> list[str]:
+        """Of the classes of a column, if it has some."""
+        feature = self.features.get(column, {})
+        names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
+        return [str(name) for name in names] if isinstance(names, list) else []
+
+    def _with_names(self, batch: RecordBatch) -> RecordBatch:
+        from motet.data.own.arrow import compute, pa
+
+        columns = []
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            names = self._names(name)
+            if names:
+                known = compute.if_else(compute.greater_equal(column, 0), column, None)  # -1 is no class
+                if (compute.max(known).as_py() or 0) >= len(names):
+                    raise MotetError(
+                        f"{self.where}: column {shown(name)} holds a class without a name; accepted: named"
+                    )
+                column = pa.array(names).take(known)
+            columns.append(column)
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+    def _streams(self, folder: Path) -> list[Path]:
+        """The files of a split, in their order."""
+        state = self._json(folder / STATE)
+        files = state.get("_data_files")
+        names = [file.get("filename") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+        if not names or not all(isinstance(name, str) and Path(name).name == name for name in names):
+            raise MotetError(f"{folder / STATE} names no data files; accepted: as save_to_disk writes it")
+        if state.get("_indices_data_files") or state.get("_indices_files"):
+            raise MotetError(f"{shown_path(folder)} has rows in another order; accepted: after flatten_indices()")
+        return [folder / str(name) for name in names]
+
+    def _opened(self, path: Path) -> Any:
+        from motet.data.own.arrow import ipc, pa
+
+        try:
+            return ipc.open_stream(pa.OSFile(str(path)))
+        except (OSError, pa.ArrowException) as error:
+            raise self._damaged(path, error) from error
+
+    def _damaged(self, path: Path, error: Exception) -> MotetError:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        return MotetError(
+            f"{shown_path(path)}: cannot be read ({shown(why)[1:-1]}); accepted: as save_to_disk wrote it"
+        )
+
+    def _json(self, path: Path) -> dict[str, Any]:
+        try:
+            found = plain_json.loads(read_small(path, _MOST_BYTES, shown_path(path)))
+        except (OSError, ValueError) as error:
+            raise self._damaged(path, error) from error
+        return found if isinstance(found, dict) else {}
+
+
+def _raw_of_images(table: Batches, columns: Columns, usual_label: str | None, column: str) -> RawData:
+    roles = roles_of(table, columns, usual_label)
+    reader, images = RoleReader(roles), list[Any]()
+    for batch in table.read({}):
+        reader.read(batch)
+        images += [_decoded(cell, column, table.where) for cell in batch.column(column).to_pylist()]
+    shapes = {image.shape for image in images}
+    if len(shapes) > 1:
+        small, large = min(shapes), max(shapes)
+        raise MotetError(
+            f"{table.where}: column {shown(column)} holds images of {small} and of {large}; accepted: one size, grey "
+            f"or in colour"
+        )
+    fields = reader.fields()
+    x, kind = stored_layout(np.stack(images), table.where, "image")
+    return RawData(x=x, kind=kind, top=255, net=default_net_for(kind), **fields)
+
+
+def _decoded(cell: Any, column: str, where: str) -> Any:
+    """One image as bytes [H, W] or [H, W, 3]."""
+    data = cell.get("bytes") if isinstance(cell, dict) else None
+    if not isinstance(data, bytes):
+        raise MotetError(f"{where}: column {shown(column)} lacks an image or only names its file; accepted: all inside")
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MotetError("images are read by Pillow, which is not here; install it: pip install pillow") from error
+    try:
+        with Image.open(BytesIO(data)) as image:
+            return np.asarray(image.convert("L" if image.mode in ("1", "L", "I;16") else "RGB"))
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise MotetError(f"{where}: column {shown(column)} holds an image that cannot be read ({error})") from error

@@ -1,0 +1,141 @@
+"""The columns of a table that are not there to learn from: label, client and domain, by their names."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from motet.data.columns import Columns
+from motet.data.own.batches import Batches, RecordBatch
+from motet.data.own.cells import strings
+from motet.data.own.names import MISSING_NAME, Names
+from motet.data.raw import Integers
+from motet.errors import MotetError, shown, unknown
+
+MOST_CLASSES = 65_536
+MOST_CLIENTS = 10_000_000
+_MOST = {"label": MOST_CLASSES, "client": MOST_CLIENTS, "domain": MOST_CLASSES}
+FEW = 10
+"""Rows, or names, from which on something may be said of all."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The column of each role that has one."""
+
+    label: str
+    client: str | None
+    domain: str | None
+    where: str
+    classes: Sequence[str] | None = None
+    """That the label may have, in their order, where the table or a schema lists them."""
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """By role."""
+        named = {"label": self.label, "client": self.client, "domain": self.domain}
+        return {role: name for role, name in named.items() if name is not None}
+
+
+def roles_of(table: Batches, columns: Columns, usual_label: str | None = None) -> Roles:
+    """Who is what in a table, after a look at whether it is there."""
+    label = columns.label or usual_label
+    if label is None:
+        raise MotetError(
+            f"{table.where}: data.label is not set; accepted: the column that holds the classes, one of "
+            f"{', '.join(map(shown, table.types))}"
+        )
+    roles = Roles(label, columns.client, columns.domain, table.where, table.classes.get(label) or None)
+    named = roles.columns
+    for role, name in named.items():
+        if name not in table.types:
+            raise unknown(f"column (data.{role})", name, table.types)
+    if label in (roles.client, roles.domain):  # clients may well be domains
+        raise MotetError(f"{table.where}: column {shown(label)} is named as label and otherwise; accepted: one of them")
+    return roles
+
+
+def left_out(table: Batches, columns: Columns, roles: Roles) -> set[str]:
+    """The columns that a user does not want, by their names, or several in one text with commas."""
+    found = set(_split(columns, table))
+    if both := found & set(roles.columns.values()):
+        raise MotetError(f"data.leave_out has {shown(both.pop())}, which is named for something else; accepted: others")
+    return found
+
+
+def _split(columns: Columns, table: Batches) -> Iterator[str]:
+    for text in columns.leave_out:
+        for name in [text] if text in table.types else [part.strip() for part in text.split(",")]:
+            if name not in table.types:
+                raise unknown("column (data.leave_out)", name, table.types)
+            yield name
+
+
+class RoleReader:
+    """The roles of all rows, batch by batch."""
+
+    def __init__(self, roles: Roles):
+        self.roles = roles
+        given = {"label": roles.classes}
+        self._names = {role: Names(_MOST[role], given.get(role)) for role in roles.columns}
+        self._parts: dict[str, list[Integers]] = {role: [] for role in roles.columns}
+
+    def read(self, batch: RecordBatch) -> None:
+        """The next rows."""
+        for role, column in self.roles.columns.items():
+            self._parts[role].append(self._names[role].read(strings(batch.column(column), column, self.roles.where)))
+
+    def fields(self) -> dict[str, Any]:
+        """Of `RawData`, after the last row."""
+        y, classes = self._labels()
+        client, clients = self._numbers("client")
+        domain, domains = self._numbers("domain")
+        if client is not None and len(clients) < 2:
+            raise MotetError(
+                f"{self.roles.where}: column {shown(self.roles.client)} names only client {shown(clients[0])}; "
+                f"accepted: at least two, or no data.client"
+            )
+        named = {"class_names": classes, "client_names": clients, "domain_names": domains}
+        return {"y": y, "classes": len(classes), "client": client, "domain": domain, **named}
+
+    def _labels(self) -> tuple[Integers, tuple[str, ...]]:
+        column, names = f"{self.roles.where}: column {shown(self.roles.label)}", self._names["label"]
+        y = self._whole("label")
+        if names.refused is not None:
+            raise MotetError(
+                f"{column} holds {shown(names.refused)}; accepted: the classes that are listed, "
+                f"{', '.join(map(shown, names.numbers))}"
+            )
+        classes, places = names.sorted()
+        if bool((y == y[0]).all()):
+            raise MotetError(f"{column} holds only label {shown(classes[int(y[0])])}; accepted: at least two classes")
+        fractions = [name for name in classes if re.fullmatch(r"-?\d*\.\d+(e[-+]?\d+)?", name, re.IGNORECASE)]
+        measured = len(fractions) > len(classes) // 2 and len(classes) > FEW
+        if names.too_many or len(classes) == len(y) or measured:
+            raise MotetError(
+                f"{column} holds {'more than ' if names.too_many else ''}{len(classes)} different values such as "
+                f"{shown(classes[-1])}; accepted: classes, of which rows have some in common"
+            )
+        return places[y], classes
+
+    def _numbers(self, role: str) -> tuple[Integers | None, tuple[str, ...]]:
+        if role not in self._names:
+            return None, ()
+        names, places = self._names[role].sorted()
+        return places[self._whole(role)], names
+
+    def _whole(self, role: str) -> Integers:
+        """The numbers of all rows; a hole is refused."""
+        numbers = np.concatenate([*self._parts[role], np.zeros(0, np.int64)])
+        if not len(numbers):
+            raise MotetError(f"{self.roles.where}: holds no rows; accepted: a table with a header line and rows")
+        holes = np.flatnonzero(numbers == MISSING_NAME)
+        if len(holes):
+            column = shown(self.roles.columns[role])
+            raise MotetError(
+                f"{self.roles.where}: column {column} has no {role} in {len(holes)} of {len(numbers)} rows, first in "
+                f"row {holes[0] + 1}; accepted: a {role} in every row, so take those rows out"
+            )
+        return numbers

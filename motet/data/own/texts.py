@@ -1,0 +1,49 @@
+"""A column of texts with a label: from record batches to rows of tokens."""
+
+from motet.data.columns import Columns
+from motet.data.own.batches import Batches
+from motet.data.own.cells import strings
+from motet.data.own.roles import RoleReader, left_out, roles_of
+from motet.data.own.table import kind_of_column
+from motet.data.raw import MOST_TOKENS, RawData, default_net_for
+from motet.data.text import fit_tokenizer, words_of
+from motet.data.text_prepare import AllTexts
+from motet.errors import MotetError, shown
+
+LENGTH = 128
+"""Words of a text that are read, at most."""
+
+
+def raw_of_texts(table: Batches, columns: Columns, usual_label: str | None = None) -> RawData:
+    """The data of a table with one column of texts; columns of anything else are left out."""
+    roles = roles_of(table, columns, usual_label)
+    unwanted = left_out(table, columns, roles) | set(roles.columns.values())
+    rest = [name for name in table.types if name not in unwanted]
+    found = [name for name in rest if kind_of_column(table.types[name]) == "category"]
+    if len(found) != 1:
+        said = f"{len(found)} columns of text ({', '.join(map(shown, found))})" if found else "no column of text"
+        raise MotetError(f"{table.where}: {said}; accepted: one, and data.leave_out for the others")
+    column, reader, texts = found[0], RoleReader(roles), list[str]()
+    for batch in table.read(_types(table, column, list(roles.columns.values()))):
+        texts += [text or "" for text in strings(batch.column(column), column, table.where).to_pylist()]
+        reader.read(batch)
+    fields = reader.fields()
+    length = max(1, min(LENGTH, max(len(words_of(text)) for text in texts)))
+    tokenizer = fit_tokenizer("word", texts, MOST_TOKENS, length)
+    others = [name for name in rest if name != column]
+    return RawData(
+        x=tokenizer(texts),
+        kind="tokens",
+        top=1,
+        net=default_net_for("tokens"),
+        vocabulary=tokenizer.vocabulary,
+        fit=AllTexts(tokenizer, column).fit,
+        notes=(f"left out, as texts alone are read: {', '.join(map(shown, others[:8]))}",) if others else (),
+        **fields,
+    )
+
+
+def _types(table: Batches, column: str, roles: list[str]) -> dict[str, object]:
+    from motet.data.own.arrow import pa
+
+    return dict.fromkeys([column, *roles], pa.string())

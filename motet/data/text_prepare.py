@@ -1,0 +1,111 @@
+"""From texts to tokens by a vocabulary that training rows make: the same for training and for a user's texts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motet.data.prepare import Normalize, TokensPrepare
+from motet.data.raw import MOST_TOKENS, Array, Integers
+from motet.data.text import PADDING, RESERVED, UNKNOWN, Tokenizer
+from motet.errors import MotetError, shown
+
+MOST_WORDS = 20_000
+"""Of a vocabulary that training rows make, with padding and the unknown."""
+MOST_LENGTH = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class TextPrepare(TokensPrepare):
+    """Takes texts as the file has them. Stored tokens may be those of a larger vocabulary, of all texts."""
+
+    tokenizer: Tokenizer
+    column: str = "text"
+    """Where a user's rows have their texts."""
+    larger: Tokenizer | None = None
+
+    def __call__(self, stored: Tensor) -> Tensor:
+        """The tokens of the vocabulary that training rows made."""
+        tokens = super().__call__(stored)
+        return tokens if self.larger is None else self._places[tokens]
+
+    @cached_property
+    def _places(self) -> Tensor:
+        """The token of each of the larger vocabulary's."""
+        assert self.larger is not None
+        place = {unit: token for token, unit in enumerate(self.tokenizer.known, RESERVED)}
+        return torch.tensor([PADDING, UNKNOWN, *(place.get(unit, UNKNOWN) for unit in self.larger.known)])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made again where it arrives."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+    def stored(self, x: Any) -> Tensor:
+        """Of a text, several, rows or a table with the column of texts; or of tokens."""
+        texts = _texts(x, self.column)
+        if texts is None:
+            return super().stored(x)
+        return torch.from_numpy((self.larger or self.tokenizer)(texts))
+
+    def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
+        """Words alone."""
+        made = self.tokenizer
+        words = {"unit": made.unit, "known": list(made.known), "length": made.length, "column": self.column}
+        return {"kind": "text", **words, "constants": False}, {}
+
+
+@dataclass(frozen=True)
+class AllTexts:
+    """The vocabulary of all texts, before one is fitted."""
+
+    tokenizer: Tokenizer
+    column: str
+
+    def fit(self, x: Array, normalize: Normalize, rows: Integers) -> TextPrepare:
+        """With the most frequent words of these rows, as far as stored rows reach."""
+        counts = np.zeros(self.tokenizer.vocabulary, np.int64)
+        for at in range(0, len(rows), 10_000):
+            counts += np.bincount(x[rows[at : at + 10_000]].ravel(), minlength=len(counts))
+        seen = (np.flatnonzero(counts[RESERVED:])).tolist()
+        known = self.tokenizer.known
+        ranked = sorted(seen, key=lambda i: (-counts[RESERVED + i], known[i]))[: MOST_WORDS - RESERVED]
+        made = Tokenizer(self.tokenizer.unit, tuple(known[i] for i in ranked), self.tokenizer.length)
+        return TextPrepare(x.shape[1:], made.vocabulary, made, self.column, self.tokenizer)
+
+
+def restored_text(words: Mapping[str, Any]) -> TextPrepare:
+    """What `TextPrepare.saved` told of; `ValueError` for anything else."""
+    unit, known, length, column = (words[name] for name in ("unit", "known", "length", "column"))
+    if unit not in ("word", "character") or type(length) is not int or not 0 < length <= MOST_LENGTH:
+        raise ValueError("unit, length")
+    if not isinstance(known, list) or len(known) > MOST_TOKENS or not all(isinstance(w, str) for w in [*known, column]):
+        raise ValueError("known")
+    made = Tokenizer(unit, tuple(known), length)
+    return TextPrepare((length,), made.vocabulary, made, column)
+
+
+def _texts(x: Any, column: str) -> Sequence[str] | None:
+    """The texts in whatever a user has; None where there are tokens."""
+    if isinstance(x, str):
+        return [x]
+    if isinstance(x, Tensor) or (isinstance(x, np.ndarray) and x.dtype.kind not in "UO"):
+        return None
+    if hasattr(x, "to_pydict"):  # Arrow
+        x = x.column(column).to_pylist() if column in x.column_names else [None]
+    elif hasattr(x, "iloc") and hasattr(x, "columns"):  # pandas
+        x = x[column].tolist() if column in x.columns else [None]
+    rows = [x] if isinstance(x, Mapping) else list(x) if isinstance(x, list | tuple | np.ndarray) else [None]
+    texts = [row.get(column) if isinstance(row, Mapping) else row for row in rows]
+    if all(isinstance(row, list | tuple | np.ndarray) for row in texts):
+        return None
+    for text in texts:
+        if not isinstance(text, str):
+            raise MotetError(
+                f"input x holds {shown(text)} where a text belongs; accepted: a text, a list of texts, or rows with "
+                f"the column {shown(column)}"
+            )
+    return [str(text) for text in texts]

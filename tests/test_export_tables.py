@@ -125,7 +125,7 @@ WRONG_TABLES = {
     "lacks.csv": ("age,sex,smoker\n1,male,true\n", "unknown column of the schema 'ward'"),
     "words.csv": ("age,sex,smoker,ward\nold,male,true,A\n", "holds what is no number"),
     "empty.csv": ("", "is empty"),
-    "header.csv": ("age,sex,smoker,ward\n", "holds no rows"),
+    "header.csv": ("age,sex,smoker,ward\n", "holds no samples"),
     "x.npz": ("no zip", "cannot be read as .npz"),
 }
 
@@ -147,7 +147,10 @@ def test_labels_that_the_run_does_not_know(
     path = table(tmp_path / "new.csv", 30, ["Sion"])
     path.write_text(path.read_text().replace("well", "fine"))
     assert main(["adapt", str(run.folder), "--data", str(path)]) == 2
-    assert "column 'outcome' holds 'fine'; accepted: 'sick', 'well'" in capsys.readouterr().err
+    assert (
+        "column 'outcome' holds 'fine'; accepted: the classes that are listed, 'sick', 'well'"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,3 +173,59 @@ def test_a_schema_that_no_run_writes(change: Any, exported: Path, tmp_path: Path
     (model / "model.safetensors").write_bytes((exported / "generic" / "model.safetensors").read_bytes())
     with pytest.raises(motet.MotetError, match="do not make a model"):
         motet.load_model(model)
+
+
+# ---------------------------------------------------------------- texts
+
+
+TEXT_NET = """
+from torch import nn
+
+class Mean(nn.Module):
+    def forward(self, z):
+        return z.mean(1)
+
+def build(input, classes, split):
+    return nn.Sequential(nn.Embedding(input.vocabulary, 8), Mean(), nn.Linear(8, classes))
+"""
+
+
+def letters(path: Path, writers: list[str], more: str = "") -> Path:
+    """Texts of two subjects; each writer has words of his own, so that training rows lack some."""
+    subjects = {"sport": "ball goal team", "food": "soup bread salt"}
+    lines = [
+        f"{words} {writer}{i}{more},{writer},{subject}"
+        for writer in writers
+        for i in range(15)
+        for subject, words in subjects.items()
+    ]
+    path.write_text("\n".join(["letter,writer,subject", *lines]))
+    return path
+
+
+def test_texts_go_where_their_model_goes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also as tokens, whose vocabulary is in the description; a new client comes with its texts."""
+    (tmp_path / "text_net.py").write_text(TEXT_NET)
+    run = motet.run(
+        **{"data": letters(tmp_path / "all.csv", ["Ada", "Bo"]), "label": "subject", "client": "writer", "rounds": 2},
+        **{
+            "data.kind": "tokens",
+            "net": f"{tmp_path}/text_net.py:build",
+            "out": tmp_path / "run",
+            "lr": 0.1,
+            "engine.name": "inline",
+        },
+    )
+    (written,) = run.export(tmp_path / "ex", ["Ada"], formats=["onnx"])
+    model, right = motet.load_model(written, trust_code=True), run.personal_model("Ada")
+    texts = ["goal Ada3 bread", "unheard of"]
+    assert torch.equal(model(texts), right(texts))
+    told = json.loads((written / "model.json").read_text())["prepare"]
+    tokens = [[2 + told["known"].index(w) for w in ("goal", "bread", "salt")], [1, 0, 0]]
+    x = np.array([row + [0] * (told["length"] - 3) for row in tokens], np.int64)
+    assert torch.equal(model(x), right(x)) and torch.allclose(model(x)[:1], model(["goal bread salt"]), atol=1e-6)
+    new = letters(tmp_path / "new.csv", ["Cy"], more="x")
+    assert main(["predict", str(written), str(new), "--trust-code"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 31
+    assert main(["adapt", str(tmp_path / "run"), "--data", str(new), "--out", str(tmp_path / "cy"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["test"] == 8

@@ -150,11 +150,12 @@ def _client(served: "Served", word: str) -> str | int:
 
 
 def _labelled(data: Path, served: "Served") -> "tuple[Array, Integers]":
-    from motet.export.reading import class_numbers, read_given
+    from motet.export.reading import Labels, class_numbers, read_given
 
-    given = read_given(user_path(data, "--data"), served.prepare, labelled=True)
+    labels = Labels(served.facts.class_names, served.record.experiment.data.label)
+    given = read_given(user_path(data, "--data"), served.prepare, labels)
     assert given.y is not None
-    return given.x, class_numbers(given.y, served.facts.class_names, str(data))
+    return given.x, class_numbers(given.y, labels.classes, str(data))
 
 
 def _numbers(text: str) -> list[int]:

@@ -5,17 +5,21 @@ A form of data is one entry of `READERS`.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
 from motet.data import Prepare
 from motet.data.npz import names_in, read_array
-from motet.data.own.batches import CSV, PARQUET, open_table
+from motet.data.own.batches import CSV, PARQUET, Batches, open_table
+from motet.data.own.cells import strings
+from motet.data.own.roles import RoleReader, Roles
 from motet.data.own.table import rows_by_schema
 from motet.data.raw import Array, Integers
 from motet.data.table_prepare import TablePrepare
-from motet.errors import MotetError, shown
+from motet.data.text_prepare import TextPrepare
+from motet.errors import MotetError, shown, unknown
 from motet.inspect_files import regular_size, shown_path
 from motet.room import refuse_if_too_large
 
@@ -28,8 +32,16 @@ class Given:
     y: Array | None
 
 
-def read_given(path: Path, prepare: Prepare, labelled: bool = False) -> Given:
-    """The samples of a file, or one sentence about what it is; with `labelled`, a label for each of them."""
+@dataclass(frozen=True)
+class Labels:
+    """That each sample must have one of these classes; of a table, in this column where its schema names none."""
+
+    classes: Sequence[str]
+    column: str | None = None
+
+
+def read_given(path: Path, prepare: Prepare, labels: Labels | None = None) -> Given:
+    """The samples of a file, or one sentence about what it is; with `labels`, a label for each of them."""
     reader = next((read for endings, read in READERS.items() if path.name.lower().endswith(endings)), None)
     if reader is None:
         endings = ", ".join(ending for endings in READERS for ending in endings)
@@ -38,7 +50,7 @@ def read_given(path: Path, prepare: Prepare, labelled: bool = False) -> Given:
         regular_size(path, shown_path(path))
     except OSError as error:
         raise MotetError(f"cannot read {shown_path(path)}: {error.strerror}; accepted: a file") from error
-    given = reader(path, prepare, labelled)
+    given = reader(path, prepare, labels)
     if not len(given.x):
         raise MotetError(f"{shown_path(path)} holds no samples; accepted: at least one")
     return given
@@ -63,9 +75,9 @@ def class_numbers(y: Array, class_names: Sequence[str], where: str) -> Integers:
     return y.astype(np.int64)
 
 
-def _npz(path: Path, prepare: Prepare, labelled: bool) -> Given:
+def _npz(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
     names = names_in(path)
-    for field in ("x", "y") if labelled else ("x",):
+    for field in ("x", "y") if labels else ("x",):
         if field not in names:
             raise MotetError(f"{path}: field {field!r} is missing; accepted: x, and y where labels are known")
     x, y = read_array(path, "x"), read_array(path, "y") if "y" in names else None
@@ -74,8 +86,8 @@ def _npz(path: Path, prepare: Prepare, labelled: bool) -> Given:
     return Given(x, y)
 
 
-def _npy(path: Path, prepare: Prepare, labelled: bool) -> Given:
-    if labelled:
+def _npy(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
+    if labels:
         raise MotetError(f"{path} holds samples without labels; accepted: .npz with x and y, or a table")
     refuse_if_too_large(2 * path.stat().st_size, f"{path}", "an array that fits twice")
     try:
@@ -88,13 +100,46 @@ def _npy(path: Path, prepare: Prepare, labelled: bool) -> Given:
     return Given(x, None)
 
 
-def _table(path: Path, prepare: Prepare, labelled: bool) -> Given:
-    if not isinstance(prepare, TablePrepare):
-        raise MotetError(f"{path} is a table, and this model takes {prepare.input}; accepted: .npz or .npy")
-    return Given(*rows_by_schema(open_table(path), prepare.schema, labelled))
+def _table(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
+    if isinstance(prepare, TablePrepare):
+        table = open_table(path)
+        if labels and prepare.schema.label not in table.types:
+            raise unknown("column of the schema (its label)", prepare.schema.label, table.types)
+        x, roles = rows_by_schema(table, prepare.schema)
+        return Given(x, _labels_of(roles, bool(labels)) if len(x) else None)
+    if isinstance(prepare, TextPrepare):
+        return _texts(open_table(path), prepare.column, labels)
+    raise MotetError(f"{path} is a table, and this model takes {prepare.input}; accepted: .npz or .npy")
 
 
-READERS: dict[tuple[str, ...], Callable[[Path, Prepare, bool], Given]] = {
+def _labels_of(roles: RoleReader, required: bool) -> Integers | None:
+    """Holes and others' classes do no harm where nobody asked for labels."""
+    try:
+        return roles.labels_as_listed() if roles.roles.label else None
+    except MotetError:
+        if required:
+            raise
+        return None
+
+
+def _texts(table: Batches, column: str, labels: Labels | None) -> Given:
+    """One column of texts, and the labels if they are asked for."""
+    label, classes = (None, None) if labels is None else (labels.column or "", labels.classes)
+    for name, what in ((column, "texts"), (label, "labels")):
+        if name is not None and name not in table.types:
+            raise unknown(f"column of {what}", name, table.types)
+    roles = RoleReader(Roles(label, None, None, table.where, classes))
+    as_text = import_module("pyarrow").string()
+    texts: list[str] = []
+    for batch in table.read(dict.fromkeys([name for name in (column, label) if name is not None], as_text)):
+        texts += [text or "" for text in strings(batch.column(column), column, table.where).to_pylist()]
+        roles.read(batch)
+    x = np.empty(len(texts), object)
+    x[:] = texts
+    return Given(x, roles.labels_as_listed() if label is not None and len(x) else None)
+
+
+READERS: dict[tuple[str, ...], Callable[[Path, Prepare, Labels | None], Given]] = {
     (".npz",): _npz,
     (".npy",): _npy,
     (*CSV, *PARQUET): _table,

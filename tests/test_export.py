@@ -474,7 +474,7 @@ WRONG_SAMPLES: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty.npz": (lambda path: np.savez(path, x=np.zeros((0, 8, 8))), "holds no samples"),
     "pickle.npy": (lambda path: np.save(path, np.array([{}]), allow_pickle=True), "cannot be read as .npy"),
     "half.npy": (lambda path: path.write_bytes(b"\x93NUMPY"), "cannot be read as .npy"),
-    "words.txt": (lambda path: path.write_text("hello"), "of no kind that is read; accepted: .npz"),
+    "words.txt": (lambda path: path.write_text("hello"), "of no form that is read; accepted: a file in .npz"),
     "missing.npz": (lambda path: None, "No such file"),
     "folder.npz": (lambda path: path.mkdir(), "is a folder"),
 }
@@ -548,7 +548,7 @@ WRONG_NEWCOMERS: dict[str, tuple[list[str], str]] = {
     "too few counts": (["--counts", "1,2"], "accepted: 10 whole numbers"),
     "a share of all": (["--data", "new.npz", "--test-share", "1.0"], "accepted: 0 or more, below 1"),
     "a format for nothing": (["--data", "new.npz", "--format", "onnx"], "accepted: --out DIR beside it"),
-    "no labels": (["--data", "x.npy"], "has no labels"),
+    "no labels": (["--data", "x.npy"], "holds samples without labels"),
     "labels of others": (["--data", "wrong.npz"], "holds label 99; accepted: 0 to 9"),
     "names of others": (["--data", "named.npz"], "holds label 'Bern'; accepted: a class of the run"),
     "one sample": (["--data", "one.npz"], "accepted: more samples, or a test share of 0"),

@@ -84,8 +84,11 @@ def predict(
         chosen = write_predictions(file, loaded, given.x)
     note(f"{len(chosen)} predictions by the {loaded.known.title}" + (f" in {out}" if out else ""))
     if given.y is not None:
-        right = class_numbers(given.y, loaded.class_names, str(data)) == chosen.numpy()
-        note(f"{100 * right.mean():.1f} % of them are as the labels in {data.name} say")
+        try:
+            right = class_numbers(given.y, loaded.class_names, str(data)) == chosen.numpy()
+            note(f"{100 * right.mean():.1f} % of them are as the labels in {data.name} say")
+        except MotetError as error:
+            note(f"not compared with labels: {error}")
 
 
 def adapt(
@@ -147,12 +150,12 @@ def _client(served: "Served", word: str) -> str | int:
 
 
 def _labelled(data: Path, served: "Served") -> "tuple[Array, Integers]":
-    from motet.export.reading import class_numbers, read_given
+    from motet.export.reading import Labels, class_numbers, read_given
 
-    given = read_given(user_path(data, "--data"), served.prepare)
-    if given.y is None:
-        raise MotetError(f"{data} has no labels; accepted: samples x and labels y")
-    return given.x, class_numbers(given.y, served.facts.class_names, str(data))
+    labels = Labels(served.facts.class_names, served.record.experiment.data.label)
+    given = read_given(user_path(data, "--data"), served.prepare, labels)
+    assert given.y is not None
+    return given.x, class_numbers(given.y, labels.classes, str(data))
 
 
 def _numbers(text: str) -> list[int]:

@@ -59,7 +59,9 @@ class TablePrepare(Prepare):
             return numbers
         codes = stored.index_select(1, self._categories).nan_to_num(nan=-2.0).to(torch.int64)
         places = self._places[self._starts + codes + 2]
-        spread = stored.new_zeros(len(stored), self._width + 1)  # the last place is nobody's
+        spread = stored.new_zeros(
+            stored.shape[0], self._width + 1
+        )  # the last place is nobody's; `len` cannot be traced
         return torch.cat([numbers, spread.scatter_(1, places, 1.0)[:, :-1]], dim=1)
 
     def stored(self, x: Any) -> Tensor:
@@ -69,6 +71,13 @@ class TablePrepare(Prepare):
             columns = self._categories.tolist()
             for at, here, there in zip(columns, self.schema_categories, self.lists, strict=True):
                 rows[:, at] = _translated(rows[:, at], here, there)
+        return rows
+
+    def as_given(self, stored: Tensor) -> Tensor:
+        """Categories by their places in the schema's lists."""
+        rows = stored.clone()
+        for at, here, there in zip(self._categories.tolist(), self.lists, self.schema_categories, strict=False):
+            rows[:, at] = _translated(rows[:, at], here, there)
         return rows
 
     @property

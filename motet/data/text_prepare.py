@@ -48,8 +48,20 @@ class TextPrepare(TokensPrepare):
         """Of a text, several, rows or a table with the column of texts; or of tokens."""
         texts = _texts(x, self.column)
         if texts is None:
-            return super().stored(x)
+            tokens = super().stored(x)
+            return tokens if self.larger is None else self._larger_places[tokens]
         return torch.from_numpy((self.larger or self.tokenizer)(texts))
+
+    def as_given(self, stored: Tensor) -> Tensor:
+        """Tokens of the vocabulary that training rows made."""
+        return self(stored)
+
+    @cached_property
+    def _larger_places(self) -> Tensor:
+        """The larger vocabulary's token of each."""
+        assert self.larger is not None
+        place = {unit: token for token, unit in enumerate(self.larger.known, RESERVED)}
+        return torch.tensor([PADDING, UNKNOWN, *(place[unit] for unit in self.tokenizer.known)])
 
     def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
         """Words alone."""

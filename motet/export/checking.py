@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from motet.data import Prepare
 from motet.data.prepare import NumbersPrepare
+from motet.data.schema import CategoryColumn, Column, NumberColumn
+from motet.data.table_prepare import TablePrepare
 from motet.errors import MotetError
 from motet.rng import generator
 from motet.runs.served import Served
@@ -51,7 +53,17 @@ def _made_up(prepare: Prepare, stored: torch.dtype) -> Tensor:
     rng, shape = generator(0, "export-check"), (SAMPLES, *prepare.sample_shape)
     if stored == torch.int64:
         return torch.randint(max(1, prepare.input.vocabulary), shape, generator=rng)
+    if isinstance(prepare, TablePrepare):
+        return torch.stack([_made_up_column(column, rng) for column in prepare.schema.columns.values()], 1)
     x = torch.randn(shape, generator=rng)
     if isinstance(prepare, NumbersPrepare) and prepare.scale is not None and prepare.shift is not None:
         x = (x - prepare.shift) / prepare.scale
     return x.clamp(0, 255).round().to(stored) if stored == torch.uint8 else x
+
+
+def _made_up_column(column: Column, rng: torch.Generator) -> Tensor:
+    """Numbers, truths, or places of categories."""
+    if isinstance(column, NumberColumn):
+        return column.mean + column.deviation * torch.randn(SAMPLES, generator=rng)
+    most = len(column.categories) if isinstance(column, CategoryColumn) else 2
+    return torch.randint(most, (SAMPLES,), generator=rng).float()

@@ -64,13 +64,22 @@ def read_model(folder: Path, trust_code: bool = False) -> tuple[Description, Por
         raise MotetError(f"{folder} holds no exported model: no {MODEL} there; accepted: a folder of `motet export`")
     words = _words(folder)
     tensors = _tensors(folder, words)
+    constants = {name.removeprefix(PREPARE): t for name, t in tensors.items() if name.startswith(PREPARE)}
     try:
-        known = from_words(words, {k.removeprefix(PREPARE): v for k, v in tensors.items() if k.startswith(PREPARE)})
-        _refuse_code(known, folder, trust_code)
-        return known, _model(known, {k: v for k, v in tensors.items() if not k.startswith(PREPARE)})
+        known = from_words(words, constants)
+    except (*_WRONG, MotetError) as error:
+        raise _no_model(folder, error) from error
+    if is_import(known.net):  # which is code: it runs as a run's would
+        require_trust_in([known.net], f"model {folder}", trust_code)
+    try:
+        return known, _model(known, {name: t for name, t in tensors.items() if not name.startswith(PREPARE)})
     except _WRONG as error:
-        why = (str(error).splitlines() or [type(error).__name__])[0][:150]
-        raise MotetError(f"{folder / MODEL} and its weights do not make a model ({why}); export it anew") from error
+        raise _no_model(folder, error) from error
+
+
+def _no_model(folder: Path, error: Exception) -> MotetError:
+    why = (str(error).splitlines() or [type(error).__name__])[0][:150]
+    return MotetError(f"{folder / MODEL} and its weights do not make a model ({why}); export it anew")
 
 
 def read_description(folder: Path) -> Mapping[str, Any]:
@@ -110,12 +119,6 @@ def _tensors(folder: Path, words: Mapping[str, Any]) -> dict[str, Tensor]:
     except MotetError as error:
         raise MotetError(f"{path} is damaged ({error})") from error
     return {name: value if isinstance(value, Tensor) else torch.tensor(value) for name, value in state.items()}
-
-
-def _refuse_code(known: Description, folder: Path, said: bool) -> None:
-    """A net by import is code: it runs as a run's would."""
-    if is_import(known.net):
-        require_trust_in([known.net], f"model {folder}", said)
 
 
 def _model(known: Description, tensors: Mapping[str, Tensor]) -> Portable:

@@ -60,7 +60,7 @@ def write_onnx(path: Path, whole: Whole, stored: torch.dtype) -> Run:
     """With input `x` [n, …] and output `logits` [n, classes]; what runs it."""
     onnx, onnxruntime = import_module("onnx"), import_module("onnxruntime")
     program = _traced(whole, stored)
-    with _quiet(), _told(path, "ONNX"):
+    with _quiet(), _told("ONNX"):
         made = torch.onnx.export(program, dynamo=True, input_names=[INPUT], output_names=[OUTPUT], verbose=False)
     assert made is not None
     model = made.model_proto
@@ -78,7 +78,8 @@ def write_onnx(path: Path, whole: Whole, stored: torch.dtype) -> Run:
 def _traced(whole: Whole, stored: torch.dtype) -> torch.export.ExportedProgram:
     """The computation for any number of samples; the example is made up, for it is kept in the file."""
     example = torch.zeros(2, *whole.prepare.sample_shape, dtype=stored)
-    with torch.no_grad(), _told(Path(PROGRAM), "torch.export"):
+    with torch.no_grad(), _told("torch.export"):
+        whole(example)  # what is made at the first use is made here, and not of the tracer's tensors
         program = torch.export.export(whole, (example,), dynamic_shapes=({0: torch.export.Dim("n")},))
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # which names the folders of this machine
@@ -86,7 +87,7 @@ def _traced(whole: Whole, stored: torch.dtype) -> torch.export.ExportedProgram:
 
 
 @contextmanager
-def _told(path: Path, what: str) -> Iterator[None]:
+def _told(what: str) -> Iterator[None]:
     """A model of the user's own may do what cannot be traced."""
     try:
         yield

@@ -1,18 +1,25 @@
 """Samples that a user brings to a model, and their labels if they have any: read as the model's preparation takes them.
 
-A kind of file is one entry of `READERS`.
+A form of data is one entry of `READERS`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
 from motet.data import Prepare
 from motet.data.npz import names_in, read_array
+from motet.data.own.batches import CSV, PARQUET, Batches, open_table
+from motet.data.own.cells import strings
+from motet.data.own.roles import RoleReader, Roles
+from motet.data.own.table import rows_by_schema
 from motet.data.raw import Array, Integers
-from motet.errors import MotetError, shown
+from motet.data.table_prepare import TablePrepare
+from motet.data.text_prepare import TextPrepare
+from motet.errors import MotetError, shown, unknown
 from motet.inspect_files import regular_size, shown_path
 from motet.room import refuse_if_too_large
 
@@ -25,16 +32,25 @@ class Given:
     y: Array | None
 
 
-def read_given(path: Path, prepare: Prepare) -> Given:
-    """The samples of a file, or one sentence about what it is."""
-    reader = READERS.get(path.suffix.lower())
+@dataclass(frozen=True)
+class Labels:
+    """That each sample must have one of these classes; of a table, in this column where its schema names none."""
+
+    classes: Sequence[str]
+    column: str | None = None
+
+
+def read_given(path: Path, prepare: Prepare, labels: Labels | None = None) -> Given:
+    """The samples of a file, or one sentence about what it is; with `labels`, a label for each of them."""
+    reader = next((read for endings, read in READERS.items() if path.name.lower().endswith(endings)), None)
     if reader is None:
-        raise MotetError(f"{shown_path(path)} is of no kind that is read; accepted: {', '.join(READERS)}")
+        endings = ", ".join(ending for endings in READERS for ending in endings)
+        raise MotetError(f"{shown_path(path)} is of no form that is read; accepted: a file in {endings}")
     try:
         regular_size(path, shown_path(path))
     except OSError as error:
         raise MotetError(f"cannot read {shown_path(path)}: {error.strerror}; accepted: a file") from error
-    given = reader(path, prepare)
+    given = reader(path, prepare, labels)
     if not len(given.x):
         raise MotetError(f"{shown_path(path)} holds no samples; accepted: at least one")
     return given
@@ -59,17 +75,20 @@ def class_numbers(y: Array, class_names: Sequence[str], where: str) -> Integers:
     return y.astype(np.int64)
 
 
-def _npz(path: Path, prepare: Prepare) -> Given:
+def _npz(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
     names = names_in(path)
-    if "x" not in names:
-        raise MotetError(f"{path}: field 'x' is missing; accepted: x, and y where labels are known")
+    for field in ("x", "y") if labels else ("x",):
+        if field not in names:
+            raise MotetError(f"{path}: field {field!r} is missing; accepted: x, and y where labels are known")
     x, y = read_array(path, "x"), read_array(path, "y") if "y" in names else None
     if not x.ndim or (y is not None and y.shape != (len(x),)):
         raise MotetError(f"{path}: fields x and y have shapes {x.shape} and {shown(y is not None and y.shape)}")
     return Given(x, y)
 
 
-def _npy(path: Path, prepare: Prepare) -> Given:
+def _npy(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
+    if labels:
+        raise MotetError(f"{path} holds samples without labels; accepted: .npz with x and y, or a table")
     refuse_if_too_large(2 * path.stat().st_size, f"{path}", "an array that fits twice")
     try:
         x = np.load(path, allow_pickle=False)
@@ -81,4 +100,47 @@ def _npy(path: Path, prepare: Prepare) -> Given:
     return Given(x, None)
 
 
-READERS: dict[str, Callable[[Path, Prepare], Given]] = {".npz": _npz, ".npy": _npy}
+def _table(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
+    if isinstance(prepare, TablePrepare):
+        table = open_table(path)
+        if labels and prepare.schema.label not in table.types:
+            raise unknown("column of the schema (its label)", prepare.schema.label, table.types)
+        x, roles = rows_by_schema(table, prepare.schema)
+        return Given(x, _labels_of(roles, bool(labels)) if len(x) else None)
+    if isinstance(prepare, TextPrepare):
+        return _texts(open_table(path), prepare.column, labels)
+    raise MotetError(f"{path} is a table, and this model takes {prepare.input}; accepted: .npz or .npy")
+
+
+def _labels_of(roles: RoleReader, required: bool) -> Integers | None:
+    """Holes and others' classes do no harm where nobody asked for labels."""
+    try:
+        return roles.labels_as_listed() if roles.roles.label else None
+    except MotetError:
+        if required:
+            raise
+        return None
+
+
+def _texts(table: Batches, column: str, labels: Labels | None) -> Given:
+    """One column of texts, and the labels if they are asked for."""
+    label, classes = (None, None) if labels is None else (labels.column or "", labels.classes)
+    for name, what in ((column, "texts"), (label, "labels")):
+        if name is not None and name not in table.types:
+            raise unknown(f"column of {what}", name, table.types)
+    roles = RoleReader(Roles(label, None, None, table.where, classes))
+    as_text = import_module("pyarrow").string()
+    texts: list[str] = []
+    for batch in table.read(dict.fromkeys([name for name in (column, label) if name is not None], as_text)):
+        texts += [text or "" for text in strings(batch.column(column), column, table.where).to_pylist()]
+        roles.read(batch)
+    x = np.empty(len(texts), object)
+    x[:] = texts
+    return Given(x, roles.labels_as_listed() if label is not None and len(x) else None)
+
+
+READERS: dict[tuple[str, ...], Callable[[Path, Prepare, Labels | None], Given]] = {
+    (".npz",): _npz,
+    (".npy",): _npy,
+    (*CSV, *PARQUET): _table,
+}

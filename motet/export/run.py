@@ -1,7 +1,7 @@
 """The models of a finished run as folders that need neither the run nor its data."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from motet.data.prepare import restored
 from motet.errors import MotetError, unknown
 from motet.export.checking import CheckedOn, difference, samples_of
 from motet.export.description import Description, StoredType, Which
@@ -62,6 +63,7 @@ class Exporter:
             require(format)
         self.served, self.formats = served, [each for each in FORMATS if each in formats]
         self.stored = _stored(served)
+        self.prepare = restored(*served.prepare.saved())  # as whoever loads the model has it
         self.checked: CheckedOn = samples_of(served, _DTYPES[self.stored])
 
     def write(
@@ -74,14 +76,14 @@ class Exporter:
         files: dict[str, dict[str, Any]] = {}
         found: dict[str, float] = {}
         if form is not None:
-            again = RawModel(form, model.prepare)
+            again = RawModel(form, self.prepare)
             found["torch"] = difference(again, model, self.checked.x, "torch")
             files[WEIGHTS] = self._told(found["torch"])
         make_folder(folder)
         for format in self.formats:
             if format in WRITERS:
                 name, write = WRITERS[format]
-                whole = Whole(model.model if form is None else form, model.prepare)
+                whole = Whole(model.model if form is None else form, self.prepare)
                 run = write(folder / name, whole, self.checked.x.dtype)
                 found[format] = difference(run, model, self.checked.x, format)
                 files[name] = self._told(found[format]) | fingerprint((folder / name).read_bytes())
@@ -110,7 +112,7 @@ class Exporter:
             experiment.net.name,
             experiment.net.head,
             tuple(served.facts.class_names),
-            served.prepare,
+            self.prepare,
             self.stored,
             served.round,
             name,
@@ -136,13 +138,15 @@ def export_run(
     refuse_taken(out)
     rows = {row["client"]: row for row in served.record.clients if row.get("round") == served.round and "client" in row}
     written: list[Exported] = []
-    for which, number in _wanted(everything or generic, numbers):
+    for number in [*([None] if everything or generic else []), *numbers]:
         try:
-            written.append(_export_one(exporter, out, which, number, rows))
+            model = served.generic_model() if number is None else served.personal_model(number)
         except MotetError as error:
-            if not everything or isinstance(error, NotPortable):
+            if not everything:
                 raise
             left_out(str(error))
+            continue
+        written.append(_write(exporter, out, model, number, rows))
     if not written:
         raise MotetError(f"run {served.record.folder} has no model that can be exported here")
     write_index(
@@ -158,23 +162,13 @@ def refuse_taken(out: Path) -> None:
         raise MotetError(f"output folder {out} {kind}; accepted: --out = a new folder")
 
 
-def _wanted(generic: bool, numbers: Sequence[int]) -> Iterator[tuple[Which, int | None]]:
-    if generic:
-        yield "generic", None
-    for number in numbers:
-        yield "personal", number
-
-
-def _export_one(exporter: Exporter, out: Path, which: Which, number: int | None, rows: dict[int, Row]) -> Exported:
-    served = exporter.served
+def _write(exporter: Exporter, out: Path, model: nn.Module, number: int | None, rows: dict[int, Row]) -> Exported:
+    record, facts = exporter.served.record, exporter.served.facts
     if number is None:
-        figures = of_figures(served.record.summary["figures"], GENERIC)
-        return exporter.write(out / "generic", served.generic_model(), which, None, figures)
-    client = served.facts.by_id[number]
-    model = served.personal_model(number)
-    folder = out / folder_name(number, client.name)
-    known = (number, client.name)
-    return exporter.write(folder, model, "adapted" if client.new else which, known, of_figures(rows.get(number, {})))
+        return exporter.write(out / "generic", model, "generic", None, of_figures(record.summary["figures"], GENERIC))
+    client = facts.by_id[number]
+    folder, figures = out / folder_name(number, client.name), of_figures(rows.get(number, {}))
+    return exporter.write(folder, model, "adapted" if client.new else "personal", (number, client.name), figures)
 
 
 def of_figures(row: Row, model: str | None = None) -> dict[str, float]:

@@ -245,12 +245,12 @@ class Served:
         return self._any.round
 
     def real_samples(self, most: int) -> Tensor | None:
-        """So many samples of the common test set, as stored; None where the data are not here."""
+        """So many samples of the common test set, as `prepare` takes arrays; None where the data are not here."""
         try:
             test = self._whole.facts.test
         except MotetError:
             return None
-        return None if test is None else test.x[:: max(1, len(test) // most)][:most]
+        return None if test is None else test.prepare.as_given(test.x[:: max(1, len(test) // most)][:most])
 
     @property
     def next_id(self) -> int:

@@ -25,7 +25,7 @@ FEW = 10
 class Roles:
     """The column of each role that has one."""
 
-    label: str
+    label: str | None
     client: str | None
     domain: str | None
     where: str
@@ -100,14 +100,20 @@ class RoleReader:
         named = {"class_names": classes, "client_names": clients, "domain_names": domains}
         return {"y": y, "classes": len(classes), "client": client, "domain": domain, **named}
 
-    def _labels(self) -> tuple[Integers, tuple[str, ...]]:
-        column, names = f"{self.roles.where}: column {shown(self.roles.label)}", self._names["label"]
+    def labels_as_listed(self) -> Integers:
+        """The classes of all rows; one that is not on a list that was given is refused."""
+        names = self._names["label"]
         y = self._whole("label")
         if names.refused is not None:
             raise MotetError(
-                f"{column} holds {shown(names.refused)}; accepted: the classes that are listed, "
-                f"{', '.join(map(shown, names.numbers))}"
+                f"{self.roles.where}: column {shown(self.roles.label)} holds {shown(names.refused)}; accepted: the "
+                f"classes that are listed, {', '.join(map(shown, names.numbers))}"
             )
+        return y
+
+    def _labels(self) -> tuple[Integers, tuple[str, ...]]:
+        column, names = f"{self.roles.where}: column {shown(self.roles.label)}", self._names["label"]
+        y = self.labels_as_listed()
         classes, places = names.sorted()
         if bool((y == y[0]).all()):
             raise MotetError(f"{column} holds only label {shown(classes[int(y[0])])}; accepted: at least two classes")

@@ -35,6 +35,18 @@ def raw_of_table(table: Batches, columns: Columns, usual_label: str | None = Non
             plan = plan.otherwise(found.column)
 
 
+def rows_by_schema(table: Batches, schema: Schema) -> tuple[Floats, RoleReader]:
+    """Stored rows of a table that a schema describes, and who reads its labels if it has their column."""
+    label = schema.label if schema.label in table.types else None
+    roles = Roles(label, None, None, table.where, schema.classes)
+    reading = _Reading(table, _by_schema(schema, roles, [name for name in table.types if name != label], table))
+    try:
+        return reading.rows(), reading.roles
+    except OtherType as found:
+        reading.plan.otherwise(found.column)
+        raise
+
+
 # ---------------------------------------------------------------- what is read as what
 
 
@@ -131,6 +143,10 @@ class _Reading:
         return Names(MOST_CATEGORIES, known.categories if isinstance(known, CategoryColumn) else None)
 
     def read(self) -> RawData:
+        """The data."""
+        return self._finished(self.rows(), self.roles.fields())
+
+    def rows(self) -> Floats:
         """From the first row to the last."""
         rows, checked = Growing(len(self.plan.kinds)), 0
         for batch in self.table.read(self.plan.types()):
@@ -139,7 +155,7 @@ class _Reading:
             if rows.bytes > 2 * checked:
                 checked = rows.bytes
                 refuse_if_too_large(checked, self.table.where, "a table that fits twice")
-        return self._finished(rows.joined(), self.roles.fields())
+        return rows.joined()
 
     def _fill(self, block: Floats, batch: RecordBatch) -> None:
         """Rows of floats; what is missing is NaN."""

@@ -13,6 +13,7 @@ import motet
 from motet.cli import main
 from motet.contract import Picture
 from motet.ending import End
+from motet.engines import Task
 from motet.errors import MotetError
 from motet.message import tensor
 from motet.runs import run as runs
@@ -25,6 +26,7 @@ from motet.scoring.measures import OF_A_RUN, describe_measures, measures_of, mea
 from motet.scoring.of_a_run import Finding
 from motet.scoring.update_variance import UpdateVariance
 from motet.testing.twin import Played, play, tiny
+from motet.weights import Layout
 
 QUICK_MDL = "mdl(samples=60, sizes=2, seeds=1, steps=5)"
 
@@ -148,6 +150,26 @@ def test_mdl_pools_exactly_so_many_samples_of_all_clients() -> None:
     told = {i: tensor(measure.asked(run, i), "mdl.which") for i in run.facts.training_ids}
     assert sum(map(len, told.values())) == 60 and all(len(which) for which in told.values())
     assert all(int(which.max()) < run.facts.by_id[i].test for i, which in told.items())
+
+
+def test_the_features_are_the_generic_models_on_own_test_data() -> None:
+    played = asking("fedavg+ft", "mdl(layer=fc1, samples=40)", rounds={"count": 1})
+    ending, place = played.assembly.ending, played.assembly.workplace
+    measure, run = ending.evaluator.measures_of_a_run[0], ending.before
+    w = played.assembly.method.generic(played.server)
+    assert w is not None
+    i = measure.whom(run)[0]
+    message = {"score.generic": w, "measure.which": 0, "measure.member": 0, **measure.asked(run, i)}
+    reply = place.perform(Task("measure", i, 1, message), {}).reply
+    assert reply is not None
+    test = played.assembly.federation.clients[i].test
+    Layout(run.net).bind(run.net, w)
+    x, y = next(test.all_batches(1000))
+    with torch.no_grad():
+        every = run.net.eval().get_submodule("fc1")(x)
+    z = tensor(reply, "mdl.z")
+    nearest = torch.cdist(z, every.flatten(1)).min(1)
+    assert len(z) and float(nearest.values.max()) < 1e-3 and torch.equal(y[nearest.indices], tensor(reply, "mdl.y"))
 
 
 def test_mdl_without_own_test_data_is_of_the_common_set_and_nothing_leaves() -> None:

@@ -1,7 +1,7 @@
 """What a method learned is recorded as pictures: well-formed, the same everywhere, and never worth a run."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ import motet
 from motet.contract import Axis, Learned, Part, Picture
 from motet.contract.picture import MOST
 from motet.ending import End
+from motet.engines import Inline, OneByOne, Outcome, Task
 from motet.errors import MotetError
 from motet.message import Message, State, tensor
 from motet.methods import METHODS
@@ -173,6 +174,35 @@ def test_p_moves_only_the_second_picture_of_dbe() -> None:
     assert before.series[0].values != after.series[0].values
     at_rest = drawn(play(tiny("prbm", rounds={"count": 1}, local={"lr": 1e-15})))
     assert len({p.series[0].values for p in at_rest.values()}) == 1, "p = 0 moves nothing"
+
+
+class Refuses(Inline):
+    """As real sites do: they train and score, and hand over nothing else."""
+
+    def run(self, tasks: Sequence[Task]) -> list[Outcome]:
+        done = super().run([task for task in tasks if task.kind not in ("portrait", "measure")])
+        return done or [task.failed("refused") for task in tasks]
+
+
+@pytest.mark.parametrize(
+    ("method", "names"),
+    [
+        ("pgfed+prbm+knn-per", ["pgfed-weights"]),
+        ("apfl", []),
+        ("apple", []),
+        ("fedbasis(k=2)", ["fedbasis-cosines"]),
+        ("fedrod", []),
+    ],
+)
+def test_sites_that_refuse_leave_what_the_server_knows(method: str, names: list[str]) -> None:
+    cohort = {"cohort": 1.0} if method == "apple" else {}
+    scoring = {"measures": ("calibration", "cross_client", "mdl(samples=30, sizes=2, seeds=1, steps=2)")}
+    played = play(tiny(method, rounds=cohort, scoring=scoring))
+    played.assembly.engine = Refuses(OneByOne(played.assembly.workplace.perform))
+    found = played.assembly.ending.find(End(played.server, played.progress.round, played.rows, played.clients))
+    assert [p.name for p in found.pictures if not p.name.startswith("mdl")] == names
+    assert all(name.startswith("generic.common.mdl") for name in found.figures), "of nobody's own data"
+    assert not [note for note in found.notes if "could not be made" in note]
 
 
 # ---------------------------------------------------------------- in the record

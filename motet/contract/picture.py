@@ -68,9 +68,10 @@ class Picture:
         cls, name: str, title: str, see: str, rows: Tensor | Sequence[Sequence[Number]], *, x: Axis, y: Axis
     ) -> "Picture":
         """A table of numbers as colours. Of more than a hundred rows or columns the first hundred are shown."""
-        most, every = MOST["cells"], rows.tolist() if isinstance(rows, Tensor) else rows
-        cut = [_numbers(row[:most]) for row in every[:most]]
-        if len(every) > most or any(len(row) > most for row in every):
+        most = MOST["cells"]
+        some = rows[:most, :most].tolist() if isinstance(rows, Tensor) else rows[:most]  # a tensor may be huge
+        cut = [_numbers(row[:most]) for row in some]
+        if max(len(x.ticks), len(y.ticks)) > most:
             see = f"{see} (The first {most} are shown.)"
         x, y = Axis(x.label, tuple(x.ticks[:most])), Axis(y.label, tuple(y.ticks[:most]))
         return cls(name, "heatmap", title, see, x, y, (Series(title, tuple(cut)),))
@@ -159,7 +160,11 @@ class Picture:
         rows, most = self.series[0].values, MOST["cells"]
         if len(self.series) > 1 or len(rows) != len(self.y.ticks) or len(rows) > most:
             return f"{len(rows)} rows for {len(self.y.ticks)} ticks of y; accepted: one series, up to {most}, as many"
-        if len(self.x.ticks) > most or not all(isinstance(r, tuple) and len(r) == len(self.x.ticks) for r in rows):
+        if (
+            not rows
+            or len(self.x.ticks) > most
+            or not all(isinstance(r, tuple) and len(r) == len(self.x.ticks) for r in rows)
+        ):
             return f"rows that do not fit {len(self.x.ticks)} ticks of x; accepted: up to {most}, one number each"
         return None if all(map(_is_number, (v for row in rows for v in row))) else _NO_NUMBER
 

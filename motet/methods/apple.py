@@ -119,6 +119,8 @@ class APPLE(Averaging):
 
     def pictures(self, learned: Learned) -> list[Picture]:
         """Everybody's p_i"""
+        if not learned.portraits:
+            return []
         return [
             Picture.heatmap(
                 "apple-shares",

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from motet.client import Client
 from motet.contract import Entry, Facts, Learned, Part, Picture
+from motet.contract.picture import MOST
 from motet.message import Message, State, tensor
 from motet.methods.averaging import Averaging
 from motet.nets import Net
@@ -108,7 +109,7 @@ class PFedHN(Averaging):
     def pictures(self, learned: Learned) -> list[Picture]:
         """⟨e_i, e_j⟩ / ‖e_i‖‖e_j‖"""
         self.phi.bind(self.hyper, tensor(learned.server, "pfedhn.phi"))
-        e = nn.functional.normalize(self.hyper.embeddings.weight.detach(), dim=1)
+        e = nn.functional.normalize(self.hyper.embeddings.weight.detach()[: MOST["cells"]], dim=1)
         alike = Picture.heatmap(
             "pfedhn-embeddings",
             "pFedHN: how alike the clients' embeddings are (cosine)",

@@ -246,3 +246,19 @@ def test_what_no_row_has(wine: Path) -> None:
     for wrong in ("a text", 3, [], [1, 2], np.zeros((4, 3)), [[1, 2], [3, 4]]):
         with pytest.raises(MotetError, match=r"^input x (is|has shape) .*; accepted: a dictionary by column"):
             prepare.raw(wrong)
+
+
+def test_the_page_prints_what_motet_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tables and the schema of docs/own-data.md are those of its own file."""
+    page = (Path(__file__).parents[1] / "docs" / "own-data.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    exec(page.partition("```python\n")[2].partition("```")[0], {})
+    words = ["patients.csv", "--label", "outcome", "--client", "hospital"]
+    assert main(["data", "show", *words]) == 0
+    assert main(["data", "schema", *words]) == 0
+    printed = {line.rstrip() for line in capsys.readouterr().out.splitlines()}
+    shown = [line.strip() for line in page.splitlines() if line.startswith("    ") and "motet" not in line]
+    in_blocks = {line.strip() for block in page.split("```")[1::2] for line in block.splitlines()}
+    assert not [line for line in shown if line not in in_blocks and line not in {p.strip() for p in printed}]

@@ -235,6 +235,7 @@ def show_data(
 @with_choices([*DATA_CHOICES, "seed", "protocol"])
 def print_schema(
     name: Annotated[str, typer.Argument(metavar="FILE", help="a table: FILE.csv or FILE.parquet")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="write it there instead of printing it")] = None,
     settings: Set = None,
     **short: Any,
 ) -> None:
@@ -242,7 +243,8 @@ def print_schema(
     from motet.cli.looking import show_schema
     from motet.runs.experiment import parse_set
 
-    show_schema(choose({"data": name, **short}, None, *map(parse_set, settings or [])))
+    file = user_path(out, "--out") if out else None
+    show_schema(choose({"data": name, **short}, None, *map(parse_set, settings or [])), file)
 
 
 @data_app.command("list")

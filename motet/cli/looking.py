@@ -1,6 +1,7 @@
 """`motet list`, `motet data show` and `motet data schema`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from motet.cli.console import note, output, write_json, write_text
@@ -14,6 +15,7 @@ from motet.data import (
     locate_sources,
 )
 from motet.errors import MotetError, shown, unknown
+from motet.files import write_atomic
 from motet.methods import describe_methods
 from motet.nets import describe_nets
 from motet.post import describe_posts
@@ -72,12 +74,18 @@ def show_partition(experiment: Experiment, json: bool) -> None:
         console.print(Prose(printable(line), "dim"))
 
 
-def show_schema(experiment: Experiment) -> None:
-    """The schema of a table, as TOML."""
-    prepare = build(experiment.data, experiment.seed).prepare
-    if not isinstance(prepare, TablePrepare):
+def show_schema(experiment: Experiment, out: Path | None = None) -> None:
+    """The schema of a table, as TOML: printed, or in a file."""
+    federation = build(experiment.data, experiment.seed)
+    if not isinstance(federation.prepare, TablePrepare):
         raise MotetError(f"data {shown(experiment.data.name)} is no table; accepted: FILE.csv or FILE.parquet")
-    write_text(prepare.schema.to_toml())
+    for said in federation.notes:
+        note(said)
+    text = federation.prepare.schema.to_toml()
+    if out is None:
+        write_text(text)
+    else:
+        write_atomic(out, text.encode())
 
 
 def show_sources(folder: str, json: bool) -> None:

@@ -126,7 +126,8 @@ def _load_known(source: Source, settings: DataSettings) -> RawData:
     samples = f"{len(raw.y):,} samples"
     if source.samples and len(raw.y) != source.samples:
         samples += f" (the whole data set has {source.samples:,})"
-    origin = f"{source.name}: {samples} from {found.place}; licence: {source.licence}"
+    more = f" ({raw.origin})" if raw.origin else ""
+    origin = f"{source.name}: {samples}{more} from {found.place}; licence: {source.licence}"
     return replace(raw, net=source.net, origin=origin)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from motet.data import image_folder
+from motet.data.input import Kind
 from motet.data.own import forms, is_own, kind_of_own, load_own
 from motet.data.own.memory import is_in_memory, place_of
 from motet.data.raw import RawData, default_net_for
@@ -141,7 +142,7 @@ def _load_file(settings: DataSettings) -> RawData:
     return load_own(path, settings.kind, settings.columns)
 
 
-def _kind_of_file(settings: DataSettings) -> Any:
+def _kind_of_file(settings: DataSettings) -> Kind:
     path = _path(settings.name)
     return "image" if image_folder.is_one(path) else kind_of_own(path, settings.kind, settings.columns)
 

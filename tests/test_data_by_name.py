@@ -1,5 +1,6 @@
 """Data sets by name: where they are looked for, what `motet data list` and `get` say, and the real files if here."""
 
+import gzip
 import hashlib
 import json
 from dataclasses import replace
@@ -10,7 +11,7 @@ import pytest
 from data_files import put
 
 from motet.cli import main
-from motet.data import SOURCES, DataSettings, build, counts_table, folders, locate_sources
+from motet.data import SOURCES, DataSettings, archives, build, counts_table, folders, locate_sources
 from motet.data.sources import load
 from motet.data.sources.source import Download
 from motet.errors import MotetError
@@ -235,3 +236,10 @@ def test_the_page_has_every_data_set_with_its_licence() -> None:
         _, _, fetched, licence = rows[source.name]
         assert licence == source.licence
         assert fetched == ("" if source.load else "yes" if source.downloads else "no")
+
+
+def test_a_file_that_unpacks_to_more_than_memory_is_refused(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(nowhere / "data" / "agnews.csv.gz", gzip.compress(b"split,label,text\n" + b"train,0,a\n" * 100_000))
+    monkeypatch.setattr(archives, "free_memory", lambda: 100_000)
+    with pytest.raises(MotetError, match=r"agnews.csv.gz: cannot be read \(more than 50,000 bytes, unpacked\)"):
+        load("agnews")

@@ -1,6 +1,7 @@
 """Folders and zips of images: levels, names, sizes, colours, the cache, and one sentence for every mistake."""
 
 import io
+import logging
 import os
 import struct
 import zipfile
@@ -310,3 +311,15 @@ def test_a_folder_runs_as_natural_clients(tmp_path: Path, capfd: pytest.CaptureF
     put(path / "Bern" / "ill" / "x.png", b"")
     assert main(["run", *words, "--out", str(tmp_path / "other")]) == 2
     assert "Bern/ill/x.png" in capfd.readouterr().err
+
+
+def test_pillow_says_nothing_of_broken_files(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # as outside pytest, which listens to everything
+    broken = bytearray(image(kind="TIFF"))
+    at = broken.index(struct.pack("<HHI", 277, 3, 1))  # the tag of samples per pixel
+    broken[at + 8 : at + 10] = b"\xff\x69"
+    path = folder_of(tmp_path / "x", {"a/1.tif": bytes(broken), "b/1.tif": image(kind="TIFF")})
+    assert "'a/1.tif' cannot be read as an image" in refusal(path)
+    assert capfd.readouterr() == ("", "")

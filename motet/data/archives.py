@@ -3,6 +3,7 @@
 import gzip
 import lzma
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -12,12 +13,15 @@ from pathlib import Path, PurePosixPath
 
 from motet.errors import MotetError, shown
 from motet.inspect_files import read_small, regular_size, shown_path
+from motet.room import free_memory
 
 MOST_BYTES = 2 * 10**9
 """Of one file, unpacked: beyond it an archive is a mistake or a trap."""
 _ENCRYPTED = 0x1
-_DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError)
-_DAMAGE_TOO = (ValueError, NotImplementedError, IndexError, KeyError)
+_DAMAGE = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, OSError, RuntimeError, ValueError, IndexError, KeyError),
+)
 
 
 def read_members(container: Path, names: Sequence[str], most: int = MOST_BYTES) -> list[bytes]:
@@ -27,6 +31,7 @@ def read_members(container: Path, names: Sequence[str], most: int = MOST_BYTES) 
     """
     if container.is_dir():
         return [read_file(container / name, most) for name in names]
+    most = _room(most)
     with damage(container):
         regular_size(container, shown_path(container))
         if container.suffix == ".zip":
@@ -36,6 +41,7 @@ def read_members(container: Path, names: Sequence[str], most: int = MOST_BYTES) 
 
 def read_file(path: Path, most: int = MOST_BYTES) -> bytes:
     """The content of one file, unpacked if its name ends in .gz."""
+    most = _room(most)
     with damage(path):
         if path.suffix != ".gz":
             return read_small(path, most, shown_path(path))
@@ -54,7 +60,7 @@ def damage(path: Path) -> Iterator[None]:
         yield
     except MotetError:
         raise
-    except (*_DAMAGE, *_DAMAGE_TOO) as error:
+    except _DAMAGE as error:
         raise MotetError(
             f"{shown_path(path)}: cannot be read ({reason(error)}); accepted: a complete {_form(path)}"
         ) from error
@@ -75,7 +81,12 @@ def open_zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) 
     if info.file_size > most:
         raise ValueError(f"{info.filename} has {info.file_size:,} bytes, unpacked")
     with archive.open(info) as file:
-        return file.read(most + 1)[: info.file_size + 1]
+        return file.read()  # no more than its size
+
+
+def _room(most: int) -> int:
+    """So many bytes, or half of what memory there is: a small archive may hold a large file."""
+    return min(most, free_memory() // 2)
 
 
 def _from_zip(path: Path, names: Sequence[str], most: int) -> list[bytes]:

@@ -3,11 +3,13 @@
 import hashlib
 import io
 import json
+import logging
 import os
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +120,14 @@ def _open(box: Box, file: Listed) -> Any:
     return image
 
 
+@cache
 def _pillow() -> Any:
     """Pillow's module, imported when the first image is read."""
     try:
         from PIL import Image
     except ImportError:
         raise MotetError("images are read by Pillow, which is not installed; accepted: pip install pillow") from None
+    logging.getLogger("PIL").addHandler(logging.NullHandler())  # what it says of broken files, we say ourselves
     return Image
 
 

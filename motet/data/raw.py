@@ -59,7 +59,7 @@ class RawData:
     fit: "Callable[[Array, Normalize, Integers], Prepare] | None" = None
     """From stored samples and the rows to look at to their preparation, where the kind alone does not say it."""
     origin: str = ""
-    """Of a data set by name: how many samples from where, under which licence."""
+    """Of a data set by name: how many samples from where, under which licence; its reader may say what is in them."""
     notes: tuple[str, ...] = ()
     """What a user should know of how the data were read, in sentences."""
 

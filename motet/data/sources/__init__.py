@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from motet.data import image_folder
+from motet.data.input import Kind
 from motet.data.own import forms, is_own, kind_of_own, load_own
 from motet.data.own.memory import is_in_memory, place_of
 from motet.data.raw import RawData, default_net_for
@@ -126,7 +127,8 @@ def _load_known(source: Source, settings: DataSettings) -> RawData:
     samples = f"{len(raw.y):,} samples"
     if source.samples and len(raw.y) != source.samples:
         samples += f" (the whole data set has {source.samples:,})"
-    origin = f"{source.name}: {samples} from {found.place}; licence: {source.licence}"
+    more = f" ({raw.origin})" if raw.origin else ""
+    origin = f"{source.name}: {samples}{more} from {found.place}; licence: {source.licence}"
     return replace(raw, net=source.net, origin=origin)
 
 
@@ -140,7 +142,7 @@ def _load_file(settings: DataSettings) -> RawData:
     return load_own(path, settings.kind, settings.columns)
 
 
-def _kind_of_file(settings: DataSettings) -> Any:
+def _kind_of_file(settings: DataSettings) -> Kind:
     path = _path(settings.name)
     return "image" if image_folder.is_one(path) else kind_of_own(path, settings.kind, settings.columns)
 

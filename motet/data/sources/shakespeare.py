@@ -105,7 +105,7 @@ def _raw(parts: Iterable[_Part], path: Path, settings: DataSettings) -> RawData:
     counts = [int(keep.sum()) for _, keep in known]
     roles, names = coded([part.role for part, _ in known])
     split = np.repeat([part.split for part, _ in known], counts)
-    notes = [f"{len(names):,} roles that say at least {settings.min_characters:,} characters (data.min_characters)"]
+    notes = []
     if settings.stride < WINDOW:
         notes.append(
             "windows overlap, so a client's own test windows share characters with its training windows; the common "
@@ -123,6 +123,7 @@ def _raw(parts: Iterable[_Part], path: Path, settings: DataSettings) -> RawData:
         vocabulary=TOKENIZER.vocabulary,
         class_names=CLASSES,
         client_names=names,
+        origin=f"of {len(names):,} roles that say at least {settings.min_characters:,} characters",
         notes=tuple(notes),
     )
 

@@ -84,12 +84,25 @@ def test_adapting_is_plain_local_training_from_the_global_model() -> None:
         torch.testing.assert_close(weights_of(adapted), expected, **EXACT)
 
 
-def test_adapting_with_validation_never_ends_below_its_start() -> None:
+@pytest.mark.parametrize("name", ["fedavg", "fedavg+ft", "fedavg+lp"])
+def test_adapting_with_validation_never_ends_below_its_start(name: str) -> None:
     """The start is a candidate too: with a learning rate that only does harm, it is what is served."""
-    method, server = build("fedavg")
+    method, server = build(name)
     who = client(3, new=True)  # six of its sixty samples judge
     harmful = replace(who, adapt=checked(AdaptSettings, {"lr": 50.0, "select": "best_on_validation"}, "adapt"))
     good, _ = sgd(who, server["w"], epochs=200, lr=0.1)  # knows its samples by heart
     assert torch.equal(weights_of(method.adapt(harmful, {"w": good})), good)
     gentle = replace(who, adapt=checked(AdaptSettings, {"lr": 0.05, "select": "best_on_validation"}, "adapt"))
     assert not torch.equal(weights_of(method.adapt(gentle, method.broadcast(server, 3))), server["w"])
+
+
+def test_the_last_and_the_best_epoch_are_of_one_training() -> None:
+    """Where the domain has a validation set, all of the client's data are learned from in both."""
+    method, server = build("fedavg+ft")
+    who = client(3, new=True)
+    shared = replace(who, data=replace(who.data, val=who.data.train, shares_val=True))
+    of_select = [
+        weights_of(method.adapt(replace(shared, adapt=checked(AdaptSettings, choice, "adapt")), {"w": server["w"]}))
+        for choice in ({"epochs": 2, "lr": 0.05}, {"epochs": 2, "lr": 0.05, "select": "best_on_validation"})
+    ]
+    torch.testing.assert_close(*of_select, **EXACT)

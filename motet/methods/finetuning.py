@@ -7,8 +7,10 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from motet.adapting import best_on_validation
 from motet.client import Client
 from motet.contract import Entry, Wrapped
+from motet.data import Samples
 from motet.message import Message
 from motet.settings import Section, tried
 from motet.weights import Layout, frozen
@@ -44,10 +46,11 @@ class FineTuned(Wrapped):
         model = self.inner.personal(client.from_the_global_model(), message)
         if model is None:
             return self.inner.adapt(client, message)
-        return self.tune(model, client, client.adapt.epochs, self.options.lr or client.adapt.lr)
+        best = client.adapt.select == "best_on_validation"
+        return self.tune(model, client, client.adapt.epochs, self.options.lr or client.adapt.lr, best)
 
-    def tune(self, model: nn.Module, client: Client, epochs: int, lr: float) -> nn.Module:
-        """Plain SGD on cross-entropy, over all weights or the head's alone."""
+    def tune(self, model: nn.Module, client: Client, epochs: int, lr: float, best: bool = False) -> nn.Module:
+        """Plain SGD on cross-entropy, over all weights or the head's alone; the last epoch's model or the best."""
         head = [name for name, _ in model.named_parameters() if self.inner.in_head(name)]
         layout = Layout(model, private=head)
         w = layout.flatten(model)
@@ -59,10 +62,18 @@ class FineTuned(Wrapped):
             with self.net.collecting():
                 cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
 
-        model.train(not self.head_only)  # a frozen body keeps its statistics
-        with frozen(model, layout.outside(moving)):
-            client.descent("fine-tune", epochs, lr).run(client.data.train, w[moving], g[moving], gradient)
-        return model.eval()
+        def learn(samples: Samples) -> None:
+            model.train(not self.head_only)  # a frozen body keeps its statistics
+            with frozen(model, layout.outside(moving)):
+                descent.run(samples, w[moving], g[moving], gradient)
+            model.eval()
+
+        descent = client.descent("fine-tune", 1 if best else epochs, lr)
+        if best:
+            w.copy_(best_on_validation(client, learn, w.clone, lambda _: model.eval()))  # which has just these weights
+        else:
+            learn(client.data.train)
+        return model
 
 
 class HeadTuned(FineTuned):

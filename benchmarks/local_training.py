@@ -22,7 +22,7 @@ import torch
 from throughput_parts.script import train
 from throughput_parts.systems import FEDBASIS, PGFED
 from throughput_parts.work import Work
-from throughput_parts.workloads import DBE_CNN, FEDROD_CONV, TWONN, Workload
+from throughput_parts.workloads import DBE_CNN, FEDROD_CONV, LSTM, RESNET8, TWONN, Workload
 from torch.profiler import ProfilerActivity, profile
 
 from motet.engines import Kind, Task
@@ -37,6 +37,8 @@ SUBJECTS: dict[str, tuple[Workload, tuple[str, ...]]] = {
     "dbe-cnn": (DBE_CNN, (BARE, "fedavg", "dbe")),
     "fedrod-conv": (FEDROD_CONV, (BARE, "fedavg", "fedrod(head=linear)", "fedrod(head=hyper)", "superfed-mm(start=0)")),
     "twonn": (TWONN, (BARE, "fedavg", "superfed-mm(start=0)", "superfed-lm(start=0)")),
+    "resnet8-cifar": (RESNET8, (BARE, "fedavg", "dbe")),
+    "lstm-shakespeare": (LSTM, (BARE, "fedavg", "superfed-mm(start=0)")),
     "pgfed-cnn": (PGFED, ("fedavg", "pgfed")),
     "fedbasis-cnn": (FEDBASIS, ("fedavg", "fedbasis(warm_start=0)", "fedbasis(warm_start=0,plain=true)")),
 }

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import torch
+
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
 from motet.expression import Term, parse_one
@@ -71,7 +73,8 @@ def build_net(
 
 def describe_nets() -> list[dict[str, object]]:
     """What `motet list nets` shows: each net as it is at its own example input, for 10 classes."""
-    return [_describe(info, info.build_for(info.example, 10, None)) for info in NETS.values()]
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):  # which holds shapes and nothing else
+        return [_describe(info, info.build_for(info.example, 10, None)) for info in NETS.values()]
 
 
 def _describe(info: NetInfo, net: Net) -> dict[str, object]:

@@ -94,7 +94,6 @@ def _unfinished(folder: Path) -> str:
 def _watch_and_show(work: Callable[[Onlooker], Path], known: Path | None, json: bool) -> None:
     with onlooker(messages()) as watcher, told_how_to_go_on(lambda: _way_on(watcher.folder or known)):
         folder = work(watcher)
-    page_at_the_end([folder], folder)
     run = read_finished(folder)
     if run.summary["set_aside"]:
         note(f"warning: {run.summary['set_aside']} trainings diverged and were set aside; rounds.jsonl names them")
@@ -104,6 +103,7 @@ def _watch_and_show(work: Callable[[Onlooker], Path], known: Path | None, json: 
     else:
         output().print(comparison([run]))
         output().print(printable(f"Recorded in {folder}"), markup=False, soft_wrap=True)
+    page_at_the_end([folder], folder)
 
 
 def _way_on(folder: Path | None) -> str:

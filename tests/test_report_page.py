@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from made_records import made_comparison, made_record
 
-from motet.cli import main
+from motet.cli import main, reporting
 from motet.errors import MotetError
 from motet.report.page import write_report
 from motet.report.page.sections import sections_of
@@ -320,6 +320,26 @@ def test_run_writes_its_report_and_the_counts_of_classes(tmp_path: Path, capsys:
     people = read_people(Record(tmp_path / "run")).clients
     assert all(len(person.counts) == 10 and sum(person.counts) == person.train for person in people)
     assert "counts" not in (tmp_path / "run/serving.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (MotetError("disk full"), "no report: disk full"),
+        (TypeError("x"), "no report (TypeError: x), which is a mistake"),
+    ],
+)
+def test_a_page_that_fails_costs_no_table(
+    wrong: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise wrong
+
+    monkeypatch.setattr(reporting, "write_report", fail)
+    made_record(tmp_path / "run", "fedavg")
+    assert main(["resume", str(tmp_path / "run")]) == 0  # finished already
+    told = capsys.readouterr()
+    assert said in told.err and "fedavg" in told.out
 
 
 @pytest.mark.parametrize("damage", ["[1.5]", "[-1]", '["x"]', "5", "[true]"])

@@ -31,6 +31,8 @@ def page_at_the_end(folders: Sequence[Path], folder: Path) -> None:
         note(f"Report in {write_report(folders, folder / PAGE)}")
     except MotetError as error:
         note(f"no report: {error}")
+    except Exception as error:  # a page is not worth a run's table
+        note(f"no report ({type(error).__name__}: {error}), which is a mistake of Motet; the record is whole")
 
 
 def _say(text: str) -> None:

@@ -177,22 +177,39 @@ def test_another_study_does_not_go_on_in_the_folder(compared: tuple[Path, dict[s
         compare(asked((*METHODS, "fedbn", "centralized"), trials=3, new_clients=0.25), folder)
 
 
+BENCH = """
+name = "killed"
+figures = ["personal.weighted.personal_models"]
+seeds = [0, 1]
+[setting]
+data = { name = "digits", clients = 4, subset = 0.4 }
+rounds = { count = 4, cohort = 1.0 }
+[grid]
+method = ["fedavg", "fedper"]
+"""
+
+
 @pytest.mark.slow
-def test_kill_minus_nine(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["compare", "bench"])
+def test_kill_minus_nine(command: str, tmp_path: Path) -> None:
+    (tmp_path / "bench.toml").write_text(BENCH)
     flags = [word for name, value in TINY.items() for word in (f"--{name}", str(value))]
-    words = ["compare", "digits", *flags, "--methods", "fedavg,ditto", "--trials", "2", "--seeds", "2", "--jobs", "2"]
-    command = [sys.executable, "-m", "motet", *words]
+    words = {
+        "compare": ["compare", "digits", *flags, "--methods", "fedavg,ditto", "--trials", "2", "--seeds", "2"],
+        "bench": ["bench", str(tmp_path / "bench.toml")],
+    }[command] + ["--jobs", "2"]
     assert main([*words, "--out", str(tmp_path / "straight")]) == 0
     for rounds in (3, 9):
-        process = subprocess.Popen([*command, "--out", str(tmp_path / "killed")], stderr=subprocess.DEVNULL)
+        out = ["--out", str(tmp_path / "killed")]
+        process = subprocess.Popen([sys.executable, "-m", "motet", *words, *out], stderr=subprocess.DEVNULL)
         while process.poll() is None and count_rounds(tmp_path / "killed") < rounds:
-            time.sleep(0.05)
+            time.sleep(0.02)
         assert process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        time.sleep(1)  # its workers end too
     assert main([*words, "--out", str(tmp_path / "killed")]) == 0
-    results = [json.loads((tmp_path / name / "comparison.json").read_text()) for name in ("straight", "killed")]
+    name = {"compare": "comparison.json", "bench": "results.json"}[command]
+    results = [json.loads((tmp_path / folder / name).read_text()) for folder in ("straight", "killed")]
     assert timeless(results[0]) == timeless(results[1])
 
 

@@ -21,6 +21,7 @@ from motet.methods import METHODS, build_method
 from motet.nets import build_net
 from motet.runs.experiment import read, resolve
 from motet.settings import Section
+from motet.studies.bench_file import read_bench
 from motet.testing import CHECKS
 from motet.testing.twin import play, tiny
 
@@ -94,7 +95,8 @@ def test_the_code_runs_as_printed(page: Path, tmp_path: Path, monkeypatch: pytes
             exec(compile(block.text, name_of(page), "exec"), words.__dict__)
         elif block.language == "toml":
             Path("block.toml").write_text(block.text, encoding="utf-8")
-            resolve(read(Path("block.toml")))
+            is_bench = "figures" in read(Path("block.toml"))
+            read_bench(Path("block.toml")) if is_bench else resolve(read(Path("block.toml")))
         for command in commands_of(block) if block.language == "console" else ():
             program, *arguments = shlex.split(command)
             assert program == "motet", f"{command!r}: a console block calls motet; other commands stand indented"

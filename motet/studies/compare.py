@@ -86,7 +86,7 @@ def compare_methods(asked: Asked, folder: Path, jobs: int, look_on: LookOn) -> d
         write_json(folder / FILE, result)
         best = next(each for each in field.contestants if each.name == result["recommended"]["method"])
         write(finals[best.name][0].experiment, folder / "recommended.toml")
-        result["report"] = _report([path for each in folders.values() for path in each], folder)
+        result["report"] = _report(folder)
     return result
 
 
@@ -271,10 +271,10 @@ def _more(method: Mapping[str, Any], results: Results) -> list[str]:
     return said
 
 
-def _report(runs: Sequence[Path], folder: Path) -> str | None:
+def _report(folder: Path) -> str | None:
     """report.html, where this Motet can write one."""
     try:
         page = import_module("motet.report.page")
     except ImportError:
         return None
-    return str(page.write_report(runs, folder / "report.html"))
+    return str(page.write_report([folder], folder / "report.html"))

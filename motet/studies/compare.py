@@ -6,7 +6,6 @@ chosen for it. Test data are scored in these last runs alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from motet.errors import MotetError
+from motet.report.page import write_report
 from motet.runs.experiment import Experiment, merge, resolve, write
 from motet.studies.budget import Plan, planned, remember, remembered
 from motet.studies.chance import Table, accuracy, differences
@@ -86,7 +86,7 @@ def compare_methods(asked: Asked, folder: Path, jobs: int, look_on: LookOn) -> d
         write_json(folder / FILE, result)
         best = next(each for each in field.contestants if each.name == result["recommended"]["method"])
         write(finals[best.name][0].experiment, folder / "recommended.toml")
-        result["report"] = _report(folder)
+        result["report"] = str(write_report([folder], folder / "report.html"))
     return result
 
 
@@ -269,12 +269,3 @@ def _more(method: Mapping[str, Any], results: Results) -> list[str]:
         words = [f"{100 * new[when]:.1f} % {when}" for when in ("before", "after") if when in new]
         said.append(f"New clients get {' and '.join(words)} adaptation.")
     return said
-
-
-def _report(folder: Path) -> str | None:
-    """report.html, where this Motet can write one."""
-    try:
-        page = import_module("motet.report.page")
-    except ImportError:
-        return None
-    return str(page.write_report([folder], folder / "report.html"))

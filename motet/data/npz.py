@@ -22,7 +22,7 @@ from motet.room import refuse_if_too_large
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 _ENCRYPTED = 0x1
-_BLOCK = 2**24
+_BLOCK = 2**20
 
 
 @dataclass(frozen=True)

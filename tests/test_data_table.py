@@ -3,6 +3,8 @@
 import csv
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +264,47 @@ def test_the_page_prints_what_motet_prints(
     shown = [line.strip() for line in page.splitlines() if line.startswith("    ") and "motet" not in line]
     in_blocks = {line.strip() for block in page.split("```")[1::2] for line in block.splitlines()}
     assert not [line for line in shown if line not in in_blocks and line not in {p.strip() for p in printed}]
+
+
+def test_a_table_of_categories_alone(tmp_path: Path) -> None:
+    rows = [{"a": "xyz"[i % 3], "b": "pq"[i // 3 % 2], "y": "01"[i % 2]} for i in range(60)]
+    federation = build(
+        DataSettings(name=str(write_csv(rows, tmp_path / "t.csv")), label="y", clients=2, partition="iid"), seed=0
+    )
+    x, _ = federation.stored.batch(torch.arange(len(federation.stored)))
+    assert x.shape[1] == 5 and x.sum(1).eq(2).all()
+    expected = torch.nn.functional.one_hot(federation.stored.x.long()[:, 0], 3)
+    assert torch.equal(x[:, :3], expected.float())
+
+
+MEASURE = """
+import resource, sys
+import pyarrow.csv, pyarrow.compute, pyarrow.parquet, torch
+from motet.data import DataSettings, build
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+before = peak()
+federation = build(DataSettings(name=sys.argv[1], label="y", client="c"), seed=0)
+numbers = 4 * (len(federation.stored) + len(federation.test)) * federation.stored.x.shape[1]
+print(peak() - before, numbers)
+"""
+
+
+@pytest.mark.slow
+def test_a_large_table_takes_at_most_three_times_its_numbers(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path, names = tmp_path / "large.csv", ",".join(f"f{i}" for i in range(30))
+    block = "".join(
+        ",".join(f"{value:.5f}" for value in row) + f",{'ab'[i % 2]},{i % 9}\n"
+        for i, row in enumerate(rng.normal(size=(10_000, 30)))
+    )
+    with open(path, "w") as file:
+        file.write(f"{names},y,c\n")
+        for _ in range(80):
+            file.write(block)
+    printed = subprocess.run([sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, check=True)
+    taken, numbers = map(int, printed.stdout.split())
+    assert numbers == 80 * 10_000 * 30 * 4
+    assert taken < 3 * numbers + 2**26  # pyarrow reads ahead, whatever the size of the file

@@ -45,7 +45,7 @@ def load_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> RawData
     form = folder.form(kind, columns)
     table, label = folder.batches(), folder.usual_label
     if form == "image":
-        raw = _raw_of_images(table, columns, label, folder.images(columns)[0])
+        raw = _raw_of_images(table, columns, label, folder.images(folder.learned_from(table, columns))[0])
     elif form == "tokens":
         raw = raw_of_texts(table, columns, label)
     else:
@@ -89,18 +89,21 @@ class _Folder:
         labels = [name for name, feature in self.features.items() if feature.get("_type") == "ClassLabel"]
         return labels[0] if len(labels) == 1 else None
 
-    def images(self, columns: Columns) -> list[str]:
-        """The columns of images that are wanted."""
-        unwanted = set(columns.leave_out)
-        return [n for n, feature in self.features.items() if feature.get("_type") == "Image" and n not in unwanted]
+    def learned_from(self, table: Batches, columns: Columns) -> list[str]:
+        """The columns that are neither label, client nor domain, nor left out."""
+        roles = roles_of(table, columns, self.usual_label)
+        unwanted = left_out(table, columns, roles) | set(roles.columns.values())
+        return [name for name in table.types if name not in unwanted]
+
+    def images(self, names: list[str]) -> list[str]:
+        """Those of these columns that hold images."""
+        return [name for name in names if self.features.get(name, {}).get("_type") == "Image"]
 
     def form(self, kind: KindOrAuto, columns: Columns) -> Kind:
         """An image, a text, or whatever columns there are."""
         table = self.batches()
-        roles = roles_of(table, columns, self.usual_label)
-        unwanted = left_out(table, columns, roles) | set(roles.columns.values())
-        rest = [name for name in table.types if name not in unwanted]
-        images, texts = self.images(columns), [n for n in rest if kind_of_column(table.types[n]) == "category"]
+        rest = self.learned_from(table, columns)
+        images, texts = self.images(rest), [n for n in rest if kind_of_column(table.types[n]) == "category"]
         if len(images) > 1:
             raise MotetError(f"{self.where} has the images {', '.join(map(shown, images))}; accepted: one of them")
         found: Kind = "image" if images else "tokens" if rest == texts and len(texts) == 1 else "vector"

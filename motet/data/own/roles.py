@@ -119,10 +119,10 @@ class RoleReader:
             raise MotetError(f"{column} holds only label {shown(classes[int(y[0])])}; accepted: at least two classes")
         fractions = [name for name in classes if re.fullmatch(r"-?\d*\.\d+(e[-+]?\d+)?", name, re.IGNORECASE)]
         measured = len(fractions) > len(classes) // 2 and len(classes) > FEW
-        if names.too_many or len(classes) == len(y) or measured:
+        if len(classes) == len(y) or measured:
             raise MotetError(
-                f"{column} holds {'more than ' if names.too_many else ''}{len(classes)} different values such as "
-                f"{shown(classes[-1])}; accepted: classes, of which rows have some in common"
+                f"{column} holds {len(classes)} different values such as {shown(classes[-1])}; accepted: classes, of "
+                f"which rows have some in common"
             )
         return places[y], classes
 
@@ -134,12 +134,16 @@ class RoleReader:
 
     def _whole(self, role: str) -> Integers:
         """The numbers of all rows; a hole is refused."""
+        names, column = self._names[role], shown(self.roles.columns[role])
+        if names.too_many:
+            raise MotetError(
+                f"{self.roles.where}: column {column} holds more than {names.most} different values; accepted: fewer"
+            )
         numbers = np.concatenate([*self._parts[role], np.zeros(0, np.int64)])
         if not len(numbers):
             raise MotetError(f"{self.roles.where}: holds no rows; accepted: a table with a header line and rows")
         holes = np.flatnonzero(numbers == MISSING_NAME)
         if len(holes):
-            column = shown(self.roles.columns[role])
             raise MotetError(
                 f"{self.roles.where}: column {column} has no {role} in {len(holes)} of {len(numbers)} rows, first in "
                 f"row {holes[0] + 1}; accepted: a {role} in every row, so take those rows out"

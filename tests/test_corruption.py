@@ -53,6 +53,11 @@ def test_test_labels_are_clean_unless_asked_for() -> None:
     assert torch.equal(noisy.clients[3].train.y, everywhere.clients[3].train.y)
 
 
+def test_a_common_test_set_that_is_the_clients_has_their_labels() -> None:
+    federation = digits(pool="all", label_noise="pair:0.5", label_noise_on_test=True)
+    assert torch.equal(federation.test.y, torch.cat([client.test.y for client in federation.clients]))
+
+
 def test_swapped_types_are_each_others() -> None:
     assert noise_of("pair:0.3", swapped=True) == Noise("symmetric", 0.3)
     assert noise_of("symmetric:0.3", swapped=True) == Noise("pair", 0.3)

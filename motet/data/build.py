@@ -45,7 +45,8 @@ def build(settings: DataSettings, seed: int) -> Federation:
         poison_labels(clients[attacker], raw.classes, seed)
     common = np.concatenate([test for _, _, test in splits]) if dealt.common is None else dealt.common
     validation = None if dealt.validation is None else _gather(raw, dealt.validation, prepare)
-    test = _gather(raw, common, prepare)
+    theirs = dealt.common is None  # with the labels that they have
+    test = Samples.union([client.test for client in clients]) if theirs else _gather(raw, common, prepare)
     federation = Federation(
         name=settings.name,
         classes=raw.classes,
@@ -56,7 +57,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
         default_net=raw.net,
         content_hash=_hash(stored, test, clients, validation),
         shared_per_class=settings.shared_per_class,
-        test_is_clients=dealt.common is None,
+        test_is_clients=theirs,
         class_names=raw.class_names,
         domain_names=raw.domain_names,
         validation=validation,

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from motet.data.raw import Array
 
-_CHUNK = 1000
+_CHUNK = 500
 
 
 def resized(images: Array, side: int) -> Array:
@@ -54,12 +54,14 @@ def blurred(images: Array, sigma: float) -> Array:
 
 
 def _in_floats(images: Array, act: Callable[[Tensor], Tensor]) -> Array:
-    """A thousand images at a time as floats [n, C, H, W], and back into their type."""
-    done = []
+    """A few hundred images at a time as floats [n, C, H, W], and back into their type."""
+    done: Array | None = None
+    whole = np.issubdtype(images.dtype, np.integer)
     for at in range(0, len(images), _CHUNK):
         x = torch.from_numpy(np.ascontiguousarray(images[at : at + _CHUNK])).to(torch.float32).permute(0, 3, 1, 2)
         with torch.no_grad():
             y = act(x).permute(0, 2, 3, 1).numpy()
-        whole = np.issubdtype(images.dtype, np.integer)
-        done.append((np.clip(np.rint(y), 0, 255) if whole else y).astype(images.dtype))
-    return np.concatenate(done)
+        if done is None:
+            done = np.empty((len(images), *y.shape[1:]), images.dtype)
+        done[at : at + len(y)] = np.clip(np.rint(y), 0, 255) if whole else y
+    return images if done is None else done

@@ -22,7 +22,10 @@ _UNTIL: dict[int, dict[str, Any]] = {
 """For each version, the fields that were otherwise up to it: their defaults then, or how Motet acted without them."""
 
 # What may change without changing a number of the run.
-_NO_MATTER: dict[str, bool | dict[str, bool]] = {"engine": True, "checkpoint": True, "data": {"download": True}}
+_NO_MATTER: dict[str, bool | dict[str, bool]] = {
+    **{"engine": True, "checkpoint": True, "data": {"download": True}},
+    "net": {"weights": True},  # whose SHA-256 does matter
+}
 
 
 def fingerprint(experiment: Experiment, defaults: int = DEFAULTS) -> str:

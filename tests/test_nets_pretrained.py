@@ -16,7 +16,9 @@ from motet.nets import Net, build_net
 from motet.nets.pretrained import put_weights, weights_sha256
 from motet.rng import seeded
 from motet.runs.record import Record
-from motet.testing.twin import play, tiny
+from motet.runs.run import resume, run
+from motet.testing.checks import _StopsAfter
+from motet.testing.twin import last_states, play, tiny
 
 State = dict[str, Tensor]
 
@@ -123,9 +125,22 @@ def test_a_run_begins_there_and_notes_the_file(tmp_path: Path) -> None:
     assert torch.allclose(after["layer1.conv1.weight"], first["layer1.conv1.weight"], atol=1e-6)
     noted = Record(result.folder).experiment.net
     assert (noted.weights, noted.weights_sha256) == (file, weights_sha256(file))
-    saved(resnet(2), tmp_path / "w.safetensors")
+    Path(file).unlink()
+    (tmp_path / "run").rename(tmp_path / "elsewhere")
+    assert motet.load(tmp_path / "elsewhere").personal_model(0) is not None, "the folder has all that it needs"
+    saved(resnet(2), tmp_path / "elsewhere" / "first-weights.safetensors")
     with pytest.raises(MotetError, match=r"has another SHA-256 than net.weights_sha256, .*; accepted: the file as"):
-        motet.load(result.folder).generic_model()
+        motet.load(tmp_path / "elsewhere").generic_model()
+
+
+def test_a_run_goes_on_without_the_file(tmp_path: Path) -> None:
+    file = saved(resnet(1, name="mlp"), tmp_path / "w.safetensors")
+    asked = tiny("fedper", net={"name": "mlp", "weights": file})
+    whole = run(asked, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(asked, tmp_path / "stopped", _StopsAfter(1))
+    Path(file).unlink()
+    assert last_states(whole) == last_states(resume(tmp_path / "stopped"))
 
 
 def test_the_model_of_a_run_is_the_first_of_another(tmp_path: Path) -> None:

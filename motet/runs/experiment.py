@@ -59,7 +59,7 @@ class NetSettings(Section):
     head: str = Field("auto", description="the first stage of the head; auto = the network's own")
     weights: str = Field("", description="a .safetensors file with the first weights; empty = random ones")
     weights_head: bool = Field(True, description="take the head from that file too; false = random, for other classes")
-    weights_sha256: str = Field("", description="what that file must be; empty = as it is, and a run notes it")
+    weights_sha256: str = Field("", description="the SHA-256 of that file; empty = as it is, and a run notes it")
     batch_statistics: bool = Field(
         False, description="BatchNorm by each batch's own statistics, in scoring too; false = by running ones"
     )

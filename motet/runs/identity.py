@@ -27,6 +27,7 @@ _NO_MATTER: dict[str, bool | dict[str, bool]] = {
     "checkpoint": True,
     "data": {"download": True, "dir": True},
     "scoring": {"pictures": True},
+    "net": {"weights": True},  # whose SHA-256 does matter
 }
 
 

@@ -21,6 +21,7 @@ from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
 from motet.runs.claim import claimed
 from motet.runs.environment import cpu_has_bf16, environment
 from motet.runs.experiment import Experiment
+from motet.runs.first_weights import keep_first_weights, with_kept_weights
 from motet.runs.identity import differences, fingerprint, recorded, same_experiment
 from motet.runs.people import write_people
 from motet.runs.pictures import write_pictures
@@ -75,7 +76,7 @@ def resume(folder: Path, watcher: Watcher | None = None, trust_code: bool = Fals
     require_trust(record.experiment, folder, trust_code)
     keep_freed_memory()
     with record.reopen(), one_thread():
-        experiment = record.experiment
+        experiment = with_kept_weights(record.experiment, folder)
         assembly = assemble(experiment, record.checkpoint_folder)
         checkpoints = Checkpoints(record.checkpoint_folder)
         try:
@@ -127,6 +128,7 @@ def _finish(
     warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment), *notes) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
     keeper = _Keeper(assembly, record, checkpoints, watcher)
+    keep_first_weights(experiment, record.folder)
     loop = Loop(
         method,
         assembly.engine,

@@ -23,6 +23,7 @@ from motet.nets import Net
 from motet.runs.assembly import ServerSide, assemble, workplace_of
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.experiment import EngineSettings, Experiment
+from motet.runs.first_weights import with_kept_weights
 from motet.runs.record import Record
 from motet.runs.run import fitting, one_thread, restore
 from motet.runs.serving import read_serving
@@ -84,7 +85,7 @@ class Bench:
     @classmethod
     def with_data(cls, record: Record) -> "Bench":
         """Where the data of the run are, or can be read again."""
-        recorded = record.experiment
+        recorded = with_kept_weights(record.experiment, record.folder)
         assembly = assemble(_here(recorded), record.checkpoint_folder)
         return cls(record, replace(assembly, experiment=recorded), assembly.workplace)
 
@@ -95,7 +96,7 @@ class Bench:
         if kept is None:
             return None
         facts, prepare = kept
-        recorded = record.experiment
+        recorded = with_kept_weights(record.experiment, record.folder)
         with fitting(f"run {record.folder} cannot be served"):
             workplace = workplace_of(_here(recorded), AbsentFederation(facts, prepare), facts)
         engine = Inline(workplace, record.checkpoint_folder)

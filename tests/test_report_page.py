@@ -13,8 +13,8 @@ from made_records import made_comparison, made_record
 from motet.cli import main, reporting
 from motet.errors import MotetError
 from motet.report.page import write_report
+from motet.report.page.reading import story_of
 from motet.report.page.sections import sections_of
-from motet.report.page.story import story_of
 from motet.runs.people import read_people
 from motet.runs.record import Record
 
@@ -305,6 +305,17 @@ def test_many_runs_make_a_file_that_opens(tmp_path: Path) -> None:
         rows = [row | scores for row in rows]
         (tmp_path / f"runs/{i}/rounds.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     assert write_report([tmp_path / "runs"], tmp_path / "r.html").stat().st_size < 8e6
+
+
+def test_of_very_many_clients_some_are_drawn_and_all_are_counted(tmp_path: Path) -> None:
+    for method in ("local", "ditto", "fedavg"):
+        made_record(tmp_path / "runs" / method, method, clients=900, new=300, rounds=1)
+    sections = {section.name: section for section in sections_of(story_of([tmp_path / "runs"]))}
+    charts = {chart.name: chart for name in ("clients", "new-clients") for chart in sections[name].charts}
+    assert {"sizes", "gains", "new-clients"} <= charts.keys()
+    assert max(len(chart.drawing.table().rows) for chart in charts.values()) == 240
+    assert "Of 900 clients the 160 that lose most and the 80 that gain most are drawn." in charts["gains"].see
+    assert " of 900 clients have a worse model" in str([chart.see for chart in charts.values()])
 
 
 # ---------------------------------------------------------------- from the command line

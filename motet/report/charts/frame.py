@@ -17,13 +17,15 @@ class Axis:
     high: float
     label: str = ""
     names: Sequence[str] = ()  # at 0, 1, 2, …
+    whole: bool = False  # nothing is between whole numbers, such as rounds
 
     def ticks(self, length: float, each: float) -> list[tuple[float, str]]:
         """Places and words, so many that each has its room."""
         if self.names:
             step = max(1, -(-len(self.names) * int(each) // max(1, int(length))))
             return [(float(i), name) for i, name in enumerate(self.names) if i % step == 0]
-        return [(value, written(value)) for value in round_ticks(self.low, self.high, max(2, int(length / each)))]
+        values = round_ticks(self.low, self.high, max(2, int(length / each)))
+        return [(value, written(value)) for value in values if not self.whole or value == int(value)]
 
 
 @dataclass(frozen=True)

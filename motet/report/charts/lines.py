@@ -62,7 +62,8 @@ class Lines:
         xs = [x for each in self.series for x, _ in each.points]
         ys = [y for each in self.series for y in (*(y for _, y in each.points), *each.low, *each.high)]
         low, high = min(xs), max(xs)
-        x_axis = Axis(low, high if high > low else low + 1, self.x_label, self.x_names)
+        whole = all(x == int(x) for x in xs)
+        x_axis = Axis(low, high if high > low else low + 1, self.x_label, self.x_names, whole)
         y_axis = Axis(*(self.fixed or span(ys, self.least, self.floor, self.ceiling)), self.y_label)
         tall = self.height if width > 400 else min(self.height, 230)
         placed = frame(pen, width, tall, x_axis, y_axis, [] if page else self.legend_keys())

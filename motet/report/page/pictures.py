@@ -135,17 +135,18 @@ def _bars(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:
     rows = []
     for i, name in enumerate(names):
         there = [column[i] for column in columns]
-        rows.append(Row(name, [_bar(value, j) for j, value in enumerate(there)]))
-    several = len(columns) > 1
-    keys = [Key(j, title, "mark" if j else "area") for j, title in enumerate(titles)] if several else []
-    return Rows(_axis(values, "y") or titles[0], titles, rows, keys, from_zero=True)
+        rows.append(Row(name, [_bar(value, j, len(columns)) for j, value in enumerate(there)]))
+    keys = [Key(j, title, "mark" if j else "pale") for j, title in enumerate(titles)] if len(columns) > 1 else []
+    x, y = _axis(values, "x"), _axis(values, "y") or titles[0]
+    return Rows(f"{y} (rows: {x})" if x else y, titles, rows, keys, from_zero=True)
 
 
 _KINDS = {"heatmap": _heatmap, "lines": _lines, "points": _points, "bars": _bars}
 
 
-def _bar(value: float | None, place: int) -> Mark | None:
-    return None if value is None else Mark(value, place, "bar" if place == 0 else "dot")
+def _bar(value: float | None, place: int, count: int) -> Mark | None:
+    """A bar; of several values the first one, pale, so that the others' marks are seen on it."""
+    return None if value is None else Mark(value, place, "dot" if place else "pale" if count > 1 else "bar")
 
 
 def _point(value: Any, x: float) -> tuple[float, float] | None:

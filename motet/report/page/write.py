@@ -16,8 +16,8 @@ from motet.report.charts import Chart
 from motet.report.charts.chart import NARROW, WIDE
 from motet.report.charts.ink import style_sheet
 from motet.report.charts.legend import swatch
+from motet.report.page.reading import story_of
 from motet.report.page.sections import sections_of
-from motet.report.page.story import story_of
 
 MOST_CELLS_OF_A_TABLE = 6000
 

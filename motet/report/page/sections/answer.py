@@ -4,12 +4,12 @@ from statistics import fmean, stdev
 
 from motet.report.page.blocks import Block, Card, Cards, Section, Words
 from motet.report.page.comparison_file import Scored
+from motet.report.page.names import names_of
 from motet.report.page.story import Contender, Story
 from motet.report.seeds import within_noise
 from motet.report.words import NOTHING, megabytes, percent
 from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL
 
-MOST_NAMES = 12
 SURE = {
     True: "How sure: it differs from the next best by more than chance.",
     False: "How sure: its difference from the next best may be chance.",
@@ -26,12 +26,6 @@ def answer(story: Story) -> Section:
     if story.left_out:
         blocks.append(Words([f"Left out: {why}." for why in story.left_out]))
     return Section("answer", title, see, blocks)
-
-
-def names_of(clients: list[str]) -> str:
-    """Names in a sentence, not all of very many."""
-    shown = ", ".join(clients[:MOST_NAMES])
-    return shown if len(clients) <= MOST_NAMES else f"{shown} and {len(clients) - MOST_NAMES} more"
 
 
 def _words(story: Story) -> tuple[str, str, list[str]]:

@@ -16,12 +16,15 @@ PLACES = ("split", "common", "weighted")
 def calibration(story: Story) -> Section | None:
     """A chart for each of the errors that some run has."""
     charts = [chart for measure, name in NAMES.items() if (chart := _chart(story, measure, name))]
+    diagrams: list[Chart] = []
     for c in story.contenders:
-        charts += read_pictures(c.first.run.folder, c.label, c.series + 1, calibration=True).charts
-    if not charts:
+        found = read_pictures(c.first.run.folder, c.label, c.series + 1, calibration=True).charts
+        diagrams += [replace(chart, small=True) for chart in found]
+    if not charts and not diagrams:
         return None
+    blocks = [*(Charts([chart]) for chart in charts), *([Charts(diagrams)] if diagrams else [])]
     see = "How far confidence and accuracy are apart; short is good: a model that says 90 % is right nine times in ten."
-    return Section("calibration", "Calibration", see, [Charts([chart]) for chart in charts])
+    return Section("calibration", "Calibration", see, blocks)
 
 
 def _chart(story: Story, measure: str, name: str) -> Chart | None:

@@ -2,10 +2,10 @@
 
 from statistics import fmean
 
-from motet.printable import printable
 from motet.report.charts import Chart, Key, Mark, Row, Rows
 from motet.report.page.blocks import Block, Charts, Section
-from motet.report.page.story import Contender, Story, people_of
+from motet.report.page.names import few, label_of, names_of
+from motet.report.page.story import Contender, Story
 from motet.scoring.figures import AFTER, BEFORE
 
 KEYS = (Key("soft", "before", "hollow"), Key("up", "after, better", "mark"), Key("down", "after, worse", "mark"))
@@ -18,20 +18,20 @@ def newcomers(story: Story) -> Section | None:
         return None
     what = "accuracy of new clients in %"
     blocks: list[Block] = [Charts([_chart("new-methods", "New clients by method", by_method, what)])]
-    by_name = _rows_by_name(story.focus)
+    by_name, note = _rows_by_name(story.focus)
     if by_name:
         title = f"New clients by name, with {story.focus.label}"
-        blocks.append(Charts([_chart("new-clients", title, by_name, "accuracy in %")]))
+        blocks.append(Charts([_chart("new-clients", title, by_name, "accuracy in %", note)]))
     see = "These clients took no part in training: hollow is what they are handed, filled what adaptation makes of it."
     return Section("new-clients", "New clients", see, blocks)
 
 
-def _chart(name: str, title: str, rows: list[Row], label: str) -> Chart:
+def _chart(name: str, title: str, rows: list[Row], label: str, note: str = "") -> Chart:
     drawing = Rows(label, ["before", "after"], rows, KEYS, joined=True, told=True, least=10.0, ceiling=100.0)
     pairs = [(row.marks[0], row.marks[1]) for row in rows]
     worse = [row.label for row, (a, b) in zip(rows, pairs, strict=True) if a and b and b.value < a.value]
-    see = f"Adaptation makes it worse for {', '.join(worse[:8])}." if worse else "Adaptation makes none of them worse."
-    return Chart(name, title, see, drawing)
+    see = f"Adaptation makes it worse for {names_of(worse)}." if worse else "Adaptation makes none of them worse."
+    return Chart(name, title, f"{see}{note}", drawing)
 
 
 def _row(label: str, before: float | None, after: float | None) -> Row | None:
@@ -46,12 +46,8 @@ def _mean_row(contender: Contender) -> Row | None:
     return _row(contender.label, fmean(before) if before else None, fmean(after) if after else None)
 
 
-def _rows_by_name(contender: Contender) -> list[Row]:
-    told, people = contender.first, people_of(contender)
-    found = []
-    for client in sorted(told.new):
-        if client in people:
-            person = people[client]
-            label = f"client {client}" if person.name == str(client) else printable(person.name)
-            found.append(_row(label, told.own(client, BEFORE), told.own(client, AFTER)))
-    return [row for row in found if row]
+def _rows_by_name(contender: Contender) -> tuple[list[Row], str]:
+    told, people = contender.first, contender.people
+    drawn, note = few([client for client in sorted(told.new) if client in people], "first", "last")
+    found = (_row(label_of(people[i]), told.own(i, BEFORE), told.own(i, AFTER)) for i in drawn)
+    return [row for row in found if row], note

@@ -1,0 +1,88 @@
+"""How much better a client's own model is than what it would have otherwise, client by client."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from motet.report.page.story import Contender, Story, in_percent
+from motet.runs.beside_local import LOCAL, same_clients
+from motet.scoring.figures import PERSONAL
+from motet.scoring.pairs import gain
+
+FINE_TUNING = "fedavg+ft"
+ALONE, ONE_MODEL = "training alone", "the one model for all"
+
+
+@dataclass(frozen=True)
+class Gained:
+    """Points of percent, and from where to where they may be."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether zero is between."""
+        return self.low is not None and self.high is not None and self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Of every client, over what; `surely` is what it means that zero is not between, if there are intervals."""
+
+    over: str
+    of: Mapping[int, Gained]
+    surely: str = ""
+
+    @property
+    def from_the_worst(self) -> list[int]:
+        """The clients, who loses most first."""
+        return sorted(self.of, key=lambda client: self.of[client].value)
+
+    @property
+    def losers(self) -> list[int]:
+        """The clients that lose, surely or not."""
+        return [client for client in self.from_the_worst if self.of[client].value < 0]
+
+
+def gains_of(story: Story, contender: Contender) -> list[Gains]:
+    """Over Local and over fine-tuning where there are such runs; else over the one model, with intervals."""
+    found = []
+    for method in (LOCAL, FINE_TUNING):
+        over = story.named(method)
+        if over is not None and over is not contender and (values := gains_over(contender, over)).of:
+            found.append(values)
+    if found or contender.plain_method == LOCAL:
+        return found
+    one = _over_the_one_model(contender)
+    return [one] if one.of else []
+
+
+def gains_over(contender: Contender, over: Contender) -> Gains:
+    """Of each training client over the other contender: the mean over seeds, and their range."""
+    found: dict[int, list[float]] = {}
+    pairs = [
+        (mine, other)
+        for mine in contender.told
+        for other in over.told
+        if same_clients(mine.run.experiment, other.run.experiment)
+    ]
+    for mine, other in pairs if contender.has_same_clients else pairs[:1]:
+        for client in mine.clients:
+            a, b = mine.own(client), other.own(client)
+            if a is not None and b is not None and client in contender.people:
+                found.setdefault(client, []).append(a - b)
+    several = any(len(values) > 1 for values in found.values())
+    of = {i: Gained(fmean(v), *((min(v), max(v)) if len(v) > 1 else ())) for i, v in found.items()}
+    name = ALONE if over.plain_method == LOCAL else over.label
+    return Gains(name, of, "in every seed" if several else "")
+
+
+def _over_the_one_model(contender: Contender) -> Gains:
+    """Of the first seed's run, with the intervals that its samples tell."""
+    told = contender.first
+    found = {i: gain(row, PERSONAL, told.data) for i, row in told.clients.items() if i in contender.people}
+    of = {i: Gained(100 * g.value, in_percent(g.low), in_percent(g.high)) for i, g in found.items() if g}
+    known = any(gained.low is not None for gained in of.values())
+    return Gains(ONE_MODEL, of, "by more than chance" if known else "")

@@ -1,0 +1,33 @@
+"""Names of clients in sentences and charts: not all of very many."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from motet.printable import printable
+from motet.runs.people import Person
+
+MOST_NAMES = 12  # in a sentence
+MOST_ROWS = 240  # in a chart: two thirds of them from its beginning
+
+T = TypeVar("T")
+
+
+def label_of(person: Person) -> str:
+    """Its name; a number alone says that it is a client."""
+    name = f"client {person.id}" if person.name == str(person.id) else printable(person.name)
+    return f"{name} (new)" if person.new else name
+
+
+def names_of(names: Sequence[str]) -> str:
+    """Names in a sentence."""
+    shown = ", ".join(names[:MOST_NAMES])
+    return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES} more"
+
+
+def few(ordered: Sequence[T], first: str, last: str) -> tuple[list[T], str]:
+    """Those to draw, and a sentence about it where they are not all."""
+    if len(ordered) <= MOST_ROWS:
+        return list(ordered), ""
+    head, tail = 2 * MOST_ROWS // 3, MOST_ROWS // 3
+    note = f" Of {len(ordered)} clients the {head} {first} and the {tail} {last} are drawn."
+    return [*ordered[:head], *ordered[-tail:]], note

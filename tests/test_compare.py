@@ -217,6 +217,21 @@ def count_rounds(folder: Path) -> int:
     return sum(len(path.read_bytes().splitlines()) for path in folder.glob("*/**/rounds.jsonl"))
 
 
+def test_a_broken_method_of_the_users_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from motet.contract import Part\n\n\n"
+        "class Mine(Part):\n"
+        "    acts = 'correction'\n\n"
+        "    def correct(self, t):\n"
+        "        raise ValueError('not yet')\n"
+    )
+    result = compare(asked((f"{tmp_path / 'mine.py'}:Mine", "fedavg"), trials=1, seeds=1), tmp_path / "it")
+    assert [each["method"] for each in result["methods"]] == ["fedavg"]
+    (why,) = result["left_out"].values()
+    assert "ValueError: not yet (in " in why and "mine.py, line 8" in why
+    assert "Traceback" in capsys.readouterr().err
+
+
 # ---------------------------------------------------------------- time
 
 

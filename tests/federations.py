@@ -9,20 +9,17 @@ from sklearn.datasets import load_digits
 Numbers = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]
 
-ONE_MODEL = ("fedavg",)
-"""The right answers where everybody has the same data."""
-
 
 def identical(path: Path, seed: int) -> Path:
     """Eight clients with samples of one distribution: one model for all is right."""
     x, y = _digits(seed)
-    return _save(path, x, y, np.arange(len(y)) % 8)
+    return _save(path, x, _mislabelled(y, seed), np.arange(len(y)) % 8)
 
 
 def tiny(path: Path, seed: int) -> Path:
     """Forty clients of one distribution, with a handful of training samples each: one model for all is right."""
     x, y = _digits(seed)
-    return _save(path, x, y, np.arange(len(y)) % 40)
+    return _save(path, x, _mislabelled(y, seed), np.arange(len(y)) % 40)
 
 
 def contradictory(path: Path, seed: int) -> Path:
@@ -59,6 +56,12 @@ def _digits(seed: int) -> tuple[Numbers, Labels]:
     x, y = load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(y))
     return x[order].astype(np.float32), y[order].astype(np.int64)
+
+
+def _mislabelled(y: Labels, seed: int) -> Labels:
+    """One label in seven is wrong, as everywhere: who learns from few samples learns that too."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(len(y)) < 1 / 7, rng.integers(0, 10, len(y)), y)
 
 
 def _save(path: Path, x: Numbers, y: Labels, client: Labels) -> Path:

@@ -1,10 +1,11 @@
 """One run of a study, up to a round: computed, continued, or left alone where it got so far already."""
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from motet.errors import MotetError
+from motet.errors import MotetError, one_sentence
 from motet.evaluation import Row
 from motet.runs.experiment import Experiment, merge, resolve
 from motet.runs.identity import differences
@@ -58,6 +59,22 @@ def row_of(folder: Path, round: int) -> Row:
     if not found:
         raise MotetError(f"{folder / 'rounds.jsonl'} has no round {round}; remove the folder and start again")
     return found[-1]
+
+
+def attempt(job: Job, told: Told) -> str | None:
+    """Do what is missing of a job; where that fails, one sentence.
+
+    One broken method, perhaps the user's own, does not end a study of many; its traceback goes to stderr.
+    """
+    try:
+        perform(job, told)
+    except MotetError as error:
+        return str(error)
+    except Exception as error:
+        traceback.print_exc()
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        return one_sentence(f"{type(error).__name__}: {error} (in {at.filename}, line {at.lineno})")
+    return None
 
 
 def perform(job: Job, told: Told) -> None:

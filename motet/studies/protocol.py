@@ -11,7 +11,7 @@ from motet.studies.budget import Plan
 from motet.studies.contestants import Field
 from motet.studies.recommend import CONTROL, MARGIN
 from motet.studies.results import Results
-from motet.studies.tuning import Tuned, rungs
+from motet.studies.tuning import FEWEST_TO_THE_END, Tuned, rungs
 
 _DATA = {
     "weighted": "the common test set, weighted by each client's classes",
@@ -51,7 +51,7 @@ def _settings(trials: int) -> str:
 
 
 def _halved(rounds: Sequence[int], trials: int) -> str:
-    if not rounds or trials < 2:
+    if not rounds or trials <= FEWEST_TO_THE_END:
         return ""
     return f"; the worse half, but for two, stopped after round {' and '.join(map(str, rounds))}"
 

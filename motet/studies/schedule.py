@@ -7,9 +7,10 @@ any kill.
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from motet.studies.job import Job, perform
+from motet.studies.job import Job, attempt
 from motet.studies.workers import Workers
 
 T = TypeVar("T")
@@ -86,17 +87,10 @@ def work_off(lines: Mapping[str, Line[T]], jobs: int, progress: Progress) -> dic
 
 
 def _in_this_process(queue: deque[tuple[str, Job]], progress: Progress, ended: "Ended") -> None:
-    from motet.errors import MotetError
-
     while queue:
         name, job = queue.popleft()
         progress.began(job)
-        failure = None
-        try:
-            perform(job, lambda round, job=job: progress.round(job, round))  # type: ignore[misc]
-        except MotetError as error:
-            failure = str(error)
-        ended(name, job, failure)
+        ended(name, job, attempt(job, partial(progress.round, job)))
 
 
 class Ended(Protocol):

@@ -23,6 +23,7 @@ from motet.studies.schedule import Line
 from motet.studies.space import Setting, Space, first_setting, settings_in, size_of, space_of, with_setting
 
 GENERATION = 10  # trials that are drawn before any of them is judged
+FEWEST_TO_THE_END = 2
 SCORE = Figure(PERSONAL, "validation", statistic="mean")
 _REDRAWS = 20
 
@@ -116,7 +117,7 @@ def rounds_of(trials: int, rounds: int) -> int:
 
 def _going_on(running: int) -> int:
     """How many trials go on after a rung: the better half, but two to the end, for some settings learn slowly."""
-    return max(-(-running // 2), min(2, running))
+    return max(-(-running // 2), min(FEWEST_TO_THE_END, running))
 
 
 def _job(experiment: Experiment, trial: Trial, folder: Path, label: str, rung: int) -> Job:

@@ -6,13 +6,18 @@ import queue
 import signal
 import sys
 import threading
-import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from motet.errors import MotetError
 from motet.runs.experiment import resolve
-from motet.studies.job import Job, perform
+from motet.studies.job import Job, attempt
+
+
+class Say(Protocol):
+    """Tells the parent a word."""
+
+    def __call__(self, **word: object) -> None:
+        """As a line of JSON."""
 
 
 def main() -> None:
@@ -36,17 +41,9 @@ def _listen(asked: "queue.Queue[dict[str, Any]]") -> None:
     os._exit(0)  # in the middle of a round too: the record can be resumed
 
 
-def _do(asked: dict[str, Any], say: Any) -> None:
-    try:
-        job = Job(asked["label"], Path(asked["folder"]), resolve(asked["experiment"]), asked["until"])
-        perform(job, lambda round: say(word="round", round=round))
-    except MotetError as error:
-        say(word="ended", why=str(error))
-    except Exception as error:
-        traceback.print_exc()
-        say(word="broke", why=f"{type(error).__name__}: {error}")
-    else:
-        say(word="ended")
+def _do(asked: dict[str, Any], say: Say) -> None:
+    job = Job(asked["label"], Path(asked["folder"]), resolve(asked["experiment"]), asked["until"])
+    say(word="ended", why=attempt(job, lambda round: say(word="round", round=round)))
 
 
 if __name__ == "__main__":

@@ -59,9 +59,7 @@ class Workers:
                 progress.round(worker.at[1], word["round"])
             elif worker.at:
                 (name, job), worker.at = worker.at, None
-                if word["word"] == "broke":  # what is no mistake of the user's
-                    raise RuntimeError(f"{job.label}: {word['why']}")
-                ended(name, job, word.get("why"))
+                ended(name, job, word["why"])
 
     def _hand_out(self, queue: deque[tuple[str, Job]], progress: Any) -> None:
         while queue:

@@ -67,7 +67,10 @@ def export(
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="folder of an exported model, or of a whole export")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="a file of samples, as the run's data file has them")],
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="DATA", help="samples as the run's data file has them: a file or a folder of images"),
+    ],
     client: Annotated[str | None, typer.Option(help="of a whole export: whose model; default the generic")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="default: standard output")] = None,
     trust_code: Trust = False,
@@ -81,7 +84,7 @@ def predict(
     loaded = load_model(model, client, trust_code=trust_code)
     given = read_given(user_path(data, "data"), loaded.prepare)
     with _written(user_path(out, "--out") if out else None) as file:
-        chosen = write_predictions(file, loaded, given.x)
+        chosen = write_predictions(file, loaded, given)
     note(f"{len(chosen)} predictions by the {loaded.known.title}" + (f" in {out}" if out else ""))
     if given.y is not None:
         try:

@@ -13,7 +13,7 @@ from motet.errors import MotetError
 from motet.export import folder
 from motet.export.description import Description
 from motet.export.folder import read_model, write_model
-from motet.export.formats import Whole, write_onnx
+from motet.export.formats import Whole, write_onnx, write_program
 from motet.export.portable import portable
 from motet.nets import NETS, build_net
 from motet.rng import seeded
@@ -60,16 +60,17 @@ def test_a_net_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*NETS, *OTHERWISE])
-def test_a_net_runs_in_onnx(name: str, tmp_path: Path) -> None:
+def test_a_net_runs_in_other_runtimes(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     prepare = prepare_of(NETS[name.partition("(")[0]].example)
     net = built(name, prepare).eval()
-    x = samples_of(prepare)
-    run = write_onnx(tmp_path / "model.onnx", Whole(portable(net, net), prepare), x.dtype)
-    for rows in (1, 3):
-        with torch.no_grad():
-            right = net(prepare(x[:rows]))
-        assert float((run(x[:rows]) - right).abs().max()) <= 1e-4 * max(1.0, float(right.abs().max()))
+    x, whole = samples_of(prepare), Whole(portable(net, net), prepare)
+    runs = [write_program(tmp_path / "model.pt2", whole, x.dtype), write_onnx(tmp_path / "model.onnx", whole, x.dtype)]
+    for run in (*runs, whole):  # which is as it was
+        for rows in (1, 3):
+            with torch.no_grad():
+                right = net(prepare(x[:rows]))
+            assert float((run(x[:rows]) - right).abs().max()) <= 1e-4 * max(1.0, float(right.abs().max()))
 
 
 def test_statistics_of_batches_are_kept_as_a_choice(tmp_path: Path) -> None:

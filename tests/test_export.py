@@ -476,7 +476,7 @@ WRONG_SAMPLES: dict[str, tuple[Callable[[Path], object], str]] = {
     "half.npy": (lambda path: path.write_bytes(b"\x93NUMPY"), "cannot be read as .npy"),
     "words.txt": (lambda path: path.write_text("hello"), "of no form that is read; accepted: a file in .npz"),
     "missing.npz": (lambda path: None, "No such file"),
-    "folder.npz": (lambda path: path.mkdir(), "is a folder"),
+    "folder.npz": (lambda path: path.mkdir(), "holds no image"),
 }
 
 
@@ -488,6 +488,33 @@ def test_samples_that_are_none(name: str, exported: Path, tmp_path: Path, capsys
     said = capsys.readouterr().err
     assert re.search(sentence, said) and said.count("\n") == 1
     assert not (tmp_path / "p.csv").exists()
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+def test_image_files_are_predicted_by_their_names(form: str, tmp_path: Path, capsys: Any) -> None:
+    """Of another size and in grey, in folders of their classes: as the run's own data were."""
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    for i in range(40):
+        place = tmp_path / "pets" / ("Bern", "Chur")[i // 20] / ("cat", "dog")[i % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        image.fromarray(rng.integers(0, 99 + 99 * (i % 2), (16, 16, 3), dtype=np.uint8)).save(place / f"{i}.png")
+    result = motet.run(method="fedavg", data=str(tmp_path / "pets"), partition="natural", rounds=1, epochs=1)
+    result.export(tmp_path / "ex", generic=True)
+    for name, (side, mode) in {"b.png": (20, "L"), "a.png": (16, "RGB")}.items():
+        (tmp_path / "new" / "dog").mkdir(parents=True, exist_ok=True)
+        image.new(mode, (side, side), "white").save(tmp_path / "new" / "dog" / name)
+    if form == "zip":
+        shutil.make_archive(str(tmp_path / "new"), "zip", tmp_path / "new")
+    given = tmp_path / ("new.zip" if form == "zip" else "new")
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "ex"), str(given)]) == 0
+    said = capsys.readouterr()
+    rows = list(csv.DictReader(said.out.splitlines()))
+    assert [row["file"] for row in rows] == ["dog/a.png", "dog/b.png"]
+    white = torch.softmax(result.generic_model()(np.full((1, 16, 16, 3), 255, np.uint8)), 1)[0, 1]
+    assert [float(row["probability of dog"]) for row in rows] == pytest.approx([float(white)] * 2, abs=1e-5)
+    assert "% of them" in said.err
 
 
 # ---------------------------------------------------------------- a new client

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="folder of a finished run")]
 Formats = Annotated[
     list[str] | None,
-    typer.Option("--format", help="torch (always written), torch.export or onnx; repeatable"),
+    typer.Option("--format", metavar="FORMAT", help="torch (always written), torch.export or onnx; repeatable"),
 ]
 Trust = Annotated[
     bool, typer.Option("--trust-code", help="run the Python code that it names, also if you did not run it before")
@@ -39,7 +39,8 @@ def export(
     run: Run,
     out: Annotated[Path, typer.Option(metavar="DIR", help="a new folder for the models")],
     client: Annotated[
-        list[str] | None, typer.Option(help="a client by name or number; repeatable; default: all, and the generic")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="a client by name or number; repeatable; default: all, and the generic"),
     ] = None,
     generic: Annotated[bool, typer.Option("--generic", help="the generic model")] = False,
     format: Formats = None,
@@ -67,8 +68,13 @@ def export(
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="folder of an exported model, or of a whole export")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="a file of samples, as the run's data file has them")],
-    client: Annotated[str | None, typer.Option(help="of a whole export: whose model; default the generic")] = None,
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="DATA", help="samples as the run's data file has them: a file or a folder of images"),
+    ],
+    client: Annotated[
+        str | None, typer.Option(metavar="NAME", help="of a whole export: whose model; default the generic")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="default: standard output")] = None,
     trust_code: Trust = False,
 ) -> None:
@@ -81,7 +87,7 @@ def predict(
     loaded = load_model(model, client, trust_code=trust_code)
     given = read_given(user_path(data, "data"), loaded.prepare)
     with _written(user_path(out, "--out") if out else None) as file:
-        chosen = write_predictions(file, loaded, given.x)
+        chosen = write_predictions(file, loaded, given)
     note(f"{len(chosen)} predictions by the {loaded.known.title}" + (f" in {out}" if out else ""))
     if given.y is not None:
         try:

@@ -37,6 +37,7 @@ class Description:
     number: int | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
     voting: Voting | None = None
+    batch_statistics: bool = False
 
     @property
     def title(self) -> str:
@@ -55,7 +56,7 @@ def to_words(known: Description) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "method": known.method,
         "data": known.data,
         "round": known.round,
-        "net": {"name": known.net, "head": known.head},
+        "net": {"name": known.net, "head": known.head, "batch_statistics": known.batch_statistics},
         "input": {"kind": given.kind, "shape": list(given.shape), "vocabulary": given.vocabulary},
         "sample_type": known.stored,
         "prepare": prepare,
@@ -78,6 +79,9 @@ def from_words(words: Any, constants: Mapping[str, object]) -> Description:
     method, data, net, head = words["method"], words["data"], words["net"]["name"], words["net"]["head"]
     if not all(isinstance(text, str) and len(text) <= MOST_TEXT for text in (method, data, net, head, *names)):
         raise ValueError("a name that is none")
+    batch_statistics = words["net"].get("batch_statistics", False)
+    if type(batch_statistics) is not bool:
+        raise ValueError("net")
     client, number = _client(words["client"], which)
     return Description(
         which,
@@ -93,6 +97,7 @@ def from_words(words: Any, constants: Mapping[str, object]) -> Description:
         number,
         _figures(words["figures"]),
         _voting(words["neighbours"]),
+        batch_statistics,
     )
 
 

@@ -12,6 +12,7 @@ weights beside it do not fill, and nothing is unpickled.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from motet.export.description import Description, from_words, to_words
 from motet.export.portable import MATRIX, SHIFT, Portable
 from motet.files import is_own_folder, make_folder, read_own, to_json, write_atomic
 from motet.message import decode, encode
-from motet.nets import NETS, Net, build_net
+from motet.nets import Net, build_net, net_term
 from motet.plugins import is_import
 from motet.rng import seeded
 from motet.runs.trust import require_trust_in
@@ -69,8 +70,8 @@ def read_model(folder: Path, trust_code: bool = False) -> tuple[Description, Por
         known = from_words(words, constants)
     except (*_WRONG, MotetError) as error:
         raise _no_model(folder, error) from error
-    if is_import(known.net):  # which is code: it runs as a run's would
-        require_trust_in([known.net], f"model {folder}", trust_code)
+    if is_import(code := net_term(known.net).name):  # it runs as a run's would
+        require_trust_in([code], f"model {folder}", trust_code)
     try:
         return known, _model(known, {name: t for name, t in tensors.items() if not name.startswith(PREPARE)})
     except _WRONG as error:
@@ -145,12 +146,13 @@ def _net(known: Description, state: Mapping[str, Tensor]) -> Net:
     """Built only if the weights fill it: a few words could otherwise ask for all memory."""
     split = None if known.head == "auto" else known.head
     given, classes = known.prepare.input, len(known.class_names)
-    if known.net in NETS:
+    build = partial(build_net, known.net, given, classes, split, batch_statistics=known.batch_statistics)
+    if not is_import(net_term(known.net).name):
         with torch.device("meta"):
-            shapes = {name: t.shape for name, t in build_net(known.net, given, classes, split).state_dict().items()}
+            shapes = {name: t.shape for name, t in build().state_dict().items()}
         _require_shapes(shapes, state)
     with seeded(0, "load"):
-        net = build_net(known.net, given, classes, split)
+        net = build()
     shapes = {name: t.shape for name, t in net.state_dict().items()}
     _require_shapes(shapes, state)
     net.load_state_dict({name: t.view(shapes[name]) for name, t in state.items()})

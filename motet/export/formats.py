@@ -4,6 +4,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,7 +79,8 @@ def write_onnx(path: Path, whole: Whole, stored: torch.dtype) -> Run:
 def _traced(whole: Whole, stored: torch.dtype) -> torch.export.ExportedProgram:
     """The computation for any number of samples; the example is made up, for it is kept in the file."""
     example = torch.zeros(2, *whole.prepare.sample_shape, dtype=stored)
-    with torch.no_grad(), _told("torch.export"):
+    whole = deepcopy(whole)  # an LSTM may keep something of the tracer's
+    with torch.no_grad(), _quiet(), _told("torch.export"):
         whole(example)  # what is made at the first use is made here, and not of the tracer's tensors
         program = torch.export.export(whole, (example,), dynamic_shapes=({0: torch.export.Dim("n")},))
     for node in program.graph.nodes:

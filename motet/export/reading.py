@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from motet.data import Prepare
+from motet.data import DataSettings, ImagePrepare, Prepare
+from motet.data.image_files import SUFFIXES, is_image, read_images
+from motet.data.listing import open_box
 from motet.data.npz import names_in, read_array
 from motet.data.own.batches import CSV, PARQUET, Batches, open_table
 from motet.data.own.cells import strings
@@ -30,6 +32,8 @@ class Given:
 
     x: Array
     y: Array | None
+    names: Sequence[str] | None = None
+    """Of the files that the samples were."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +46,18 @@ class Labels:
 
 def read_given(path: Path, prepare: Prepare, labels: Labels | None = None) -> Given:
     """The samples of a file, or one sentence about what it is; with `labels`, a label for each of them."""
-    reader = next((read for endings, read in READERS.items() if path.name.lower().endswith(endings)), None)
+    found = (read for endings, read in READERS.items() if path.name.lower().endswith(endings))
+    reader = _images if path.is_dir() else next(found, None)
     if reader is None:
         endings = ", ".join(ending for endings in READERS for ending in endings)
-        raise MotetError(f"{shown_path(path)} is of no form that is read; accepted: a file in {endings}")
-    try:
-        regular_size(path, shown_path(path))
-    except OSError as error:
-        raise MotetError(f"cannot read {shown_path(path)}: {error.strerror}; accepted: a file") from error
+        raise MotetError(
+            f"{shown_path(path)} is of no form that is read; accepted: a file in {endings}, or a folder of images"
+        )
+    if reader is not _images:
+        try:
+            regular_size(path, shown_path(path))
+        except OSError as error:
+            raise MotetError(f"cannot read {shown_path(path)}: {error.strerror}; accepted: a file") from error
     given = reader(path, prepare, labels)
     if not len(given.x):
         raise MotetError(f"{shown_path(path)} holds no samples; accepted: at least one")
@@ -139,8 +147,32 @@ def _texts(table: Batches, column: str, labels: Labels | None) -> Given:
     return Given(x, roles.labels_as_listed() if label is not None and len(x) else None)
 
 
+def _images(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
+    """Image files in the order of their names, in the model's size and colours; the folder around one is its class."""
+    if not isinstance(prepare, ImagePrepare):
+        raise MotetError(f"{path} is for images, and this model takes {prepare.input}; accepted: {_others()}")
+    height, width, channels = prepare.sample_shape
+    size = height if height == width else None  # else as the files are
+    with open_box(path) as box:
+        files = [file for file in box.files if is_image(file.name)]
+        if not files:
+            raise MotetError(f"{shown_path(path)}: holds no image; accepted: files of {', '.join(SUFFIXES)}")
+        wanted = {"color": "grey" if channels == 1 else "rgb", "size": size}
+        pictures = read_images(box, files, DataSettings.model_validate(wanted))
+    around = {len(file.parts) > 1 for file in files} == {True}
+    if labels and not around:
+        raise MotetError(f"{shown_path(path)}: images are in no folder of a class; accepted: class/file")
+    y = np.array([file.parts[-2] for file in files]) if around else None
+    return Given(pictures.x, y, [file.name for file in files])
+
+
+def _others() -> str:
+    return ", ".join(ending for endings in READERS for ending in endings if READERS[endings] is not _images)
+
+
 READERS: dict[tuple[str, ...], Callable[[Path, Prepare, Labels | None], Given]] = {
     (".npz",): _npz,
     (".npy",): _npy,
     (*CSV, *PARQUET): _table,
+    (".zip",): _images,
 }

@@ -118,6 +118,7 @@ class Exporter:
             name,
             number,
             figures,
+            batch_statistics=experiment.net.batch_statistics,
         )
 
 

@@ -331,6 +331,7 @@ def as_an_older_motet_wrote_it(folder: Path, *unknown: str) -> None:
         forget(there, unknown)
         matters = {name: value for name, value in there.items() if name not in ("engine", "checkpoint")}
         matters["data"] = {name: value for name, value in there["data"].items() if name != "download"}
+        matters["net"] = {name: value for name, value in there["net"].items() if name != "weights"}
         manifest["fingerprint"] = hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()
         path.write_text(json.dumps(manifest | {"checksum": checkpoint._checksum(manifest)}))
 

@@ -242,10 +242,10 @@ def test_all_fits() -> None:
 
 def test_what_does_not_fit_is_said() -> None:
     per_round = {"local": 1.0, "fedavg": 1.0, "fedavg+ft": 1.0, "slow": 5.0, "slower": 20.0}
-    less = planned(Plan(5, 3, {}), per_round, 20, 1, 3500)
+    less = planned(Plan(5, 3, {}), per_round, 20, 1, 3900)
     assert 2 <= less.trials < 5 and less.seeds == 3 and not less.left_out
     assert f"{less.trials} trials instead of 5" in less.notes[0]
-    least = planned(Plan(5, 3, {}), per_round, 20, 1, 700)
+    least = planned(Plan(5, 3, {}), per_round, 20, 1, 900)
     assert (least.trials, least.seeds) == (2, 2)
     assert set(least.left_out) == {"slower"} and "no time" in least.left_out["slower"]
     hopeless = planned(Plan(5, 3, {}), per_round, 20, 1, 1)

@@ -62,7 +62,7 @@ def test_every_value_that_is_tried_is_accepted() -> None:
 def test_the_learning_rate_is_in_every_space() -> None:
     assert set(space_of("fedavg")) == {"local.lr"}
     assert set(space_of("ditto")) == {"ditto.lam", "local.lr"}
-    assert set(space_of("fedprox+ft")) == {"fedprox.mu", "ft.epochs", "ft.lr", "local.lr"}
+    assert set(space_of("fedprox+ft")) == {"fedprox.mu", "ft.lr", "local.lr"}
 
 
 def test_what_stands_in_brackets_is_not_tuned() -> None:
@@ -95,9 +95,9 @@ def test_settings_of_a_space() -> None:
 # ---------------------------------------------------------------- drawing
 
 
-def draws(seed: int, many: int, scores: Sequence[float] = ()) -> list[dict[str, Any]]:
-    experiment = choose({**TINY, "method": "pgfed", "seed": seed})
-    space = space_of("pgfed")
+def draws(seed: int, many: int, scores: Sequence[float] = (), method: str = "pgfed") -> list[dict[str, Any]]:
+    experiment = choose({**TINY, "method": method, "seed": seed})
+    space = space_of(method)
     trials: list[Trial] = []
     for number in range(many):
         trials.append(Trial(number, tuning._draw(space, experiment, trials, len(scores))))
@@ -111,6 +111,14 @@ def test_draws_are_of_the_seed_and_never_twice() -> None:
     assert first == draws(0, 8)
     assert first != draws(1, 8)
     assert all(first.count(setting) == 1 for setting in first)
+
+
+def test_every_method_tries_the_same_learning_rates_first() -> None:
+    drawn = {method: draws(0, 6, method=method) for method in ("pgfed", "fedavg+ft", "superfed-mm")}
+    for settings in drawn.values():
+        assert [setting["local.lr"] for setting in settings] == [0.01, 0.03, 0.003, 0.01, 0.03, 0.1]
+    assert [setting["pgfed.mu"] for setting in drawn["pgfed"][:3]] == [0.1] * 3  # its default
+    assert {setting["pgfed.mu"] for setting in drawn["pgfed"][3:]} != {0.1}
 
 
 def test_a_small_space_is_tried_whole() -> None:

@@ -24,9 +24,7 @@ class FineTuned(Wrapped):
     class Options(Section):
         """Options of `ft(...)` and `lp(...)`."""
 
-        epochs: int = Field(
-            5, ge=1, description="passes over the client's training data", json_schema_extra=tried(1, 5, 10, 20)
-        )
+        epochs: int = Field(5, ge=1, description="passes over the client's training data")
         lr: float = Field(
             0.0,
             ge=0,

@@ -8,6 +8,7 @@ goes on, so that its rounds are those of the whole run. No test data are looked 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from motet.studies.space import Setting, Space, first_setting, settings_in, size
 
 GENERATION = 10  # trials that are drawn before any of them is judged
 FEWEST_TO_THE_END = 2
+_DEFAULTS_FIRST = 3  # trials with the options' defaults, at the three nearest learning rates
+_NEAREST = (0, 1, 2, 0, 1, 3, 2, 4, 0, 1)  # which learning rate each trial of a generation has, by its distance
 SCORE = Figure(PERSONAL, "validation", statistic="mean")
 _REDRAWS = 20
 
@@ -176,16 +179,23 @@ def _draw(space: Space, experiment: Experiment, before: Sequence[Trial], judged:
 
 
 def _alike_for_all(space: Space, experiment: Experiment, number: int) -> Setting:
-    """The experiment's own fields in the first generation: every method tries the same values in the same order, the
-    nearest to the experiment's own first. Else a method could win because it was lucky to try the right learning rate.
+    """What is not left to chance in the first generation: the experiment's own fields, such as the learning rate, have
+    the same values in the same order for every method, and the options their defaults while the nearest are tried. Else
+    a method could win by being lucky, and one with many options would lose for having them.
     """
     first = first_setting(space, experiment)
-    found: Setting = {}
+    found = dict(first) if number < _DEFAULTS_FIRST else {}
     for name in space.keys() & {name for name, _ in dotted_fields(Experiment)}:
         own = first[name]
-        order = [own, *sorted((v for v in space[name] if v != own), key=lambda v: (abs(log(v / own)), v < own))]
-        found[name] = order[number % len(order)]
+        others = sorted((v for v in space[name] if v != own), key=partial(_nearest_first, own))
+        order = [own, *others]
+        found[name] = order[_NEAREST[number % GENERATION] % len(order)]
     return found
+
+
+def _nearest_first(own: float, value: float) -> tuple[float, bool]:
+    """By the ratio to the experiment's own value; of two alike the larger first."""
+    return round(abs(log(value / own)), 9), value < own
 
 
 def _study(seed: int, space: Space, judged: Sequence[Trial]) -> Any:

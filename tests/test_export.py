@@ -363,8 +363,8 @@ def test_no_net_is_built_that_the_weights_do_not_fill(exported: Path, monkeypatc
     path.write_text(json.dumps(words))
     built: list[str] = []
 
-    def build_net(*recipe: Any) -> nn.Module:
-        net = original(*recipe)
+    def build_net(*recipe: Any, **options: Any) -> nn.Module:
+        net = original(*recipe, **options)
         built.append(next(net.parameters()).device.type)
         return net
 

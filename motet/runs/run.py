@@ -149,7 +149,7 @@ def _finish(
         record.append_clients(scores.clients)
         rows = record.rounds
         seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
-        last = [row for row in record.clients if row["round"] == progress.round and not row["new"]]
+        last = [row for row in record.clients_of(progress.round) if not row.get("new")]
         found = assembly.ending.find(End(progress.server, progress.round, rows, last))
     finally:
         assembly.engine.close()

@@ -22,7 +22,9 @@ class Form:
     """Whether they must lie in a folder of the data set's name, because others have files of these names too."""
 
     def __str__(self) -> str:
-        return self.files[0] if len(self.files) == 1 else f"{self.files[0]} and {len(self.files) - 1} more files"
+        first, *others = self.files
+        more = "" if not others else f" and {others[0]}" if len(others) == 1 else f" and {len(others)} more files"
+        return first + more
 
 
 @dataclass(frozen=True)

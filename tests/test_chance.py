@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from motet.scoring.figures import PERSONAL, Figure
 from motet.studies import chance
 from motet.studies.chance import Table, accuracy, differences, estimate, holm
-from motet.studies.recommend import CONTROL, Candidate, Recommendation, hurt, hurt_sentence, recommend
+from motet.studies.recommend import CONTROL, Candidate, Recommendation, hurt, hurt_sentence, recommend, still_learning
+from motet.studies.results import climb
 
 
 def table(mean: float, clients: int = 20, seeds: int = 3, spread: float = 0.02, seed: int = 0) -> Table:
@@ -131,3 +133,22 @@ def test_who_is_hurt() -> None:
     assert hurt_sentence([], 3, "alone") == "No client would be better off alone."
     names = [f"c{i}" for i in range(10)]
     assert hurt_sentence(names, 12, "alone").endswith("c7 and 2 more.")
+
+
+# ---------------------------------------------------------------- who is not done
+
+
+def test_what_was_gained_in_the_last_fifth_of_the_rounds() -> None:
+    figure = Figure(PERSONAL, "split", statistic="mean")
+    rows = [
+        {"round": r, **({str(figure): v} if v is not None else {})} for r, v in enumerate((0.2, 0.5, None, 0.6, 0.7), 1)
+    ]
+    assert climb(rows, figure) == pytest.approx(0.1)  # from round 4 to 5
+    assert climb([*rows, *({"round": r, str(figure): 0.7} for r in range(6, 11))], figure) == 0
+    assert climb(rows[:1], figure) is None and climb([], figure) is None
+
+
+def test_who_still_learns_is_named() -> None:
+    assert still_learning({"ditto": 0.004, "fedper": None}) == []
+    (said,) = still_learning({"ditto": 0.03, "local": 0.0})
+    assert "ditto gained more than 1 point" in said and "local" not in said

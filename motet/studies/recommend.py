@@ -12,6 +12,8 @@ from motet.report.words import percent, signed
 from motet.studies.chance import Differences, Estimate
 
 CONTROL = "fedavg+ft"
+CLIMBING = 0.01
+"""Of accuracy, in the last fifth of the rounds: a method that gains more is not done."""
 MARGIN = 0.03
 MOST_NAMES = 8
 _ROUNDING = 1e-9  # of means over seeds
@@ -141,3 +143,14 @@ def hurt(mine: Mapping[int, float], other: Mapping[int, float]) -> list[int]:
     """The clients whose value is lower, the largest loss first."""
     losses = {client: other[client] - value for client, value in mine.items() if client in other}
     return sorted((client for client, loss in losses.items() if loss > _ROUNDING), key=lambda client: -losses[client])
+
+
+def still_learning(climbs: Mapping[str, float | None]) -> list[str]:
+    """A sentence where methods were stopped before they were done."""
+    names = [name for name, gained in climbs.items() if gained is not None and gained > CLIMBING]
+    if not names:
+        return []
+    return [
+        f"Still learning: in the last fifth of the rounds {', '.join(names)} gained more than "
+        f"{100 * CLIMBING:.0f} point, so more --rounds may change the answer."
+    ]

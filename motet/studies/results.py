@@ -11,6 +11,7 @@ import numpy as np
 from motet.errors import MotetError
 from motet.runs.people import People, read_people
 from motet.runs.record import Record
+from motet.runs.rows import Row
 from motet.scoring.figures import GENERIC, PERSONAL, Figure
 from motet.studies.chance import Table
 
@@ -26,6 +27,7 @@ class Ran:
     bytes_per_round: float | None
     seconds: float
     new_clients: Mapping[str, float] | None
+    climb: float | None = None  # how much the personal models gained in the last fifth of the rounds, mean over seeds
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,18 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], dat
         _mean([_sum(summary["bytes_per_round"]) for summary in summaries]),
         fmean(summary["seconds"] for summary in summaries),
         _new(summaries),
+        _mean([climb(record.rounds, Figure(PERSONAL, data, statistic="mean")) for record in records]),
     )
+
+
+def climb(rounds: Sequence[Row], figure: Figure) -> float | None:
+    """What a figure gained in the last fifth of the rounds, or since the round before that was scored last."""
+    scored = [(row["round"], value) for row in rounds if (value := figure.of(row)) is not None]
+    if not scored:
+        return None
+    last, value = scored[-1]
+    earlier = [before for round, before in scored if round <= 0.8 * last]
+    return value - earlier[-1] if earlier else None
 
 
 def _values(record: Record, model: str, data: str) -> dict[int, float]:

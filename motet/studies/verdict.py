@@ -11,7 +11,7 @@ from motet.studies.budget import Plan
 from motet.studies.chance import Estimate, Table, accuracy, differences
 from motet.studies.contestants import Contestant, Field
 from motet.studies.protocol import sentences
-from motet.studies.recommend import CONTROL, Candidate, hurt, hurt_sentence, recommend
+from motet.studies.recommend import CONTROL, Candidate, hurt, hurt_sentence, recommend, still_learning
 from motet.studies.results import Ran, Results
 from motet.studies.tune import chosen
 from motet.studies.tuning import Tuned
@@ -40,13 +40,14 @@ def judged(results: Results, field: Field, tuned: Mapping[str, Tuned], plan: Pla
             gap = found.of(name, answer.method)
             methods[-1]["to_recommended"] = _difference(gap, answer.method, found.certain(name, answer.method))
     chosen_one = next(each for each in methods if each["method"] == answer.method)
+    climbs = {name: results.methods[name].climb for name in (answer.method, *answer.may_be_equal)}
     return {
         "format": FORMAT,
         "recommended": {
             "method": answer.method,
             "options": chosen_one["options"],
             "expression": chosen_one["expression"],
-            "reason": " ".join([answer.reason, *_more(chosen_one, results)]),
+            "reason": " ".join([answer.reason, *_more(chosen_one, results), *still_learning(climbs)]),
             "certain": answer.certain,
             "may_be_equal": list(answer.may_be_equal),
         },
@@ -82,6 +83,7 @@ def _of_method(
         "seconds": ran.seconds,
         "new_clients": ran.new_clients,
         "runs": [path.relative_to(folder).as_posix() for path in ran.folders],
+        "climb": ran.climb,
         "trials": [trial.as_json() for trial in tuned.trials],
     }
 

@@ -61,3 +61,10 @@ def test_experiment_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     file = EXAMPLES / "experiment.toml"
     assert resolve(read(file)).method == "scaffold+ft"
     assert main(["run", str(file), "--rounds", "1", "--json"]) == 0
+
+
+def test_own_table(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "own_table.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    assert min(float(figure) for figure in re.findall(r"\d\.\d{3}", out)) > 0.9
+    assert "Bergen's model says malignant; in fact malignant" in out

@@ -4,6 +4,8 @@ import json
 import math
 from typing import Any
 
+from motet.errors import MotetError
+
 DEEPEST = 16  # an experiment inside a manifest is four deep
 LARGEST = 2**63
 
@@ -50,3 +52,14 @@ def _check_plain(value: Any) -> None:
             value.encode()  # half a character has no UTF-8
     elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
         raise ValueError("a number too large")
+
+
+def loads_object(data: bytes, where: str) -> dict[str, Any]:
+    """A JSON object; `where` names it in the sentence for anything else."""
+    try:
+        value = loads(data)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise MotetError(f"{where} is damaged; accepted: a JSON object")
+    return value

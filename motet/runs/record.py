@@ -242,7 +242,7 @@ class Record:
 
     def _read_json(self, name: str) -> Row:
         self._require_run()
-        return _object(self._read_bytes(name), f"{self.folder / name}")
+        return plain_json.loads_object(self._read_bytes(name), f"{self.folder / name}")
 
     def _read_lines(
         self, name: str, known: Mapping[str, Callable[[object], bool]], wanted: re.Pattern[bytes] | None = None
@@ -257,7 +257,7 @@ class Record:
                     if wanted is not None and not wanted.search(line):
                         continue
                     where = f"line {i} of {path}"
-                    rows.append(checked_row(_object(line, where), known, where))
+                    rows.append(checked_row(plain_json.loads_object(line, where), known, where))
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -281,16 +281,6 @@ def default_folder(experiment: Experiment, base: Path = Path("runs")) -> Path:
         copies += 1
         folder = base / f"{name}-{copies}"
     return folder
-
-
-def _object(data: bytes, where: str) -> Row:
-    try:
-        value = plain_json.loads(data)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise MotetError(f"{where} is damaged; accepted: a JSON object")
-    return value
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -28,7 +28,9 @@ class Journal:
         except OSError as error:
             raise MotetError(f"cannot read {self.path}: {error.strerror}") from error
         whole = data[: data.rfind(b"\n") + 1]
-        return [self._line(line, i) for i, line in enumerate(whole.splitlines(), 1)]
+        return [
+            plain_json.loads_object(line, f"line {i} of {self.path}") for i, line in enumerate(whole.splitlines(), 1)
+        ]
 
     def ensure(self, known: list[dict[str, Any]], line: Mapping[str, Any]) -> dict[str, Any]:
         """The next line: the one that is there already, or this one, which is written."""
@@ -38,15 +40,6 @@ class Journal:
         append_lines(self.path, [line])
         written: dict[str, Any] = plain_json.loads(to_json(line).encode())
         return written
-
-    def _line(self, line: bytes, number: int) -> dict[str, Any]:
-        try:
-            value = plain_json.loads(line)
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
-            raise MotetError(f"line {number} of {self.path} is damaged; accepted: a JSON object")
-        return value
 
     def _cut_half_a_line(self) -> None:
         if not self.path.exists():

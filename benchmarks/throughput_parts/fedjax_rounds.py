@@ -1,17 +1,21 @@
 """FedJAX's rounds, in its own environment: python -m throughput_parts.fedjax_rounds FOLDER.
 
 As its guide has it: `for_each_client` with a step that is compiled once for each size of batch. In its favour, data are
-resident, batches are cut before the clock runs, and every size of batch is compiled before the first round.
+resident, batches are cut before the clock runs, and every size of batch is compiled before the first round. It is kept
+on one core: steps as small as these do not fill a second one, and on two its threads stall in one round of three.
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])  # before jax counts the cores
+
+import jax  # noqa: E402
 
 jax.tree_map = jax.tree.map  # which FedJAX 0.0.17 still calls so
 

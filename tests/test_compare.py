@@ -255,7 +255,9 @@ def test_what_does_not_fit_is_said() -> None:
 
 def test_a_plan_is_kept(tmp_path: Path) -> None:
     what = Asked(asked(("fedavg", "fedavg+ft")).experiment, ("fedavg", "fedavg+ft"), 3, 3, seconds=0.01)
-    first = compare(what, tmp_path / "it")
+    progress = StudyProgress(Console(file=StringIO()), 10_000)
+    first = compare(what, tmp_path / "it", progress)
+    assert progress.computed == progress.total  # of the plan, not of what was asked for
     assert all(len(each["trials"]) == 2 for each in first["methods"])
     assert any("2 trials instead of 3, 2 seeds instead of 3" in note for note in first["notes"])
     (tmp_path / "it" / "comparison.json").unlink()

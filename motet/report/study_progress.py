@@ -41,6 +41,10 @@ class StudyProgress:
     ) -> None:
         """Nothing to clear away."""
 
+    def expect(self, rounds: int) -> None:
+        """The plan changed: so many in all."""
+        self.total = rounds
+
     def began(self, job: Job) -> None:
         """A run is computed, or goes on."""
         self.running[job.label] = self.at.get(job.label, 0)
@@ -128,7 +132,7 @@ class StudyBar(StudyProgress):
         assert self.task is not None
         now = ", ".join(f"{label} round {round}" for label, round in self.running.items())
         text = f"{100 * self.share:3.0f} %{_left(self.left)}  {printable(now)}"
-        self.bar.update(self.task, completed=self.share * self.total, description=self._fitting(text))
+        self.bar.update(self.task, completed=self.share * self.total, total=self.total, description=self._fitting(text))
 
     def _fitting(self, text: str) -> str:
         return shortened(text, max(20, self.console.width - 20))

@@ -67,12 +67,11 @@ class Asked:
 def compare_methods(asked: Asked, folder: Path, jobs: int, look_on: LookOn) -> dict[str, Any]:
     """Tune, run, judge; the folder gets comparison.json, recommended.toml and report.html."""
     field = enter(asked.methods, asked.experiment)
-    count = field.contestants[0].experiment.rounds.count
-    total = tuning_rounds(field, asked.trials) + len(field.contestants) * asked.seeds * count
     with opened(folder, asked.as_json()):
-        with look_on(total) as progress:
+        with look_on(_rounds(field, asked.trials, asked.seeds)) as progress:
             plan = _plan(asked, field, folder, jobs, progress)
             field = _without(field, plan.left_out)
+            progress.expect(_rounds(field, plan.trials, plan.seeds))
             tuned = tune_all(field, plan.trials, folder / "tuning", jobs, progress)
             field = _without(field, {name: found.failure for name, found in tuned.items() if found.failure})
             finals = _finals(field, tuned, plan.seeds, folder)
@@ -88,6 +87,12 @@ def compare_methods(asked: Asked, folder: Path, jobs: int, look_on: LookOn) -> d
 
 
 # ------------------------------------------------------------ the work
+
+
+def _rounds(field: Field, trials: int, seeds: int) -> int:
+    """How many all methods take, tuning and last runs."""
+    finals = sum(each.experiment.rounds.count for each in field.contestants)
+    return tuning_rounds(field, trials) + seeds * finals
 
 
 def _plan(asked: Asked, field: Field, folder: Path, jobs: int, progress: Progress) -> Plan:

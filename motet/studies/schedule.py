@@ -23,6 +23,9 @@ Line = Generator[Sequence[Job], Failures, T]
 class Progress(Protocol):
     """Who looks on."""
 
+    def expect(self, rounds: int) -> None:
+        """So many are planned in all, where that changed."""
+
     def began(self, job: Job) -> None:
         """A job is being done."""
 

@@ -255,6 +255,29 @@ def test_killed_twice_and_begun_again_the_table_is_the_same(done: tuple[Path, di
         assert (tmp_path / "killed" / name).read_bytes() == (folder / name).read_bytes()
 
 
+def test_what_ended_is_in_the_table_before_the_end(tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        compute(bench_of(TEXT, tmp_path), tmp_path / "it", KilledAfter(5))  # a run has two rounds
+    result = json.loads((tmp_path / "it" / "results.json").read_text())
+    assert sum(len(case["runs"]) for case in result["cases"].values()) == 2
+    assert "So far: 2 of 8 runs ended." in (tmp_path / "it" / "table.md").read_text()
+
+
+def test_cases_may_come_and_go_but_not_change(tmp_path: Path) -> None:
+    def of(methods: str, lr: str = "0.05") -> Bench:
+        text = TEXT.replace('["fedavg", "fedper"]', methods).replace('["dirichlet:0.1", "iid"]', '["iid"]')
+        return bench_of(text.replace("0.05", lr).split("[[paper]]")[0], tmp_path)
+
+    folder = tmp_path / "it"
+    compute(of('["fedavg", "fedper"]'), folder)
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/summary.json")}
+    result = compute(of('["fedper", "local"]'), folder)
+    assert list(result["cases"]) == ["fedper", "local"] and all(len(c["runs"]) == 2 for c in result["cases"].values())
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+    with pytest.raises(MotetError, match=r"another experiment \(local.lr: 0.05 there, 0.5 here\); remove it"):
+        compute(of('["fedper", "local"]', "0.5"), folder)
+
+
 def test_a_case_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     text = TEXT.replace('["fedavg", "fedper"]', '["fedavg", "fedbn"]').replace('["dirichlet:0.1", "iid"]', '["iid"]')
     text = text.replace('"fedavg, iid" = 91.0', "fedavg = 91.0")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -27,22 +28,19 @@ BEST, SECOND = 1, 2
 
 
 def run_bench(bench: Bench, folder: Path, jobs: int, look_on: LookOn, quick: bool = False) -> dict[str, Any]:
-    """Compute what is missing; the folder gets results.json and the tables table.md, table.tex and table.csv."""
-    experiments = bench.experiments(quick)
-    seeds = bench.seeds[:1] if quick else bench.seeds
-    runs = {name: _jobs(name, each, seeds, folder) for name, each in experiments.items()}
-    asked = {"study": "bench", "format": FORMAT, "quick": quick, "bench": bench.model_dump(exclude={"paper", "claim"})}
-    total = sum(job.rounds for jobs in runs.values() for job in jobs)
+    """Compute what is missing; after each run the folder gets results.json and table.md, table.tex and table.csv.
+
+    Cases may come and go between two calls: each run says itself which experiment it is.
+    """
+    study = _Study(bench, folder, quick)
+    asked = {"study": "bench", "format": FORMAT, "quick": quick, "bench": {"name": bench.name}}
+    runs = [job for each in study.runs.values() for job in each]
     with opened(folder, asked):
-        with look_on(total) as progress:
-            lines = {job.label: _run(job) for each in runs.values() for job in each}
-            failures = work_off(lines, jobs, progress)
-        result = _collected(bench, experiments, runs, {k: why for k, why in failures.items() if why}, quick)
-        write_json(folder / "results.json", result)
-        for name, write in (("table.md", to_markdown), ("table.tex", to_latex), ("table.csv", to_csv)):
-            write_atomic(folder / name, write(result).encode())
-    if not any(case["runs"] for case in result["cases"].values()):
-        raise MotetError(f"no run of bench {bench.name!r} could be computed: {next(iter(failures.values()))}")
+        with look_on(sum(job.rounds for job in runs)) as progress:
+            work_off({job.label: study.line(job) for job in runs}, jobs, progress)
+        result = study.write()
+    if not study.ended:
+        raise MotetError(f"no run of bench {bench.name!r} could be computed: {next(iter(study.failures.values()))}")
     return result
 
 
@@ -58,52 +56,95 @@ def _jobs(name: str, experiment: Experiment, seeds: Sequence[int], folder: Path)
     ]
 
 
-def _run(job: Job) -> Line[str | None]:
-    failures = yield [job]
-    return next(iter(failures.values()), None)
-
-
 # ------------------------------------------------------------ what came out
 
 
-def _collected(
-    bench: Bench,
-    experiments: Mapping[str, Experiment],
-    runs: Mapping[str, Sequence[Job]],
-    failures: Mapping[str, str],
-    quick: bool,
-) -> dict[str, Any]:
-    """results.json."""
-    here, commits = environment(), set()
-    cases: dict[str, dict[str, Any]] = {}
-    for name, jobs in runs.items():
-        records = [Record(job.folder) for job in jobs if job.label not in failures]
-        commits |= {str(record.environment.get("git_commit")) for record in records}
-        cases[name] = {
-            "method": experiments[name].method,
-            "data": _group(experiments[name]),
-            "runs": [f"runs/{record.folder.name}" for record in records],
-            "failures": {job.label: failures[job.label] for job in jobs if job.label in failures},
-            "figures": {figure: _over_seeds([value_of(r, figure) for r in records]) for figure in bench.figures},
-            "paper": {f: value for f in bench.figures if (value := bench.paper_value(name, f)) is not None},
-            "seconds": [round(record.summary["seconds"], 1) for record in records],
+@dataclass(frozen=True)
+class _Ended:
+    """What a bench wants to know of a run."""
+
+    folder: str
+    commit: str
+    seconds: float
+    values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, record: Record, figures: Sequence[str]) -> "_Ended":
+        """Of its record."""
+        values = {figure: value_of(record, figure) for figure in figures}
+        commit = str(record.environment.get("git_commit"))
+        return cls(record.folder.name, commit, round(record.summary["seconds"], 1), values)
+
+
+class _Study:
+    """A bench that is being computed."""
+
+    def __init__(self, bench: Bench, folder: Path, quick: bool):
+        self.bench, self.folder, self.quick = bench, folder, quick
+        self.experiments = bench.experiments(quick)
+        seeds = bench.seeds[:1] if quick else bench.seeds
+        self.runs = {name: _jobs(name, each, seeds, folder) for name, each in self.experiments.items()}
+        self.ended: dict[str, _Ended] = {}
+        self.failures: dict[str, str] = {}
+
+    def line(self, job: Job) -> Line[None]:
+        """One run, and the tables with it."""
+        failures = yield [job]
+        if failures:
+            self.failures |= failures
+        else:
+            self.ended[job.label] = _Ended.of(Record(job.folder), self.bench.figures)
+        self.write()
+
+    def write(self) -> dict[str, Any]:
+        """Everything that ended so far."""
+        result = self.result()
+        write_json(self.folder / "results.json", result)
+        for name, write in (("table.md", to_markdown), ("table.tex", to_latex), ("table.csv", to_csv)):
+            write_atomic(self.folder / name, write(result).encode())
+        return result
+
+    def result(self) -> dict[str, Any]:
+        """results.json."""
+        here, cases = environment(), {name: self._case(name) for name in self.runs}
+        for figure in self.bench.figures:
+            _rank(cases, figure)
+        firsts = [jobs[0].experiment for jobs in self.runs.values()]
+        return {
+            "format": FORMAT,
+            "bench": self.bench.name,
+            "claim": self.bench.claim,
+            "quick": self.quick,
+            "figures": list(self.bench.figures),
+            "seeds": sorted({job.experiment.seed for jobs in self.runs.values() for job in jobs}),
+            "commit": ", ".join(sorted({ran.commit for ran in self.ended.values()})),
+            "machine": {name: here[name] for name in ("platform", "cpu", "cpu_count", "cpu_instructions", "torch")},
+            "setting": self.bench.setting,
+            "cases": cases,
+            "paper": [paper.model_dump() for paper in self.bench.paper],
+            "notes": [*self._notes(), *choices_in_common(firsts)],
         }
-    for figure in bench.figures:
-        _rank(cases, figure)
-    return {
-        "format": FORMAT,
-        "bench": bench.name,
-        "claim": bench.claim,
-        "quick": quick,
-        "figures": list(bench.figures),
-        "seeds": sorted({job.experiment.seed for jobs in runs.values() for job in jobs}),
-        "commit": ", ".join(sorted(commits)),
-        "machine": {name: here[name] for name in ("platform", "cpu", "cpu_count", "cpu_instructions", "torch")},
-        "setting": bench.setting,
-        "cases": cases,
-        "paper": [paper.model_dump() for paper in bench.paper],
-        "notes": [*_notes(cases), *choices_in_common([jobs[0].experiment for jobs in runs.values()])],
-    }
+
+    def _case(self, name: str) -> dict[str, Any]:
+        experiment, labels = self.experiments[name], [job.label for job in self.runs[name]]
+        ended = [self.ended[label] for label in labels if label in self.ended]
+        figures = self.bench.figures
+        return {
+            "method": experiment.method,
+            "data": _group(experiment),
+            "runs": [f"runs/{ran.folder}" for ran in ended],
+            "failures": {label: self.failures[label] for label in labels if label in self.failures},
+            "figures": {figure: _over_seeds([ran.values[figure] for ran in ended]) for figure in figures},
+            "paper": {f: value for f in figures if (value := self.bench.paper_value(name, f)) is not None},
+            "seconds": [ran.seconds for ran in ended],
+        }
+
+    def _notes(self) -> list[str]:
+        said = ["Mean ± standard deviation over seeds (n − 1). Marked: the best and the second best on the same data."]
+        total, done = sum(map(len, self.runs.values())), len(self.ended) + len(self.failures)
+        if done < total:
+            said.append(f"So far: {done} of {total} runs ended.")
+        return said + [f"{label} failed: {why}" for label, why in self.failures.items()]
 
 
 def value_of(record: Record, name: str) -> Any:
@@ -160,10 +201,3 @@ def _group(experiment: Experiment) -> str:
     data = experiment.data
     subset = f", subset {data.subset:g}" if data.subset < 1 else ""
     return f"{data.name}, {data.partition}, {data.clients} clients{subset}"
-
-
-def _notes(cases: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    said = ["Mean ± standard deviation over seeds (n − 1). Marked: the best and the second best on the same data."]
-    for case in cases.values():
-        said += [f"{label} failed: {why}" for label, why in case["failures"].items()]
-    return said

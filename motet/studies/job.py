@@ -43,7 +43,7 @@ class Job:
             return False
         record = Record(self.folder)
         if other := differences(record.experiment, self.experiment):
-            raise MotetError(f"{self.folder} holds another experiment ({other[0]}); choose another --out")
+            raise MotetError(f"{self.folder} holds another experiment ({other[0]}); remove it, or choose another --out")
         return record.finished or (self.until is not None and reached(record) >= self.until)
 
 

@@ -115,6 +115,18 @@ class Result:
         """What the method learned, as numbers to be drawn."""
         return Record(self.folder).pictures
 
+    def measure(self, *names: str) -> Figures:
+        """More figures of the last round's models, by names of `motet list measures`; the data are read again.
+
+        The record stays as it is. What could not be found is a warning.
+        """
+        from motet.runs.measured import measure_again
+
+        found = measure_again(Record(self.folder), names, self._trust_code)
+        for sentence in found.notes:
+            warnings.warn(sentence, stacklevel=2)
+        return Figures(found.figures | found.training)
+
     # ------------------------------------------------------------ models of the last round
 
     @cached_property

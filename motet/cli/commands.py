@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from motet.cli.exporting import add_commands
-from motet.cli.options import with_choices
+from motet.cli.options import Json, Trust, with_choices
 from motet.inspect_files import user_path
 from motet.runs.choices import CHOICES, FIELDS, choose, nested
 
@@ -30,7 +30,6 @@ Track = Annotated[
     list[str] | None,
     typer.Option(metavar="tensorboard|mlflow[:PLACE]", help="log the rounds there too; default in the run's folder"),
 ]
-Json = Annotated[bool, typer.Option("--json", help="for programs: the last line of stdout is JSON")]
 
 Jobs = Annotated[int, typer.Option(help="runs computed at the same time; default one per core")]
 
@@ -85,9 +84,7 @@ def run(
 @app.command()
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of a run")],
-    trust_code: Annotated[
-        bool, typer.Option("--trust-code", help="run the Python code that it names, also if you did not run it before")
-    ] = False,
+    trust_code: Trust = False,
     track: Track = None,
     json: Json = False,
 ) -> None:
@@ -112,6 +109,21 @@ def show(
 
     chosen = [user_path(folder, "folder") for folder in folders]
     show_runs(chosen, json, local and user_path(local, "--local"), each, clients)
+
+
+@app.command()
+def measure(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a finished run")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="of `motet list measures`, or FILE.py:FUNCTION")
+    ],
+    trust_code: Trust = False,
+    json: Json = False,
+) -> None:
+    """Measure the last models of a run afterwards, on its data; its record stays as it is."""
+    from motet.cli.running import measure_and_show
+
+    measure_and_show(user_path(folder, "folder"), names, trust_code, json)
 
 
 @app.command("compare")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from motet.cli.options import Json, Trust
 from motet.errors import MotetError
 from motet.inspect_files import user_path
 from motet.printable import printable
@@ -23,10 +24,6 @@ Formats = Annotated[
     list[str] | None,
     typer.Option("--format", metavar="FORMAT", help="torch (always written), torch.export or onnx; repeatable"),
 ]
-Trust = Annotated[
-    bool, typer.Option("--trust-code", help="run the Python code that it names, also if you did not run it before")
-]
-Json = Annotated[bool, typer.Option("--json", help="for programs: the last line of stdout is JSON")]
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""The options of a command that stand for fields of an experiment, made from the table of short names."""
+"""Options that several commands have, and those that stand for fields, made from the table of short names."""
 
 import inspect
 import re
@@ -12,6 +12,11 @@ from motet.runs.choices import CHOICES, Choice
 MOST_DIGITS = 100  # of a number; Python reads no more than some thousand
 
 C = TypeVar("C", bound=Callable[..., None])
+
+Trust = Annotated[
+    bool, typer.Option("--trust-code", help="run the Python code that it names, also if you did not run it before")
+]
+Json = Annotated[bool, typer.Option("--json", help="for programs: the last line of stdout is JSON")]
 
 
 def number(text: str) -> int | float | str:

@@ -16,6 +16,7 @@ from motet.runs import run as runs
 from motet.runs.beside_local import local_among
 from motet.runs.experiment import Experiment
 from motet.runs.in_progress import how_far, is_running
+from motet.runs.measured import measure_again
 from motet.runs.record import Record
 from motet.track import tracked
 
@@ -45,6 +46,19 @@ def show_runs(
         write_json([run.summary for run in found])
     else:
         output().print(comparison(found, each))
+
+
+def measure_and_show(folder: Path, names: Sequence[str], trust_code: bool, json: bool) -> None:
+    """Measure the last models of a finished run, and show what was found."""
+    found = measure_again(Record(folder), names, trust_code)
+    for sentence in found.notes:
+        note(sentence)
+    figures = found.figures | found.training
+    if json:
+        write_json(figures)
+        return
+    for name, value in figures.items():
+        output().print(printable(f"{value:12.6g}  {name}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def side_by_side(folders: Sequence[Path], local: Path | None = None) -> list[Finished]:

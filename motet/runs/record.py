@@ -213,11 +213,15 @@ class Record:
         self._require_run()
         return (self.folder / "summary.json").exists()
 
+    def require_finished(self) -> None:
+        """Refuse a run that did not come to its end."""
+        if not self.finished:
+            raise MotetError(f"run {self.folder} is not finished; continue it with `motet resume {self.folder}`")
+
     @property
     def summary(self) -> Row:
         """What came out."""
-        if not self.finished:
-            raise MotetError(f"run {self.folder} is not finished; continue it with `motet resume {self.folder}`")
+        self.require_finished()
         return checked_summary(self._read_json("summary.json"), self.folder)
 
     def _refuse_if_taken(self) -> None:

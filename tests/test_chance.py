@@ -40,6 +40,19 @@ def test_interval_and_p_agree() -> None:
         assert (found.p < 0.05) == (not found.low <= 0 <= found.high)
 
 
+def test_clients_and_seeds_both_add_to_the_variance() -> None:
+    of_clients, of_seeds = np.linspace(-1, 1, 8)[:, None], np.linspace(-0.8, 0.8, 5)[None, :]
+    by_hand = sum(float(each.var(ddof=1)) / each.size for each in (of_clients, of_seeds))
+
+    def width(values: Table) -> float:
+        found = estimate(values)
+        assert found.low is not None and found.high is not None
+        return found.high - found.low
+
+    both = width(of_clients + of_seeds) / 2 / np.sqrt(by_hand)
+    assert 2.1 < both < 2.35  # Student's with about ten degrees of freedom: 2.2
+
+
 def test_it_is_the_same_every_time() -> None:
     assert estimate(table(0.1)) == estimate(table(0.1))
 
@@ -101,6 +114,11 @@ def test_the_simplest_of_equals() -> None:
     assert (found.method, found.certain) == ("fedavg", False)
     assert set(found.may_be_equal) == {"fedavg", CONTROL, "x"}
     assert f"No method beats fine-tuning ({CONTROL})" in found.reason
+
+
+def test_a_small_lead_that_is_sure_counts() -> None:
+    found = recommended({"local": table(0.80, spread=0.001), "x": table(0.81, spread=0.001, seed=1)})
+    assert (found.method, found.certain, found.may_be_equal) == ("x", True, ("x",))
 
 
 def test_fine_tuning_may_be_the_answer() -> None:

@@ -25,7 +25,7 @@ from motet.methods.averaging import Averaging
 from motet.methods.components.personal_model import PersonalModel
 from motet.methods.fedrod import FedROD
 from motet.nets import Net
-from motet.runs.environment import environment
+from motet.runs.environment import environment, machine_of
 from motet.runs.experiment import resolve
 from motet.runs.record import Record
 from motet.runs.run import resume, run
@@ -105,7 +105,7 @@ def collect(out: Path) -> dict[str, Any]:
         "study": "FED-ROD Table 7, FMNIST Dir(0.3), 100 clients, 20 per round, 100 rounds, 5 epochs, one seed",
         "command": "python benchmarks/fedrod_table7.py --row fedavg; --row fedrod; --collect",
         "commit": {row: record.environment["git_commit"] for row, record in records.items()},
-        "machine": {name: here[name] for name in ("platform", "cpu", "cpu_count", "cpu_instructions", "torch")},
+        "machine": machine_of(here),
         "setting": SETTING,
         "columns": ["G-FL generic", "P-FL generic model (Eq. 20)", "P-FL personal models (Eq. 20)"],
         "ours": ours,

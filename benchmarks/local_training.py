@@ -29,7 +29,7 @@ from motet.engines import Kind, Task
 from motet.memory import keep_freed_memory
 from motet.message import Message
 from motet.runs.assembly import assemble
-from motet.runs.environment import environment
+from motet.runs.environment import environment, machine_of
 from motet.runs.experiment import merge, resolve
 
 BARE = "bare"
@@ -65,11 +65,10 @@ def main() -> None:
         show(name, found[name])
     if options.record:
         here = environment()
-        machine = {key: here[key] for key in ("platform", "cpu", "cpu_count", "cpu_instructions", "torch")}
         command = " ".join(["python benchmarks/local_training.py", *sys.argv[1:]])
-        words = {"command": command, "commit": here["git_commit"]}
+        words = {"command": command, "commit": here["git_commit"], "machine": machine_of(here)}
         path = Path(__file__).parent / "results" / "local-training.json"
-        path.write_text(json.dumps(words | {"machine": machine, "workloads": found}, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(words | {"workloads": found}, indent=1) + "\n", encoding="utf-8")
 
 
 def measure(workload: Workload, methods: list[str], repeats: int) -> dict[str, Any]:

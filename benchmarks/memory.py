@@ -23,7 +23,7 @@ import numpy as np
 from motet.data.sources import load
 from motet.evaluation import Row
 from motet.memory import keep_freed_memory
-from motet.runs.environment import environment
+from motet.runs.environment import environment, machine_of
 from motet.runs.experiment import Experiment, merge, resolve
 from motet.runs.record import Record
 from motet.runs.run import run
@@ -113,7 +113,7 @@ def main() -> None:
         "study": "memory with many clients",
         "command": "python benchmarks/memory.py",
         "commit": here["git_commit"],
-        "machine": {name: here[name] for name in ("platform", "cpu", "cpu_count", "cpu_instructions", "torch")},
+        "machine": machine_of(here),
         "setting": setting,
         "clients": CLIENTS,
         "took_part": len(meter.took_part),

@@ -34,7 +34,7 @@ from throughput_parts.report import show
 from throughput_parts.workloads import WORKLOADS
 
 from motet.errors import MotetError, unknown
-from motet.runs.environment import cpu_has_bf16, environment
+from motet.runs.environment import cpu_has_bf16, environment, machine_of
 
 HERE = Path(__file__).parent
 ALL = (*WORKLOADS, systems.NAME)
@@ -126,7 +126,7 @@ def too_slow_for_quick() -> dict[str, str]:
 def surroundings(words: list[str]) -> dict[str, Any]:
     """Where, from which source and how it was measured."""
     here = environment()
-    machine = {name: here[name] for name in ("platform", "cpu", "cpu_count", "cpu_instructions", "python", "torch")}
+    machine = machine_of(here) | {"python": here["python"]}
     return {
         "machine": machine | {name: version(name) for name in LIBRARIES},
         "commit": here["git_commit"],

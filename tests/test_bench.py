@@ -152,6 +152,23 @@ def test_best_and_second_best_on_the_same_data(done: tuple[Path, dict[str, Any]]
         assert [each["rank"] for each in sorted(pair, key=lambda each: -each["mean"])] == [1, 2]
 
 
+def test_only_the_same_data_and_rounds_are_ranked(tmp_path: Path) -> None:
+    """A case that trained longer, or on other data, is not better for that."""
+    more = """
+[cases]
+short = { method = "fedavg" }
+other = { method = "fedprox" }
+long = { method = "fedavg", rounds = { count = 3 } }
+fewer = { method = "fedavg", data = { subset = 0.2 } }
+"""
+    text = TEXT[: TEXT.index("[grid]")].replace("[0, 1]", "[0]") + more
+    cases = compute(bench_of(text, tmp_path), tmp_path / "out")["cases"]
+    ranks = {name: case["figures"]["generic.accuracy"].get("rank") for name, case in cases.items()}
+    assert ranks["long"] is None and ranks["fewer"] is None
+    assert {ranks["short"], ranks["other"]} <= {1, 2}
+    assert cases["fewer"]["data"].endswith("subset 0.2, 2 rounds") and cases["long"]["data"].endswith("3 rounds")
+
+
 def test_a_figure_that_is_not_there_is_named(done: tuple[Path, dict[str, Any]]) -> None:
     folder, result = done
     record = Record(folder / result["cases"]["fedavg, iid"]["runs"][0])

@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ def environment() -> dict[str, Any]:
         "cpu_has_bf16": cpu_has_bf16(),
         "threads": torch.get_num_threads(),
     }
+
+
+def machine_of(here: Mapping[str, Any]) -> dict[str, Any]:
+    """The kind of machine in an environment, as recorded results name it."""
+    return {name: here[name] for name in ("platform", "cpu", "cpu_count", "cpu_instructions", "torch")}
 
 
 def cpu_has_bf16() -> bool:

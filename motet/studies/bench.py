@@ -7,11 +7,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from motet.errors import MotetError
+from motet.errors import MotetError, shown
 from motet.files import write_atomic
 from motet.report.bench_tables import to_csv, to_latex, to_markdown
 from motet.runs.assembly import settle
-from motet.runs.environment import environment
+from motet.runs.environment import environment, machine_of
 from motet.runs.experiment import Experiment, merge, resolve
 from motet.runs.record import Record
 from motet.scoring.figures import Figure
@@ -106,7 +106,7 @@ class _Study:
 
     def result(self) -> dict[str, Any]:
         """results.json."""
-        here, cases = environment(), {name: self._case(name) for name in self.runs}
+        cases = {name: self._case(name) for name in self.runs}
         for figure in self.bench.figures:
             _rank(cases, figure)
         firsts = [jobs[0].experiment for jobs in self.runs.values()]
@@ -118,7 +118,7 @@ class _Study:
             "figures": list(self.bench.figures),
             "seeds": sorted({job.experiment.seed for jobs in self.runs.values() for job in jobs}),
             "commit": ", ".join(sorted({ran.commit for ran in self.ended.values()})),
-            "machine": {name: here[name] for name in ("platform", "cpu", "cpu_count", "cpu_instructions", "torch")},
+            "machine": machine_of(environment()),
             "setting": self.bench.setting,
             "cases": cases,
             "paper": [paper.model_dump() for paper in self.bench.paper],
@@ -140,7 +140,10 @@ class _Study:
         }
 
     def _notes(self) -> list[str]:
-        said = ["Mean ± standard deviation over seeds (n − 1). Marked: the best and the second best on the same data."]
+        said = [
+            "Mean ± standard deviation over seeds (n − 1). "
+            "Marked: the best and the second best with the same data and rounds."
+        ]
         total, done = sum(map(len, self.runs.values())), len(self.ended) + len(self.failures)
         if done < total:
             said.append(f"So far: {done} of {total} runs ended.")
@@ -178,7 +181,7 @@ def _over_seeds(values: Sequence[Any]) -> dict[str, Any]:
 
 
 def _rank(cases: Mapping[str, dict[str, Any]], figure: str) -> None:
-    """Mark the best and the second best among the cases with the same data."""
+    """Mark the best and the second best among the cases with the same data and rounds."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for case in cases.values():
         if "mean" in case["figures"][figure]:
@@ -197,7 +200,10 @@ def _higher_is_better(figure: str) -> bool:
 
 
 def _group(experiment: Experiment) -> str:
-    """The data that a case is about: those with the same are compared."""
-    data = experiment.data
-    subset = f", subset {data.subset:g}" if data.subset < 1 else ""
-    return f"{data.name}, {data.partition}, {data.clients} clients{subset}"
+    """The data that a case is about, and how long it trained: those with the same are compared."""
+    data, rounds = experiment.data, experiment.rounds.count
+    chosen = data.model_dump(exclude_defaults=True, exclude={"name", "partition"})
+    if data.partition == "natural":
+        chosen.pop("clients", None)  # the data say how many
+    words = [data.name, data.partition, *(f"{name} {shown(value)}" for name, value in chosen.items())]
+    return ", ".join([*words, f"{rounds} round{'s' * (rounds != 1)}"])

@@ -257,6 +257,12 @@ def test_normalizations(top: int) -> None:
     assert np.array_equal(normalized(x, "none", top), wide)
 
 
+def test_signals_stay_as_they_are_under_half() -> None:
+    """DBE's own code trains on raw signals; (x − 0.5)/0.5 would move all of them by one."""
+    x = np.random.default_rng(0).normal(size=(20, 3, 8)).astype(np.float32)
+    assert np.array_equal(fitted("signal", x, "half", 1)(torch.from_numpy(x)).numpy(), x)
+
+
 def test_standard_takes_its_constants_from_the_pool_alone() -> None:
     federation = digits(normalize_on="all")
     pool = federation.prepare(federation.stored.x)

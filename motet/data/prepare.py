@@ -257,7 +257,7 @@ def _tensor(x: npt.ArrayLike) -> Tensor:
 def _scale_and_shift(
     of_kind: type[NumbersPrepare], normalize: Normalize, x: Array, rows: Integers, top: float, constants: Constants
 ) -> tuple[Tensor | None, Tensor | None]:
-    if normalize == "none":
+    if normalize == "none" or (normalize == "half" and of_kind is SignalPrepare):  # a signal has no range to halve
         return None, None
     if normalize == "standard":
         of_bytes = x.dtype == np.uint8 and of_kind is ImagePrepare

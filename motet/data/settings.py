@@ -88,7 +88,8 @@ class DataSettings(Section):
     val_share: float = Field(0.0, ge=0, lt=1, description="share of what remains that a client keeps for validation")
     normalize: Literal["standard", "half", "unit", "constants", "none"] = Field(
         "standard",
-        description="mean 0 and deviation 1 over `normalize_on`; (x - 0.5) / 0.5; values in [0, 1]; by the constants "
+        description="mean 0 and deviation 1 over `normalize_on`; (x - 0.5) / 0.5 of values in [0, 1] (signals stay as "
+        "they are, columns of a table are standard: they have no such range); values in [0, 1]; by the constants "
         "`normalize_mean` and `normalize_std`; none",
     )
     normalize_mean: tuple[float, ...] = Field((), description="of values in [0, 1]: one for all channels, or one each")

@@ -190,10 +190,9 @@ def restored_table(words: Mapping[str, Any]) -> TablePrepare:
 
 def _fit_number(values: Array, normalize: Normalize) -> NumberColumn:
     mean, deviation = _moments(values)
-    if normalize == "standard":
+    if normalize in ("standard", "half"):  # a column has no range to halve
         return NumberColumn(mean=mean, deviation=deviation, fill=mean)
-    low, width = (0.5, 0.5) if normalize == "half" else (0.0, 1.0)
-    return NumberColumn(mean=low, deviation=width, fill=mean)
+    return NumberColumn(mean=0.0, deviation=1.0, fill=mean)
 
 
 def _moments(values: Array) -> tuple[float, float]:

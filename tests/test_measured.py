@@ -44,8 +44,14 @@ def test_a_function_of_ones_own(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = motet.run(method="fedavg", **SMALL, out=tmp_path / "run")
     assert main(["measure", str(run.folder), MDL, "ece"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert any("generic.split.mdl:" in line for line in lines) and any(".ece." in line for line in lines)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = dict(run.measure(MDL, "ece"))
+    for model in ("generic", "personal"):
+        mean, worst = (f"{found[f'{model}.split.ece.{each}']:.4g}" for each in ("mean", "worst_tenth"))
+        row = next(row for row in rows if row[:3] == ["ece", model, "split"])
+        assert row[4] == mean and row[8] == worst
+    mdl = next(name for name in found if name.startswith("generic.split.mdl:"))
+    assert [mdl.split(".")[2], "generic", "split", f"{found[mdl]:.4g}"] in [row[:4] for row in rows]
     assert main(["measure", str(run.folder), "ece", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == dict(run.measure("ece"))
 

@@ -1,4 +1,4 @@
-"""`motet run`, `motet resume`, `motet show`."""
+"""`motet run`, `motet resume`, `motet show`, `motet measure`."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +11,7 @@ from motet.printable import printable
 from motet.report.clients import client_tables, clients_json
 from motet.report.comparison import comparison
 from motet.report.finished import Finished, read_finished
+from motet.report.measured import measured_table
 from motet.report.progress import onlooker
 from motet.runs import run as runs
 from motet.runs.beside_local import local_among
@@ -56,9 +57,8 @@ def measure_and_show(folder: Path, names: Sequence[str], trust_code: bool, json:
     figures = found.figures | found.training
     if json:
         write_json(figures)
-        return
-    for name, value in figures.items():
-        output().print(printable(f"{value:12.6g}  {name}"), markup=False, highlight=False, soft_wrap=True)
+    else:
+        output().print(measured_table(figures))
 
 
 def side_by_side(folders: Sequence[Path], local: Path | None = None) -> list[Finished]:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from motet.studies.bench_file import read_bench
 
@@ -53,18 +52,15 @@ def rows(name: str) -> Iterator[Row]:
     """Of a bench, in the order of its file."""
     found = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text("utf-8"))
     for case, experiment in read_bench(ROOT / "benchmarks" / f"{name}.toml").experiments().items():
-        of = found["cases"][case]
-
-        def figure(figure: str, of: dict[str, Any] = of) -> Any:
-            return of["figures"][figure]
-
+        of, rounds = found["cases"][case], experiment.rounds.count
+        figures = of["figures"]
         yield Row(
             case,
-            experiment.rounds.count,
-            figure("personal.split.personal_models").get("mean"),
-            figure("generic.accuracy").get("mean"),
-            figure("curve.personal.split.accuracy.by_samples")["per_seed"][0][-experiment.rounds.count :],
-            figure("curve.generic.split.accuracy.by_samples")["per_seed"][0][-1],
+            rounds,
+            figures["personal.split.personal_models"].get("mean"),
+            figures["generic.accuracy"].get("mean"),
+            figures["curve.personal.split.accuracy.by_samples"]["per_seed"][0][-rounds:],
+            figures["curve.generic.split.accuracy.by_samples"]["per_seed"][0][-1],
             of["paper"].get("personal.split.personal_models"),
         )
 

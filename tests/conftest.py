@@ -10,6 +10,8 @@ import torch
 from hypothesis import settings
 from vector_problem import exactly
 
+from motet.data import folders
+
 torch.set_num_threads(1)
 settings.register_profile("motet", deadline=None, max_examples=50)
 settings.load_profile("motet")
@@ -41,3 +43,13 @@ def exact() -> Iterator[None]:
     """Float64, and batches in stored order: how the figures of tests/vectors were made."""
     with exactly():
         yield
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of MOTET_DATA, on a machine that has no data elsewhere."""
+    monkeypatch.setenv("MOTET_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(folders, "ROOTS", ())
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
+
+from motet.cli import main
 
 RNG = np.random.default_rng(0)
 
@@ -223,3 +226,12 @@ def tiny_imagenet(picture: Callable[[int], bytes]) -> dict[str, bytes]:
 
 def gz(content: bytes) -> bytes:
     return gzip.compress(content)
+
+
+def refusal(name: str, capfd: pytest.CaptureFixture[str], *words: str) -> str:
+    """What the command line says of a data set that cannot be read: one sentence, exit code 2."""
+    capfd.readouterr()
+    assert main(["data", "show", name, "--clients", "2", *words]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.count("error:") == 1 and "accepted" in err and "Traceback" not in err
+    return " ".join(err.split())

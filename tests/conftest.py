@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
+from made_exports import tiny
 from vector_problem import exactly
 
+import motet
 from motet.data import folders
 
 torch.set_num_threads(1)
@@ -53,3 +55,16 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(folders, "ROOTS", ())
     (tmp_path / "data").mkdir()
     return tmp_path / "data"
+
+
+@pytest.fixture(scope="module")
+def fedrod() -> motet.Result:
+    """A run with a personal head, whose data the tests may lose."""
+    return tiny("fedrod")
+
+
+@pytest.fixture
+def exported(fedrod: motet.Result, tmp_path: Path) -> Path:
+    """The generic model and that of client 0."""
+    fedrod.export(tmp_path / "ex", [0], generic=True)
+    return tmp_path / "ex"

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 METHODS = ROOT / "docs" / "methods"
 README = ROOT / "benchmarks" / "README.md"
 HEAD = "| | data | rounds | own models | generic model | DBE's paper, converged |"
-NOTE = "One seed, after DBE's protocol; the setting and all methods side by side are in `benchmarks/README.md`."
+NOTE = "One seed, the best round, after DBE's protocol; setting and all methods side by side: `benchmarks/README.md`."
 MARK = "<!-- written by pages.py: {} -->\n"
 
 

@@ -55,16 +55,22 @@ def values_to_try(info: FieldInfo) -> tuple[Any, ...]:
     return tuple(found) if isinstance(found, list) else ()
 
 
-def one_or_several(*words: str) -> Callable[[Any], Any]:
-    """A check before pydantic's: one of the words, a list of them, or text with commas; one word stays a word."""
+def one_or_several(*words: str, alone: str = "") -> Callable[[Any], Any]:
+    """A check before pydantic's: one of the words, a list of them, or text with commas; one word stays a word.
+
+    `alone` is a word more that no list may hold.
+    """
 
     def read(value: Any) -> Any:
+        if alone and value == alone:
+            return value
         given = value.split(",") if isinstance(value, str) else value
         if not isinstance(given, list | tuple) or not all(isinstance(word, str) for word in given):
             given = ()
         chosen = tuple(word.strip() for word in given)
         if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(words):
-            raise ValueError(f"accepted: {' | '.join(words)}, or a list of them, each once")
+            others = f"{alone}; " if alone else ""
+            raise ValueError(f"accepted: {others}{' | '.join(words)}, or a list of them, each once")
         return chosen[0] if len(chosen) == 1 else chosen
 
     return read

@@ -165,7 +165,8 @@ class Workplace:
             last = reading == "final_sync"
             if last and name != PERSONAL and not (sync or self.method.keeps_nothing):
                 continue  # before the end nobody is synced
-            reply |= self._score_reading(name, client.reading(reading), message, sync=sync and last)
+            read = client.reading(self.method.reading(reading))
+            reply |= self._score_reading(name, read, message, sync=sync and last)
         return compared(reply)
 
     def _adapt(self, client: Client, message: Message) -> Message:
@@ -207,8 +208,8 @@ class Workplace:
 
     def _heads(self, client: Client, message: Message) -> Mapping[str, nn.Module]:
         """The personal model of the headline, and other heads of it."""
-        client = client.reading(self.scoring.readings[0])
-        if client.pm_source == "final_sync" and not self.method.keeps_nothing:
+        client = client.reading(self.method.reading(self.scoring.readings[0]))
+        if client.pm_source == "final_sync":
             client = self.synced(client, message)
         if self.method.family:
             name = self.method.family.members[int(number(message, MEMBER))]

@@ -7,7 +7,7 @@ import pytest
 from motet.errors import MotetError
 from motet.evaluation import Row
 from motet.runs.assembly import assemble
-from motet.runs.summary import personal_source, reported, summarize
+from motet.runs.summary import reported, summarize
 from motet.scoring import ScoringSettings
 from motet.testing.twin import play, tiny
 
@@ -178,4 +178,5 @@ def test_what_does_not_exist_is_null() -> None:
 )
 def test_the_summary_says_which_personal_models_were_scored(method: str, asked: str, said: str) -> None:
     experiment = tiny(method, scoring={"pm_source": asked})
-    assert personal_source(experiment.scoring, assemble(experiment).method) == said
+    assembly = assemble(experiment)
+    assert assembly.method.reading(assembly.experiment.scoring.readings[0]) == said

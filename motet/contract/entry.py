@@ -22,7 +22,6 @@ class Entry:
     stays: str = ""  # what each client keeps for itself, beside its data and its last trained model
     down: str = "1"  # models that a client is sent in a round
     up: str = "1"  # models that it sends back
-    one_model: bool = False  # everybody is served the generic model: what a client trained is no model of its own
 
     @property
     def kind(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from motet.client import Client
+from motet.client import Client, PersonalSource
 from motet.contract.picture import Learned, Picture
 from motet.errors import Diverged
 from motet.message import Message, State
@@ -68,6 +68,7 @@ class Method(ABC):
     pooled = False  # trains one client that holds everybody's data: a yardstick, not federated learning
     prepares = False  # whether `prepare` and `prepared` have anything to do
     needs_shared_data = False  # clients see the small balanced set that the federation shares
+    personalizes: bool = True  # clients have models of their own; False: everybody is served the server's model
     personal_from_global = False  # never serves a client's last trained model, even where scoring.pm_source says so
     keeps_nothing = False  # clients keep nothing between rounds: no training changes a personal model but the server's
     from_counts = False  # makes a new client's model from its class counts alone
@@ -81,6 +82,11 @@ class Method(ABC):
     def refuse(self, facts: Facts) -> str | None:
         """One sentence where the experiment lacks what the method needs, said before anything runs."""
         return None
+
+    def reading(self, asked: PersonalSource) -> PersonalSource:
+        """Which model of a client is scored, served and exported where the experiment asks for this one."""
+        made_anew = self.personal_from_global and asked == "last_participation"
+        return "global_plus_personal" if made_anew or (self.keeps_nothing and asked == "final_sync") else asked
 
     # ------------------------------------------------------------ the server
 

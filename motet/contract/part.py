@@ -27,6 +27,9 @@ NEEDS_BATCHES: dict[str, tuple[str, ...]] = {
 }
 """The points at which only parts of these kinds may act: such a client is trained alone, batch by batch."""
 
+MAKES_A_CLIENT_DIFFER = ("private", "features", "note", "personal_logits")
+"""The points at which a part gives a client something of its own to predict with."""
+
 
 @dataclass(frozen=True)
 class Forward:
@@ -64,10 +67,16 @@ class Part(Section):
     serves_adaptation: ClassVar[bool] = True  # False: acts for the federation's sake, not when a client adapts
     serves_prediction: ClassVar[bool] = True  # False: what it broadcasts is for training alone
     shows: ClassVar[tuple[str, ...]] = ()  # measures of a run whose pictures belong to what it learned
+    personalizes: ClassVar[bool] = False
+    """With it clients have models of their own; False: everybody is served the server's model. A part that does not say
+    so does if it acts where a client gets something of its own to predict with."""
 
     def __init_subclass__(cls, **words: Any) -> None:
         """A part that acts on batches says so: clients of other parts may be trained as one, past these points."""
         super().__init_subclass__(**words)
+        if "personalizes" not in cls.__dict__:
+            differ = any(getattr(cls, point) is not getattr(Part, point) for point in MAKES_A_CLIENT_DIFFER)
+            cls.personalizes = cls.personalizes or (differ and not cls.private_rests)
         for point in sorted({p for points in NEEDS_BATCHES.values() for p in points}):
             kinds = [kind for kind, points in NEEDS_BATCHES.items() if point in points]
             if getattr(cls, point) is not getattr(Part, point) and cls.acts not in kinds:

@@ -29,6 +29,11 @@ from motet.settings import Section
 from motet.together import group_size
 from motet.weights import Layout, is_finite
 
+SERVES_ITS_OWN = frozenset(
+    ("personal", "personal_weights", "predictor", "heads", "member", "received", "round_training", "end_round")
+)
+"""What a subclass changes that gives a client another model than the server's."""
+
 
 class Averaging(Method):
     """w ← Σ (n_i / n_S) w_i over the cohort; parts correct the local steps and the server's rule."""
@@ -36,6 +41,10 @@ class Averaging(Method):
     plain_steps: ClassVar[bool] = True
     """A client's steps are FedAvg's and its parts' alone, so that several clients' may be taken as one computation. Not
     inherited: a subclass that changes nothing of a step says so again."""
+
+    personalizes = False
+    """Not so in a subclass that changes what a client is served (`SERVES_ITS_OWN`) or has a family of models; one that
+    knows better says it."""
 
     averages: ClassVar[bool] = True  # False: the server makes no mean of the clients' w
     recipe: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the paper's server averages
@@ -50,6 +59,9 @@ class Averaging(Method):
     def __init_subclass__(cls, **words: Any) -> None:
         super().__init_subclass__(**words)
         cls.plain_steps = bool(cls.__dict__.get("plain_steps", False))
+        if "personalizes" not in cls.__dict__:
+            own = cls.family is not None or bool(SERVES_ITS_OWN & cls.__dict__.keys())
+            cls.personalizes = cls.personalizes or own
 
     def __init__(self, net: Net, options: Any, parts: Sequence[Part], facts: Facts):
         super().__init__(net, options, parts, facts)
@@ -68,6 +80,7 @@ class Averaging(Method):
         self.weighting = "uniform" if uniform else "samples"
         # a part's recipe is for the net's own weights; what parts add to it keeps the plain rule
         self.added_weighting = "uniform" if asked == "uniform" else "samples"
+        self.personalizes = type(self).personalizes or any(part.personalizes for part in parts)
         self.prepares = any(part.preparation() is not None for part in parts)
         self.needs_shared_data = any(part.needs_shared_data for part in parts)
         self.rests = any(part.private_rests for part in parts)
@@ -332,4 +345,4 @@ class Averaging(Method):
         return PersonalModel(self.net, self.parts, client).eval()
 
 
-ENTRY = Entry("fedavg", "average the clients' models", "McMahan et al. 2017", whole=Averaging, one_model=True)
+ENTRY = Entry("fedavg", "average the clients' models", "McMahan et al. 2017", whole=Averaging)

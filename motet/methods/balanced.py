@@ -68,8 +68,8 @@ class CDT(BalancedRisk):
 
 
 ENTRIES = (
-    Entry("bsm", "balanced softmax loss: FedAvg (BRM) of FED-ROD", "Ren et al. 2020", part=BSM, one_model=True),
-    Entry("ir", "loss re-weighted by inverse class counts", "Hsu et al. 2020", part=IR, one_model=True),
-    Entry("ldam", "loss with larger margins for rarer classes", "Cao et al. 2019", part=LDAM, one_model=True),
-    Entry("cdt", "loss with class-dependent temperatures", "Ye et al. 2020", part=CDT, one_model=True),
+    Entry("bsm", "balanced softmax loss: FedAvg (BRM) of FED-ROD", "Ren et al. 2020", part=BSM),
+    Entry("ir", "loss re-weighted by inverse class counts", "Hsu et al. 2020", part=IR),
+    Entry("ldam", "loss with larger margins for rarer classes", "Cao et al. 2019", part=LDAM),
+    Entry("cdt", "loss with class-dependent temperatures", "Ye et al. 2020", part=CDT),
 )

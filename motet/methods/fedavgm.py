@@ -53,4 +53,4 @@ class FedAvgM(ServerOptimizer):
         return v
 
 
-ENTRY = Entry("fedavgm", "momentum at the server", "Hsu, Qi and Brown 2019", part=FedAvgM, one_model=True)
+ENTRY = Entry("fedavgm", "momentum at the server", "Hsu, Qi and Brown 2019", part=FedAvgM)

@@ -16,6 +16,7 @@ class FedBABU(FedPer):
     weighting: ClassVar[Literal["samples", "uniform"]] = "uniform"
     in_phases: ClassVar[bool] = True
     private_rests: ClassVar[bool] = True
+    personalizes: ClassVar[bool] = False
 
     def phases(self, t: Training) -> Sequence[Phase]:
         """The body alone; when a client adapts, all of it."""

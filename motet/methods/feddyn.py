@@ -62,5 +62,4 @@ ENTRY = Entry(
     "Acar et al. 2021",
     part=FedDyn,
     stays="its h_i",
-    one_model=True,
 )

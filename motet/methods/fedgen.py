@@ -131,5 +131,4 @@ ENTRY = Entry(
     "Zhu, Hong and Zhou 2021",
     part=FedGen,
     down="1 + generator",
-    one_model=True,
 )

@@ -40,6 +40,4 @@ class FedNova(Part):
         return w
 
 
-ENTRY = Entry(
-    "fednova", "every client's change counts per step that it took", "Wang et al. 2020", part=FedNova, one_model=True
-)
+ENTRY = Entry("fednova", "every client's change counts per step that it took", "Wang et al. 2020", part=FedNova)

@@ -91,7 +91,7 @@ class FedAdagrad(Adaptive):
 
 
 ENTRIES = (
-    Entry("fedadam", "Adam at the server", "Reddi et al. 2021", part=FedAdam, one_model=True),
-    Entry("fedyogi", "Yogi at the server", "Reddi et al. 2021", part=FedYogi, one_model=True),
-    Entry("fedadagrad", "Adagrad at the server", "Reddi et al. 2021", part=FedAdagrad, one_model=True),
+    Entry("fedadam", "Adam at the server", "Reddi et al. 2021", part=FedAdam),
+    Entry("fedyogi", "Yogi at the server", "Reddi et al. 2021", part=FedYogi),
+    Entry("fedadagrad", "Adagrad at the server", "Reddi et al. 2021", part=FedAdagrad),
 )

@@ -25,4 +25,4 @@ class FedProx(Part):
         t.g_shared.add_(t.shared - t.anchor, alpha=self.mu)
 
 
-ENTRY = Entry("fedprox", "stay near the model the server sent", "Li et al. 2020", part=FedProx, one_model=True)
+ENTRY = Entry("fedprox", "stay near the model the server sent", "Li et al. 2020", part=FedProx)

@@ -32,6 +32,4 @@ class GeometricMedian(Robust):
         return z.to(W.dtype)
 
 
-ENTRY = Entry(
-    "geometric-median", "the point nearest to all models", "Pillutla et al. 2022", part=GeometricMedian, one_model=True
-)
+ENTRY = Entry("geometric-median", "the point nearest to all models", "Pillutla et al. 2022", part=GeometricMedian)

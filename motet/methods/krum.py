@@ -55,12 +55,11 @@ class MultiKrum(Krum):
 
 
 ENTRIES = (
-    Entry("krum", "the model that most others are near to", "Blanchard et al. 2017", part=Krum, one_model=True),
+    Entry("krum", "the model that most others are near to", "Blanchard et al. 2017", part=Krum),
     Entry(
         "multi-krum",
         "the mean of the models that most others are near to",
         "Blanchard et al. 2017",
         part=MultiKrum,
-        one_model=True,
     ),
 )

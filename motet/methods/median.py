@@ -14,4 +14,4 @@ class Median(Robust):
         return middle(W, (len(W) - 1) // 2)
 
 
-ENTRY = Entry("median", "the median of every weight", "Yin et al. 2018", part=Median, one_model=True)
+ENTRY = Entry("median", "the median of every weight", "Yin et al. 2018", part=Median)

@@ -120,5 +120,4 @@ ENTRY = Entry(
     "Chen and Chao 2022",
     part=MetaBSM,
     stays="γ_m and its weights' net ζ_m",
-    one_model=True,
 )

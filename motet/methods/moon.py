@@ -56,5 +56,4 @@ ENTRY = Entry(
     "Li, He and Song 2021",
     part=MOON,
     stays="its model of its last round",
-    one_model=True,
 )

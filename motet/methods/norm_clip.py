@@ -36,6 +36,4 @@ class NormClip(Part):
         return average({i: {**reply, "w": changes[i]} for i, reply in replies.items()}, "w", s.weighting)
 
 
-ENTRY = Entry(
-    "norm-clip", "no client's change is longer than a bound", "Sun et al. 2019", part=NormClip, one_model=True
-)
+ENTRY = Entry("norm-clip", "no client's change is longer than a bound", "Sun et al. 2019", part=NormClip)

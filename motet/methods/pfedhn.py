@@ -25,6 +25,7 @@ class PFedHN(Averaging):
     is no global model.
     """
 
+    personalizes = True  # the server makes each client a model of its own
     carries: ClassVar[tuple[str, ...]] = ("mr", "prbm", "dbe", "bsm", "ir", "ldam", "cdt", "shared-data")
 
     class Options(Averaging.Options):

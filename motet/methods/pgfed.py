@@ -23,6 +23,7 @@ class PGFed(Part):
     in a sum such as fedrod+pgfed the other clients' risks are FED-ROD's too.
     """
 
+    personalizes: ClassVar[bool] = True  # θ_i, which the client's own F_i made of the model it was sent
     serves_adaptation: ClassVar[bool] = False
     serves_prediction: ClassVar[bool] = False
     role: ClassVar[str | None] = "personalized global objective"

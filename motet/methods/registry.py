@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import permutations
 from types import ModuleType
 
+from motet.client import PersonalSource
 from motet.contract.entry import Entry
 from motet.contract.method import Facts, Method
 from motet.contract.part import Part
@@ -149,6 +150,14 @@ def entry_of(name: str) -> Entry:
     if isinstance(found, type) and issubclass(found, Method):
         return Entry(name, about, "", whole=found)
     raise MotetError(f"method {name!r} is a {type(found).__name__}; accepted: a class of Part or Method, or an Entry")
+
+
+def declared_reading(method: str) -> PersonalSource:
+    """Which model of a client is scored where nobody says otherwise, by what the classes of the sum declare."""
+    things = [entry_of(term.name).thing for term in parse(method)]
+    made_anew = any(issubclass(thing, Method) and thing.personal_from_global for thing in things)
+    own = any(thing.personalizes for thing in things)
+    return "last_participation" if own and not made_anew else "global_plus_personal"
 
 
 def canonical(text: str) -> str:

@@ -65,5 +65,4 @@ ENTRY = Entry(
     stays="its control variate c_i",
     down="2",
     up="2",
-    one_model=True,
 )

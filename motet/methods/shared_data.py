@@ -34,6 +34,4 @@ class SharedData(Part):
         return t.client.shared_data
 
 
-ENTRY = Entry(
-    "shared-data", "a small balanced set joins every client's data", "Zhao et al. 2018", part=SharedData, one_model=True
-)
+ENTRY = Entry("shared-data", "a small balanced set joins every client's data", "Zhao et al. 2018", part=SharedData)

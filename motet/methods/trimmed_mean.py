@@ -17,6 +17,4 @@ class TrimmedMean(Robust):
         return middle(W, int(self.share * len(W) + 1e-9))
 
 
-ENTRY = Entry(
-    "trimmed-mean", "the mean of every weight without its extremes", "Yin et al. 2018", part=TrimmedMean, one_model=True
-)
+ENTRY = Entry("trimmed-mean", "the mean of every weight without its extremes", "Yin et al. 2018", part=TrimmedMean)

@@ -14,6 +14,7 @@ from motet.report.finished import Finished
 from motet.report.packed import Packed
 from motet.report.prose import Prose
 from motet.report.seeds import Line, by_seed, within_noise
+from motet.report.words import own_models
 from motet.runs.experiment import Experiment
 from motet.scoring.figures import AFTER
 
@@ -53,7 +54,7 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
         [[_cell(column, line, best) for column in columns] for line in lines],
         [f"{_GROUPS[column.data]}\n{_samples(runs, column.data)}" if column.data else "" for column in columns],
     )
-    notes = [measured(runs, columns), *over_seeds(lines), *chance(lines, best)]
+    notes = [measured(runs, columns), served(runs), *over_seeds(lines), *chance(lines, best)]
     if left_out:
         notes.append(f"The runs also differ in {', '.join(left_out)}.")
     return Group(
@@ -186,6 +187,11 @@ def _samples(runs: Sequence[Finished], data: str) -> str:
     if not counts or None in found:
         return ""
     return f"{counts[0]} samples" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} samples"
+
+
+def served(runs: Sequence[Finished]) -> str:
+    """Which model of a client is its own, method by method."""
+    return own_models((run.method, run.summary["reported"]) for run in runs)
 
 
 def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:

@@ -1,4 +1,7 @@
-"""How tables and progress write figures."""
+"""How tables and progress write figures, and which models of clients these are of."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 NOTHING = "–"
 
@@ -6,6 +9,29 @@ NOTHING = "–"
 def percent(share: object) -> str:
     """A share as percent with one decimal; a dash where there is none."""
     return f"{100 * share:.1f}" if isinstance(share, int | float) else NOTHING
+
+
+_OWN_MODELS = {
+    "last_participation": "the client's after its last local training",
+    "final_sync": "the client's after one more training of everybody at the end",
+    "global_plus_personal": "made from the server's model and what the client keeps",
+}
+_ONE_MODEL = "the server's model, for the method makes none of clients' own"
+
+
+def own_models(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+    """Which model of a client was scored, in words, from methods and what their summaries say under `reported`."""
+    said: dict[str, list[str]] = {}
+    for method, reported in runs:
+        source = reported.get("pm_source")
+        one = source == "global_plus_personal" and reported.get("personalizes") is False
+        words = _ONE_MODEL if one else _OWN_MODELS.get(str(source), "not told")
+        if method not in said.setdefault(words, []):
+            said[words].append(method)
+    if len(said) == 1:
+        return f"Own models: {next(iter(said))}."
+    each = (f"of {', '.join(methods)} {words}" for words, methods in said.items())
+    return f"Own models: {'; '.join(each)}."
 
 
 def megabytes(*counts: object, runs: int = 1) -> str:

@@ -16,7 +16,7 @@ from motet.errors import MotetError, shown, unknown
 from motet.evaluation import Evaluator
 from motet.expression import parse
 from motet.methods import METHODS, build_method, canonical
-from motet.methods.registry import entry_of
+from motet.methods.registry import declared_reading, entry_of
 from motet.nets import Net, build_net, net_term
 from motet.nets.pretrained import put_weights, weights_sha256
 from motet.post import POSTS, Post, attack_of, build_posts, canonical_posts
@@ -25,6 +25,7 @@ from motet.rng import seeded
 from motet.runs.estimate import refuse_what_needs_too_much
 from motet.runs.experiment import Experiment
 from motet.runs.shared_federation import SharedFederation
+from motet.scoring import ScoringSettings
 from motet.work import POOLED, Workplace
 
 ENGINES = ("inline", "pool")
@@ -112,8 +113,20 @@ def settle(experiment: Experiment) -> Experiment:
     if scoring.test == "auto":
         own = data.partition == "natural" and data.test_share > 0
         scoring = scoring.model_copy(update={"test": "split" if own else "common"})
+    scoring = _with_reading(scoring, experiment.method)
     names = {"method": canonical(experiment.method), "post": canonical_posts(experiment.post)}
     return experiment.model_copy(update={**names, "data": data, "net": net, "scoring": scoring})
+
+
+def _with_reading(scoring: ScoringSettings, method: str) -> ScoringSettings:
+    """With the one rule for which model of a client is scored: what the method's classes declare, unless one is named.
+
+    What a client trained last is its model where the method makes models of clients' own; where it does not, as
+    FedAvg, that is a step on the way to the next average, and what everybody is served is the server's model.
+    """
+    if scoring.pm_source != "auto":
+        return scoring
+    return scoring.model_copy(update={"pm_source": declared_reading(method)})
 
 
 def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
@@ -121,6 +134,8 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
 
     Private states are kept in `folder`, a run's checkpoint folder; without one in memory.
     """
+    scoring = _with_reading(experiment.scoring, experiment.method)
+    experiment = experiment.model_copy(update={"scoring": scoring})
     _refuse_contradictions(experiment)
     if folder is not None:
         look_in(experiment.data.name, folder.parent)

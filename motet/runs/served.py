@@ -121,8 +121,8 @@ class Bench:
             client = self.workplace.client(Task("score", client_id, self.round, message), private)
             if client.data.new:
                 return self._adapt(client, message)
-            client = client.reading(self.side.experiment.scoring.readings[0])
-            if client.pm_source == "final_sync" and not self.method.keeps_nothing:
+            client = client.reading(self.method.reading(self.side.experiment.scoring.readings[0]))
+            if client.pm_source == "final_sync":
                 client = self.workplace.synced(client, message)
             if self.method.family:
                 return self._raw(self.method.member(client, message, self._member(client_id)))

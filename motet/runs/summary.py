@@ -44,7 +44,8 @@ def summarize(
             "headline": f"new_clients.{AFTER}" if first.model == AFTER else f"personal.{headline.data}.personal_models",
             "figure": str(first),
             "client_weighting": scoring.client_weighting,
-            "pm_source": personal_source(scoring, method),
+            "pm_source": method.reading(scoring.readings[0]),
+            "personalizes": method.personalizes,
         },
         "generic": {
             "accuracy": Figure(GENERIC, "common", statistic="pooled").of(figures),
@@ -81,13 +82,6 @@ def summarize(
         },
         "seconds": round(seconds, 3),
     }
-
-
-def personal_source(scoring: ScoringSettings, method: Method) -> str:
-    """Which personal models the headline really is of: some methods never serve a client's last trained one."""
-    asked = scoring.readings[0]
-    made_anew = method.personal_from_global and asked == "last_participation"
-    return "global_plus_personal" if made_anew or (method.keeps_nothing and asked == "final_sync") else asked
 
 
 def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headline: Figure | None = None) -> Row:

@@ -13,12 +13,14 @@ class ScoringSettings(Section):
     """The choices in which the papers differ. A protocol sets them all."""
 
     pm_source: Annotated[
-        PersonalSource | tuple[PersonalSource, ...], BeforeValidator(one_or_several(*get_args(PersonalSource)))
+        Literal["auto"] | PersonalSource | tuple[PersonalSource, ...],
+        BeforeValidator(one_or_several(*get_args(PersonalSource), alone="auto")),
     ] = Field(
-        "last_participation",
-        description="personal model: the client's after its last local training; after one more training of "
-        "everybody at the end; or the current global model plus the client's private parts; of a list the first is "
-        "the headline, and each is scored",
+        "auto",
+        description="personal model: the client's after its last local training (last_participation); after one more "
+        "training of everybody at the end (final_sync); or the current global model plus what the client keeps "
+        "(global_plus_personal); auto = as the method declares: the first where it makes models of clients' own, the "
+        "last where it does not; of a list the first is the headline, and each is scored",
     )
     never_sampled: Literal["global", "initial"] = Field(
         "global", description="last_participation of a client never sampled: the current global or the initial model"
@@ -71,6 +73,7 @@ class ScoringSettings(Section):
     @property
     def readings(self) -> tuple[PersonalSource, ...]:
         """Every personal model that is scored, the headline's first."""
+        assert self.pm_source != "auto", "a run has no auto: it is settled"
         return self.pm_source if isinstance(self.pm_source, tuple) else (self.pm_source,)
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 from motet.errors import MotetError, shown
 from motet.files import write_atomic
 from motet.report.bench_tables import to_csv, to_latex, to_markdown
+from motet.report.words import own_models
 from motet.runs.assembly import settle
 from motet.runs.environment import environment, machine_of
 from motet.runs.experiment import Experiment, merge, resolve
@@ -67,13 +68,15 @@ class _Ended:
     commit: str
     seconds: float
     values: Mapping[str, Any]
+    reported: Mapping[str, Any]  # which models these figures are of
 
     @classmethod
     def of(cls, record: Record, figures: Sequence[str]) -> "_Ended":
         """Of its record."""
         values = {figure: value_of(record, figure) for figure in figures}
         commit = str(record.environment.get("git_commit"))
-        return cls(record.folder.name, commit, round(record.summary["seconds"], 1), values)
+        summary = record.summary
+        return cls(record.folder.name, commit, round(summary["seconds"], 1), values, summary["reported"])
 
 
 class _Study:
@@ -144,6 +147,9 @@ class _Study:
             "Mean ± standard deviation over seeds (n − 1). "
             "Marked: the best and the second best with the same data and rounds."
         ]
+        of = {label: name for name, jobs in self.runs.items() for label in (job.label for job in jobs)}
+        if self.ended:
+            said.append(own_models((of[label], ran.reported) for label, ran in self.ended.items()))
         total, done = sum(map(len, self.runs.values())), len(self.ended) + len(self.failures)
         if done < total:
             said.append(f"So far: {done} of {total} runs ended.")

@@ -47,7 +47,8 @@ class Field:
 
 def enter(methods: Sequence[str], asked: Experiment) -> Field:
     """Every method in the same setting; a mistake in the data or in a name ends it all, a method's refusal only it."""
-    asked = settle(_with_validation(asked))
+    reading = {"scoring": {"pm_source": asked.scoring.pm_source}}  # auto stays: each method says which model it serves
+    asked = resolve(merge(settle(_with_validation(asked)).model_dump(), reading))
     facts = FederationFacts.of(build(asked.data, asked.seed))
     if not any(facts.by_id[i].val for i in facts.training_ids):
         raise MotetError(
@@ -70,26 +71,19 @@ def enter(methods: Sequence[str], asked: Experiment) -> Field:
     return Field(_with_folders_of_their_own(entered), left_out)
 
 
-def served_by(experiment: Experiment) -> Experiment:
-    """With the model that clients are really served: of a method that makes none of their own, the generic one."""
-    if not all(entry_of(term.name).one_model for term in parse(experiment.method)):
-        return experiment
-    return resolve(merge(experiment.model_dump(), {"scoring": {"pm_source": "global_plus_personal"}}))
-
-
 def simplicity_of(method: str) -> int:
     """How much a method asks for: the fewer parts a simpler one has, the less can go wrong where it is deployed."""
     terms = parse(method)
     if [term.name for term in terms] == ["local"]:
         return 0
     entries = [entry_of(term.name) for term in terms]
-    if all(entry.one_model for entry in entries):
+    if not any(entry.thing.personalizes for entry in entries):
         return 1
-    return 2 if all(entry.one_model or entry.wraps for entry in entries) else 3
+    return 2 if not any(entry.thing.personalizes for entry in entries if not entry.wraps) else 3
 
 
 def _enter(name: str, asked: Experiment, facts: FederationFacts) -> Contestant:
-    experiment = served_by(settle(resolve(merge(asked.model_dump(), {"method": name}))))
+    experiment = settle(resolve(merge(asked.model_dump(), {"method": name})))
     tried = with_setting(experiment, first_setting(space_of(experiment.method), experiment))
     method = method_of(tried, facts)
     if why := method.refuse(method.facts):

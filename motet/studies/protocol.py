@@ -6,6 +6,7 @@ from motet.fields import dotted_fields
 from motet.printable import printable
 from motet.report.comparison import field_of
 from motet.report.tuned import left_out
+from motet.report.words import own_models
 from motet.runs.experiment import Experiment
 from motet.studies.budget import Plan
 from motet.studies.contestants import Field
@@ -33,7 +34,7 @@ def sentences(plan: Plan, field: Field, tuned: Mapping[str, Tuned], results: Res
         f"({100 * experiment.data.val_share:.0f} % of what a client trains with){_halved(earlier, plan.trials)}.",
         *_all_tried([name for name, found in tuned.items() if found.all_tried and name in results.methods]),
         "Test data were scored in the last runs alone, after every setting was chosen; the last round counts.",
-        "A method that makes no personal models, such as fedavg, serves everybody its generic model.",
+        own_models((name, ran.reported) for name, ran in results.methods.items()),
         "Clients are dealt once; seeds vary the training.",
         "Intervals of 95 %: bootstrap over clients and seeds, widened for few of them; differences are paired over "
         "both.",

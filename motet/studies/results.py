@@ -27,6 +27,7 @@ class Ran:
     bytes_per_round: float | None
     seconds: float
     new_clients: Mapping[str, float] | None
+    reported: Mapping[str, Any]  # which figures and models of the runs these are
     climb: float | None = None  # how much the personal models gained in the last fifth of the rounds, mean over seeds
 
 
@@ -77,6 +78,7 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], dat
         _mean([_sum(summary["bytes_per_round"]) for summary in summaries]),
         fmean(summary["seconds"] for summary in summaries),
         _new(summaries),
+        summaries[0]["reported"],
         _mean([climb(record.rounds, Figure(PERSONAL, data, statistic="mean")) for record in records]),
     )
 

@@ -3,7 +3,7 @@
 import re
 
 from motet.report.columns import DERIVED, figure_columns
-from motet.report.comparison import measured, over_seeds
+from motet.report.comparison import measured, over_seeds, served
 from motet.report.page.blocks import Cell, Section, Sheet, Words
 from motet.report.page.story import Story
 from motet.report.words import NOTHING
@@ -22,7 +22,7 @@ def summary(story: Story) -> Section:
         cells = [Cell(contender.label, contender.label.lower(), contender is story.focus)]
         cells += [_cell(column.cell(group), column.headline) for column in columns]
         rows.append(cells)
-    notes = [measured(story.runs, columns), *over_seeds(story.lines)]
+    notes = [measured(story.runs, columns), served(story.runs), *over_seeds(story.lines)]
     notes = [re.sub(r"; `--each`[^.]*", "", note) for note in notes]
     return Section(
         "summary",

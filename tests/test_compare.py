@@ -21,6 +21,8 @@ from motet.cli import main
 from motet.cli.comparing import method_names, seconds_of
 from motet.errors import MotetError
 from motet.report.compared import compared_table
+from motet.report.finished import read_finished
+from motet.report.seeds import by_seed, differences_of
 from motet.report.study_progress import StudyProgress, duration
 from motet.runs.choices import choose
 from motet.runs.experiment import Experiment
@@ -89,6 +91,24 @@ def test_figures_are_those_of_the_records(compared: tuple[Path, dict[str, Any]])
         assert [record.experiment.seed for record in records] == [0, 1]
     fedavg = next(each for each in result["methods"] if each["method"] == "fedavg")
     assert fedavg["personal"]["mean"] == pytest.approx(fedavg["generic"]["mean"])  # everybody is served the one model
+
+
+def test_the_same_runs_get_the_same_verdict_in_tables_and_pages(compared: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = compared
+    methods = result["methods"]
+    lines = by_seed([read_finished(folder / run) for each in methods for run in each["runs"]])
+    by_name = {each.first.summary["method"]: i for i, each in enumerate(lines)}
+    found = differences_of(lines)
+    told = 0
+    for each in methods:
+        mine = str(by_name[each["expression"]])
+        if "difference" in each:
+            control = str(by_name[next(m["expression"] for m in methods if m["method"] == "fedavg+ft")])
+            assert found.certain(mine, control) == each["difference"]["certain"]
+            assert found.of(mine, control).mean == pytest.approx(each["difference"]["mean"])
+            assert found.of(mine, control).interval == pytest.approx(each["difference"]["interval"])
+            told += 1
+    assert told
 
 
 def test_who_is_hurt_by_name(compared: tuple[Path, dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ LAYERS = [
     {
         *("errors", "settings", "fields", "rng", "message", "memory", "files", "entries"),
         *("plain_json", "plugins", "printable", "room", "inspect_files", "user_modules", "expression"),
-        "toml_writing",
+        *("toml_writing", "statistics"),
     },
     {"weights", "losses", "nets", "data"},
     {"local", "client", "together", "adapting", "train_loss"},

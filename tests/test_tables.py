@@ -23,7 +23,7 @@ from motet.report.finished import Finished
 from motet.report.of_clients import ClientRow, ClientsOfRun
 from motet.report.packed import Packed
 from motet.report.progress import Bars
-from motet.report.seeds import Line, by_seed, within_noise
+from motet.report.seeds import Line, by_seed, differences_of
 from motet.report.tables import partition
 from motet.runs.people import Person
 from motet.scoring.pairs import Gain
@@ -193,6 +193,11 @@ def line(*headlines: float) -> Line:
     return Line(tuple(made("m", seed=i, figures={"personal.weighted.accuracy.mean": v}) for i, v in values))
 
 
+def within_noise(best: Line, other: Line) -> bool | None:
+    found = differences_of([best, other])
+    return not found.certain("0", "1") if found.known("0", "1") else None
+
+
 def test_what_may_be_chance() -> None:
     """Paired: a lead that is the same in every seed is none, however far the seeds are apart."""
     assert within_noise(line(0.50, 0.70, 0.90), line(0.49, 0.69, 0.89)) is False
@@ -211,11 +216,21 @@ def test_other_seeds_are_compared_as_independent() -> None:
 
 
 def test_noise_is_said() -> None:
-    runs = several_seeds()
+    figure = "personal.weighted.accuracy.mean"
+    values = {"fedrod": (0.70, 0.75, 0.80), "fedavg": (0.72, 0.73, 0.76), "local": (0.50, 0.55, 0.60)}
+    runs = [made(name, seed=i, figures={figure: v}) for name, of in values.items() for i, v in enumerate(of)]
     text = " ".join(rendered(comparison(runs), 200).split())
-    assert "~ within noise of it: the 95 % t-interval of the difference over seeds has zero in it" in text
+    assert "* the best; ~ its difference to the best may be chance (95 % intervals over clients and seeds" in text
+    assert "corrected for all that is compared" in text and "73.7 ± 2.1~" in text and "55.0 ± 5.0~" not in text
     alone = " ".join(rendered(comparison(many()), 200).split())
-    assert "one seed does not tell how much of a lead is chance" in alone
+    assert "one seed does not tell what another training would give" in alone
+
+
+def test_twins_are_tied() -> None:
+    """A lead that no reader can see, or that one test sample makes, is none."""
+    text = " ".join(rendered(comparison(several_seeds()), 200).split())
+    assert "* the best, tied within rounding or one test sample; the lead over the others is more than chance" in text
+    assert stars(several_seeds()) == ["fedavg", "fedrod"]
 
 
 def test_runs_that_differ_in_the_seed_alone_are_one_line() -> None:

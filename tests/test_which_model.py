@@ -154,10 +154,11 @@ def test_the_words_under_a_table() -> None:
     one = {"pm_source": "global_plus_personal", "personalizes": False}
     kept = {"pm_source": "global_plus_personal", "personalizes": True}
     last = {"pm_source": "last_participation", "personalizes": True}
-    assert own_models([("fedavg", one), ("fedavg", one)]) == (
+    assert own_models([("fedavg", one), ("fedavg", one)]) == [
         "Own models: the server's model, for the method makes none of clients' own."
-    )
-    assert own_models([("fedavg", one), ("fedprox", one), ("pgfed", last), ("fedavg+ft", kept)]) == (
+    ]
+    assert own_models([("fedavg", one), ("fedprox", one), ("pgfed", last), ("fedavg+ft", kept)]) == [
         "Own models: of fedavg, fedprox the server's model, for the method makes none of clients' own; of pgfed the "
         "client's after its last local training; of fedavg+ft made from the server's model and what the client keeps."
-    )
+    ]
+    assert own_models([("fedavg", {})]) == []

@@ -1,6 +1,7 @@
 """Finished runs side by side: one line each, or one for all seeds of an experiment; the best is marked."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from statistics import fmean
 
@@ -13,14 +14,17 @@ from motet.report.columns import DERIVED, Column, figure_columns
 from motet.report.finished import Finished
 from motet.report.packed import Packed
 from motet.report.prose import Prose
-from motet.report.seeds import Line, by_seed, within_noise
+from motet.report.seeds import Line, by_seed, differences_of
 from motet.report.words import own_models
 from motet.runs.experiment import Experiment
 from motet.scoring.figures import AFTER
+from motet.statistics import tied
 
 MOST_DIFFERENCES = 3
 WIDEST_VALUE = 40
+BY_METHOD = "scoring.pm_source"
 BEST, NEAR = "*", "~"
+CHANCE = "95 % intervals over clients and seeds, corrected for all that is compared"
 
 _TESTS = {
     "weighted": "the common test set, weighted by each client's classes",
@@ -47,14 +51,15 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
         labels = [[*label, line.first.name] for label, line in zip(labels, lines, strict=True)]
     columns = figure_columns([run.summary for run in runs])
     best = best_of(lines, differing)
+    marks = Marks.of(lines, best)
     table = Packed(
         [name.replace(".", ".\n") for name in ("method", *shown)],
         labels,
         [column.title for column in columns],
-        [[_cell(column, line, best) for column in columns] for line in lines],
+        [[marks.cell(column, line) for column in columns] for line in lines],
         [f"{_GROUPS[column.data]}\n{_samples(runs, column.data)}" if column.data else "" for column in columns],
     )
-    notes = [measured(runs, columns), served(runs), *over_seeds(lines), *chance(lines, best)]
+    notes = [measured(runs, columns), *served(runs), *over_seeds(lines), *marks.words()]
     if left_out:
         notes.append(f"The runs also differ in {', '.join(left_out)}.")
     return Group(
@@ -68,7 +73,13 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
 def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
     """The dotted fields that are not the same in all of them, besides the method and where the work ran."""
     names = [name for name, _ in dotted_fields(Experiment) if not name.startswith(("method", "engine.", "checkpoint."))]
-    return [name for name in names if len({repr(field_of(e, name)) for e in experiments}) > 1]
+    return [name for name in names if differs(experiments, name)]
+
+
+def differs(experiments: Sequence[Experiment], name: str) -> bool:
+    """Whether a field is not the same in all; which model is a client's own goes with the method, and is said apart."""
+    values = {(e.method if name == BY_METHOD else "", repr(field_of(e, name))) for e in experiments}
+    return len(values) > (len({e.method for e in experiments}) if name == BY_METHOD else 1)
 
 
 def differing_lines(lines: Sequence[Line]) -> list[str]:
@@ -121,15 +132,6 @@ def is_yardstick(line: Line) -> bool:
     return line.first.summary["bytes_per_round"]["down"] is None
 
 
-def _cell(column: Column, line: Line, best: Line | None) -> str | Text:
-    text = column.cell([run.summary for run in line.runs])
-    if not column.headline or best is None:
-        return text
-    if not is_yardstick(line) and _mean(line) == _mean(best):
-        return Text(text + BEST, style="bold")
-    return text + (NEAR if not is_yardstick(line) and line.headline() and within_noise(best, line) else " ")
-
-
 def over_seeds(lines: Sequence[Line]) -> list[str]:
     """What ± is, and of how many."""
     counts = sorted({len(line.runs) for line in lines if len(line.runs) > 1})
@@ -139,20 +141,59 @@ def over_seeds(lines: Sequence[Line]) -> list[str]:
     return [f"Mean ± standard deviation over seeds (n = {n}); `--each` shows every run."]
 
 
-def chance(lines: Sequence[Line], best: Line | None) -> list[str]:
-    """What the marks of the best mean, and what cannot be told."""
-    if best is None:
-        return []
-    others = [line for line in lines if line.headline() and not is_yardstick(line) and _mean(line) < _mean(best)]
-    told = [within_noise(best, line) for line in others]
-    words = [f"{BEST} the best" + (" but for the yardstick" if any(is_yardstick(line) for line in lines) else "")]
-    if any(told):
-        words.append(f"{NEAR} within noise of it: the 95 % t-interval of the difference over seeds has zero in it")
-    elif told and all(near is False for near in told):
-        words.append("not by chance alone: the 95 % t-interval of its lead over seeds is above zero")
-    if None in told:
-        words.append("one seed does not tell how much of a lead is chance: run others, such as --seed 1")
-    return ["; ".join(words) + "."]
+@dataclass(frozen=True)
+class Marks:
+    """Which lines of a table are the best, and which may be as good."""
+
+    lines: Sequence[Line]
+    best: tuple[Line, ...]  # several where their values are one to a reader
+    near: tuple[Line, ...]  # their difference to the best may be chance
+    unknown: bool = False  # nothing can be told of chance for some
+
+    @classmethod
+    def of(cls, lines: Sequence[Line], best: Line | None) -> "Marks":
+        """The verdict of `motet/statistics.py` on these lines."""
+        if best is None:
+            return cls(lines, (), ())
+        scored = [line for line in lines if line.headline()]
+        found, first = differences_of(scored), str(scored.index(best))
+        choices = [(str(i), line) for i, line in enumerate(scored) if not is_yardstick(line)]
+        ties = [line for _, line in choices if tied(_mean(line), _mean(best), _tested(best))]
+        others = [(i, line) for i, line in choices if line not in ties]
+        near = tuple(line for i, line in others if found.known(i, first) and not found.certain(i, first))
+        return cls(lines, tuple(ties), near, any(not found.known(i, first) for i, _ in others))
+
+    def cell(self, column: Column, line: Line) -> str | Text:
+        """What stands under a column, with the mark of the line where it is the headline's."""
+        text = column.cell([run.summary for run in line.runs])
+        if not column.headline or not self.best:
+            return text
+        return Text(text + BEST, style="bold") if line in self.best else text + (NEAR if line in self.near else " ")
+
+    def words(self) -> list[str]:
+        """What the marks mean, and what cannot be told."""
+        if not self.best:
+            return []
+        also = " but for the yardstick" if any(is_yardstick(line) for line in self.lines) else ""
+        words = [f"{BEST} the best{also}" + (", tied within rounding or one test sample" if len(self.best) > 1 else "")]
+        compared = [line for line in self.lines if line.headline() and not is_yardstick(line)]
+        several = len(compared) > len(self.best)
+        if self.near:
+            words.append(f"{NEAR} its difference to the best may be chance ({CHANCE})")
+        elif several and not self.unknown:
+            words.append(f"the lead over the others is more than chance ({CHANCE})")
+        if several and all(len(line.runs) == 1 for line in compared):
+            words.append("one seed does not tell what another training would give: run others, such as --seed 1")
+        elif self.unknown:
+            words.append("of some nothing can be told: they share no seeds")
+        return ["; ".join(words) + "."]
+
+
+def _tested(line: Line) -> int:
+    """How many answers to test samples its headline rests on, over all seeds; 0 where that is not known."""
+    run = line.first
+    found = {"split": run.people.own_test, "weighted": run.people.common_test}.get(run.headline.data)
+    return (found or 0) * len(line.runs)
 
 
 # ------------------------------------------------------------ above and below
@@ -189,7 +230,7 @@ def _samples(runs: Sequence[Finished], data: str) -> str:
     return f"{counts[0]} samples" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} samples"
 
 
-def served(runs: Sequence[Finished]) -> str:
+def served(runs: Sequence[Finished]) -> list[str]:
     """Which model of a client is its own, method by method."""
     return own_models((run.method, run.summary["reported"]) for run in runs)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from motet.runs.experiment import Experiment
 from motet.runs.in_progress import how_far, is_running
 from motet.runs.people import People, read_people
 from motet.runs.record import Record
+from motet.runs.summary import values_of_clients
 from motet.scoring.figures import AFTER, PERSONAL, Figure
 from motet.scoring.over_clients import INSTEAD_OF, worse_off
 
@@ -41,6 +43,12 @@ class Finished:
     def headline(self) -> Figure:
         """The figure that comes first."""
         return headline_of(self.summary)
+
+    @cached_property
+    def by_client(self) -> dict[int, float]:
+        """Each client's value of that figure in the reported round; nobody's where the record has no such rows."""
+        there = (self.folder / "clients.jsonl").exists()
+        return values_of_clients(Record(self.folder), self.headline) if there else {}
 
 
 def headline_of(summary: Mapping[str, Any]) -> Figure:

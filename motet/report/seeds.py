@@ -1,17 +1,16 @@
 """Runs that differ in the seed alone are one line: mean and standard deviation over seeds, and what may be chance."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
-from statistics import fmean, stdev
+from itertools import combinations
 from typing import Any
+
+import numpy as np
 
 from motet.report.finished import Finished
 from motet.runs.experiment import Experiment
-
-# The 97.5 % point of Student's distribution for 1, 2, … degrees of freedom; beyond, the normal one is near enough.
-_T = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
-_MORE = 2.1
+from motet.statistics import CONTROL, Differences, Table, apart, corrected, differences
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,11 @@ class Line:
     def first(self) -> Finished:
         """That stands for all in what they have in common."""
         return self.runs[0]
+
+    @property
+    def plain_method(self) -> str:
+        """The method without its options."""
+        return re.sub(r"\([^()]*\)", "", self.first.experiment.method)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -48,24 +52,38 @@ def by_seed(runs: Sequence[Finished]) -> list[Line]:
     return [Line(tuple(sorted(each, key=lambda run: run.experiment.seed))) for each in lines.values()]
 
 
-def within_noise(best: Line, other: Line) -> bool | None:
-    """Whether the best line's lead may be chance: the 95 % t-interval of the difference has zero in it.
+def differences_of(lines: Sequence[Line]) -> Differences:
+    """What differs by more than chance among lines that can be compared, by their places in the list.
 
-    Paired over the seeds that both have, else of two independent means; None where there are not two seeds each.
+    Over the clients and seeds that all lines have; where every seed deals other clients, over seeds alone; where lines
+    have no seed in common, nothing is paired.
     """
-    a, b = best.headline(), other.headline()
-    common = sorted(a.keys() & b.keys())
-    if len(common) > 1:
-        differences = [a[seed] - b[seed] for seed in common]
-        return fmean(differences) <= _t(len(common) - 1) * stdev(differences) / sqrt(len(common))
-    if min(len(a), len(b)) < 2:
-        return None
-    error = sqrt(sum(stdev(each.values()) ** 2 / len(each) for each in (a, b)))
-    return fmean(a.values()) - fmean(b.values()) <= _t(min(len(a), len(b)) - 1) * error
+    control = next((str(i) for i, line in enumerate(lines) if line.plain_method == CONTROL), "")
+    if tables := _tables(lines):
+        return differences({str(i): table for i, table in enumerate(tables)}, control)
+    values = {str(i): list(line.headline().values()) for i, line in enumerate(lines)}
+    return corrected({(a, b): apart(values[a], values[b]) for a, b in combinations(values, 2)}, control)
 
 
-def _t(freedom: int) -> float:
-    return _T[freedom - 1] if freedom <= len(_T) else _MORE
+def _tables(lines: Sequence[Line]) -> list[Table]:
+    """A table of clients and seeds for each line; none where they have no seed in common."""
+    seeds = sorted(set.intersection(*(set(line.headline()) for line in lines)))
+    runs = [[next(run for run in line.runs if run.experiment.seed == seed) for seed in seeds] for line in lines]
+    every = [run for each in runs for run in each]
+    if not every:
+        return []
+    clients = sorted(set.intersection(*(set(run.by_client) for run in every))) if _same_clients(every) else []
+    if not clients:
+        return [np.array([[line.headline()[seed] for seed in seeds]]) for line in lines]
+    return [np.array([[run.by_client[client] for run in each] for client in clients]) for each in runs]
+
+
+def _same_clients(runs: Sequence[Finished]) -> bool:
+    """Whether a client's number means the same client in all runs, and each counts alike."""
+    data = [run.experiment.data for run in runs]
+    if any(run.summary["reported"]["client_weighting"] != "uniform" for run in runs):
+        return False
+    return len({each.partition_seed for each in data}) == 1 or all(each.partition == "natural" for each in data)
 
 
 def _key(experiment: Experiment, shared: set[str]) -> str:

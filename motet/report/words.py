@@ -19,19 +19,21 @@ _OWN_MODELS = {
 _ONE_MODEL = "the server's model, for the method makes none of clients' own"
 
 
-def own_models(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+def own_models(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """Which model of a client was scored, in words, from methods and what their summaries say under `reported`."""
     said: dict[str, list[str]] = {}
     for method, reported in runs:
         source = reported.get("pm_source")
+        if source not in _OWN_MODELS:
+            continue
         one = source == "global_plus_personal" and reported.get("personalizes") is False
-        words = _ONE_MODEL if one else _OWN_MODELS.get(str(source), "not told")
+        words = _ONE_MODEL if one else _OWN_MODELS[source]
         if method not in said.setdefault(words, []):
             said[words].append(method)
-    if len(said) == 1:
-        return f"Own models: {next(iter(said))}."
+    if len(said) < 2:
+        return [f"Own models: {words}." for words in said]
     each = (f"of {', '.join(methods)} {words}" for words, methods in said.items())
-    return f"Own models: {'; '.join(each)}."
+    return [f"Own models: {'; '.join(each)}."]
 
 
 def megabytes(*counts: object, runs: int = 1) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from motet.contract import Method
 from motet.runs.experiment import Experiment
+from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.scoring import Figure, ScoringSettings
 from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, diverged, is_scored
@@ -105,6 +106,15 @@ def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headli
         if any(figure.of(row) is not None for row in scored):
             return _best(scored, figure)
     return scored[-1]
+
+
+def values_of_clients(record: Record, figure: Figure) -> dict[int, float]:
+    """Each client's value of a figure in the reported round, attackers left out; of new clients where it is theirs."""
+    round, new = record.summary["reported"]["round"], figure.model.partition("@")[0] in (BEFORE, AFTER)
+    plain = replace(figure, statistic="", among="")
+    rows = (row for row in record.clients if bool(row.get("new")) == new and not row.get("malicious"))
+    there = (row for row in rows if new or row.get("round") == round)
+    return {row["client"]: value for row in there if (value := plain.of(row)) is not None}
 
 
 def figures_of(generic: Row, personal: Row, new_clients: Row) -> dict[str, float]:

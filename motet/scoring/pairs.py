@@ -18,8 +18,8 @@ from torch import Tensor
 from motet.message import Message
 from motet.scoring.figures import OF_A_MEMBER, PERSONAL, Figure
 from motet.scoring.over_clients import INSTEAD_OF, SPLIT
+from motet.statistics import normal_interval, paired_interval
 
-NORMAL = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
 _HITS, _CLASSES = "pairs.hits.", "pairs.classes."
 
 
@@ -112,19 +112,8 @@ def gain(row: Mapping[str, object], model: str, data: str) -> Gain | None:
     return _around(mine - other, error) if data == "weighted" and isinstance(error, int | float) else Gain(mine - other)
 
 
-def paired_interval(righted: int, wronged: int, samples: int) -> tuple[float, float]:
-    """The 95 % interval of a difference of two shares of the same samples (Agresti and Min, 2005).
-
-    Half a sample is added to each of the four outcomes, without which few samples would make it too narrow.
-    """
-    n, difference = samples + 2, righted - wronged
-    middle = difference / n
-    reach = NORMAL * sqrt(righted + wronged + 1 - difference**2 / n) / n
-    return max(-1.0, middle - reach), min(1.0, middle + reach)
-
-
 def _around(value: float, error: float) -> Gain:
-    return Gain(value, value - NORMAL * error, value + NORMAL * error)
+    return Gain(value, *normal_interval(value, error))
 
 
 def _righted(model: str) -> str:

@@ -17,6 +17,7 @@ from motet.runs.experiment import Experiment, merge, resolve
 from motet.runs.record import Record
 from motet.scoring.figures import Figure
 from motet.scoring.measures import MEASURES
+from motet.statistics import tied
 from motet.studies.bench_file import Bench
 from motet.studies.folder import opened, write_json
 from motet.studies.job import Job
@@ -145,11 +146,11 @@ class _Study:
     def _notes(self) -> list[str]:
         said = [
             "Mean ± standard deviation over seeds (n − 1). "
-            "Marked: the best and the second best with the same data and rounds."
+            "Marked: the best and the second best with the same data and rounds, equal ones alike; a mark says nothing "
+            "of chance."
         ]
         of = {label: name for name, jobs in self.runs.items() for label in (job.label for job in jobs)}
-        if self.ended:
-            said.append(own_models((of[label], ran.reported) for label, ran in self.ended.items()))
+        said += own_models((of[label], ran.reported) for label, ran in self.ended.items())
         total, done = sum(map(len, self.runs.values())), len(self.ended) + len(self.failures)
         if done < total:
             said.append(f"So far: {done} of {total} runs ended.")
@@ -193,10 +194,13 @@ def _rank(cases: Mapping[str, dict[str, Any]], figure: str) -> None:
         if "mean" in case["figures"][figure]:
             groups.setdefault(case["data"], []).append(case["figures"][figure])
     for of in groups.values():
-        values = sorted({each["mean"] for each in of}, reverse=_higher_is_better(figure))
-        for each in of:
-            if len(of) > 1 and each["mean"] in values[:2]:
-                each["rank"] = BEST if each["mean"] == values[0] else SECOND
+        ranked = sorted(of, key=lambda each: each["mean"], reverse=_higher_is_better(figure))
+        best = [each for each in ranked if tied(each["mean"], ranked[0]["mean"])]
+        behind = [each for each in ranked if each not in best]
+        second = [each for each in behind if tied(each["mean"], behind[0]["mean"])]
+        for rank, several in ((BEST, best), (SECOND, second)) if len(of) > 1 else ():
+            for each in several:
+                each["rank"] = rank
 
 
 def _higher_is_better(figure: str) -> bool:

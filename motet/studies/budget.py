@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from motet.report.study_progress import duration
+from motet.statistics import CONTROL
 from motet.studies.folder import read_json, write_json
-from motet.studies.recommend import CONTROL
 from motet.studies.tuning import rounds_of
 
 FEWEST_TRIALS, FEWEST_SEEDS = 2, 2

@@ -14,11 +14,11 @@ from motet.errors import MotetError
 from motet.report.page import write_report
 from motet.runs.experiment import Experiment, merge, resolve, write
 from motet.runs.record import Record
+from motet.statistics import CONTROL
 from motet.studies.budget import Plan, planned, remember, remembered
 from motet.studies.contestants import Contestant, Field, enter
 from motet.studies.folder import opened, write_json
 from motet.studies.job import Job
-from motet.studies.recommend import CONTROL
 from motet.studies.results import read_results
 from motet.studies.schedule import Line, Progress, work_off
 from motet.studies.space import first_setting, space_of, with_setting

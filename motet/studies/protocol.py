@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 
 from motet.fields import dotted_fields
 from motet.printable import printable
-from motet.report.comparison import field_of
+from motet.report.comparison import differs, field_of
 from motet.report.tuned import left_out
 from motet.report.words import own_models
 from motet.runs.experiment import Experiment
+from motet.statistics import CONTROL
 from motet.studies.budget import Plan
 from motet.studies.contestants import Field
-from motet.studies.recommend import CONTROL, MARGIN
+from motet.studies.recommend import MARGIN
 from motet.studies.results import Results
 from motet.studies.tuning import FEWEST_TO_THE_END, Tuned, rungs
 
@@ -34,10 +35,10 @@ def sentences(plan: Plan, field: Field, tuned: Mapping[str, Tuned], results: Res
         f"({100 * experiment.data.val_share:.0f} % of what a client trains with){_halved(earlier, plan.trials)}.",
         *_all_tried([name for name, found in tuned.items() if found.all_tried and name in results.methods]),
         "Test data were scored in the last runs alone, after every setting was chosen; the last round counts.",
-        own_models((name, ran.reported) for name, ran in results.methods.items()),
+        *own_models((name, ran.reported) for name, ran in results.methods.items()),
         "Clients are dealt once; seeds vary the training.",
-        "Intervals of 95 %: bootstrap over clients and seeds, widened for few of them; differences are paired over "
-        "both.",
+        "Intervals of 95 %: Student's, with the variances of the mean over clients and over seeds added up; "
+        "differences are paired over both.",
         f"More than chance: after Holm's correction, of differences to {CONTROL} over the other methods, of any "
         f"other one over all {methods * (methods - 1) // 2} pairs.",
         f"Recommended is the simplest method whose difference to the best may be chance and is at most "
@@ -72,8 +73,10 @@ def choices_in_common(experiments: Sequence[Experiment]) -> list[str]:
             continue
         values = [field_of(experiment, name) for experiment in experiments]
         section, _, field = name.rpartition(".")
-        if any(repr(value) != repr(values[0]) for value in values):
+        if differs(experiments, name):
             differ.append(name)
+        elif any(repr(value) != repr(values[0]) for value in values):
+            continue  # goes with the method
         elif name == "data.partition_seed" and all(e.data.partition_seed == e.seed for e in experiments):
             said.setdefault(section, []).append(f"{field} = the run's seed")
         elif values[0] not in (None, "", ()):

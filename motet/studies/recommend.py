@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from motet.report.words import percent, signed
-from motet.studies.chance import Differences, Estimate
+from motet.statistics import CONTROL, Differences, Estimate
 
-CONTROL = "fedavg+ft"
 CLIMBING = 0.01
 """Of accuracy, in the last fifth of the rounds: a method that gains more is not done."""
 MARGIN = 0.03

@@ -12,8 +12,9 @@ from motet.errors import MotetError
 from motet.runs.people import People, read_people
 from motet.runs.record import Record
 from motet.runs.rows import Row
+from motet.runs.summary import values_of_clients
 from motet.scoring.figures import GENERIC, PERSONAL, Figure
-from motet.studies.chance import Table
+from motet.statistics import Table
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ def read_results(folders: Mapping[str, Sequence[Path]]) -> Results:
     first = next(iter(records.values()))[0]
     figure = Figure.read(first.summary["reported"]["figure"])
     assert figure is not None
-    values = {name: [_values(record, PERSONAL, figure.data) for record in each] for name, each in records.items()}
+    own = Figure(PERSONAL, figure.data)
+    values = {name: [values_of_clients(record, own) for record in each] for name, each in records.items()}
     everywhere = set.intersection(*(set(of) for each in values.values() for of in each))
     clients = tuple(sorted(everywhere))
     if not clients:
@@ -68,7 +70,7 @@ def read_results(folders: Mapping[str, Sequence[Path]]) -> Results:
 
 def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], data: str) -> Ran:
     summaries = [record.summary for record in records]
-    generic = [_values(record, GENERIC, data) for record in records]
+    generic = [values_of_clients(record, Figure(GENERIC, data)) for record in records]
     whole = all(client in of for of in generic for client in clients)
     return Ran(
         tuple(record.folder for record in records),
@@ -91,15 +93,6 @@ def climb(rounds: Sequence[Row], figure: Figure) -> float | None:
     last, value = scored[-1]
     earlier = [before for round, before in scored if round <= 0.8 * last]
     return value - earlier[-1] if earlier else None
-
-
-def _values(record: Record, model: str, data: str) -> dict[int, float]:
-    """Each training client's accuracy in the reported round, attackers left out."""
-    round, figure = record.summary["reported"]["round"], Figure(model, data)
-    rows = (
-        row for row in record.clients if row.get("round") == round and not row.get("new") and not row.get("malicious")
-    )
-    return {row["client"]: value for row in rows if (value := figure.of(row)) is not None}
 
 
 def _table(by_seed: Sequence[Mapping[int, float]], clients: Sequence[int]) -> Table:

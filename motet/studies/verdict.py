@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from motet.errors import MotetError
+from motet.statistics import CONTROL, Estimate, Table, accuracy, differences
 from motet.studies.budget import Plan
-from motet.studies.chance import Estimate, Table, accuracy, differences
 from motet.studies.contestants import Contestant, Field
 from motet.studies.protocol import sentences
-from motet.studies.recommend import CONTROL, Candidate, hurt, hurt_sentence, recommend, still_learning
+from motet.studies.recommend import Candidate, hurt, hurt_sentence, recommend, still_learning
 from motet.studies.results import Ran, Results
 from motet.studies.tune import chosen
 from motet.studies.tuning import Tuned
@@ -22,7 +22,7 @@ FORMAT = 1
 def judged(results: Results, field: Field, tuned: Mapping[str, Tuned], plan: Plan, folder: Path) -> dict[str, Any]:
     """comparison.json."""
     by_name = field.by_name()
-    found = differences(results.personal, CONTROL)
+    found = differences(results.personal)
     candidates = [
         Candidate(name, accuracy(ran.personal), by_name[name].simplicity, ran.bytes_per_round or 0.0)
         for name, ran in results.methods.items()

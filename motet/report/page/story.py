@@ -1,6 +1,5 @@
 """What a page tells: the runs as contenders, one for each method and its seeds, with all that charts read of them."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -69,7 +68,7 @@ class Contender:
     @property
     def plain_method(self) -> str:
         """Without options."""
-        return re.sub(r"\([^()]*\)", "", self.first.run.experiment.method)
+        return self.line.plain_method
 
     @property
     def is_yardstick(self) -> bool:

@@ -2,11 +2,11 @@
 
 from statistics import fmean, stdev
 
+from motet.report.comparison import CHANCE, Marks
 from motet.report.page.blocks import Block, Card, Cards, Section, Words
 from motet.report.page.comparison_file import Scored
 from motet.report.page.names import names_of
 from motet.report.page.story import Contender, Story
-from motet.report.seeds import within_noise
 from motet.report.words import NOTHING, megabytes, percent
 from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL
 
@@ -50,17 +50,17 @@ def _words(story: Story) -> tuple[str, str, list[str]]:
 
 def _lead(story: Story, best: Contender) -> str:
     """Whether the best differs from the others by more than chance."""
-    others = [c for c in story.contenders if c is not best and not c.is_yardstick and c.line.headline()]
-    told = {c.label: within_noise(best.line, c.line) for c in others}
-    near = [label for label, noise in told.items() if noise]
+    lines = {c.label: c.line for c in story.contenders if c.line.headline()}
+    marks = Marks.of(list(lines.values()), lines[best.label])
+    near = [label for label, line in lines.items() if line in (*marks.near, *marks.best) and label != best.label]
     first = "Its clients' own models have the highest mean accuracy"
+    seeds = " One seed does not tell what another training would give: run others, such as --seed 1."
+    more = seeds if all(len(line.runs) == 1 for line in lines.values()) else ""
     if near:
-        who = names_of(near)
-        why = "over seeds, the 95 % interval of the difference has zero in it"
-        return f"{first}, but its lead over {who} may be chance: {why}."
-    if None in told.values():
-        return f"{first}. One seed does not tell how much of that is chance: run others, such as --seed 1."
-    return f"{first}, by more than chance: over seeds, the 95 % interval of its lead is above zero."
+        return f"{first}, but its lead over {names_of(near)} may be chance ({CHANCE}).{more}"
+    if marks.unknown:
+        return f"{first}. Nothing can be told of chance: the runs share neither clients nor seeds.{more}"
+    return f"{first}, by more than chance ({CHANCE}).{more}"
 
 
 def _one_run(focus: Contender) -> str:

@@ -22,7 +22,7 @@ def summary(story: Story) -> Section:
         cells = [Cell(contender.label, contender.label.lower(), contender is story.focus)]
         cells += [_cell(column.cell(group), column.headline) for column in columns]
         rows.append(cells)
-    notes = [measured(story.runs, columns), served(story.runs), *over_seeds(story.lines)]
+    notes = [measured(story.runs, columns), *served(story.runs), *over_seeds(story.lines)]
     notes = [re.sub(r"; `--each`[^.]*", "", note) for note in notes]
     return Section(
         "summary",

@@ -1,0 +1,162 @@
+"""What may be chance: the one place where intervals and verdicts are computed, for every table, page and study.
+
+A method's values are a table, a row per client and a column per seed. Both vary by chance: other clients, another
+training. The variance of the mean is the sum of that over clients and that over seeds, each in closed form, s²/n of the
+means along the other side. What both have in common is counted twice, so that intervals are rather too wide. They take
+Student's distribution with the degrees of freedom that the two parts have together (Welch and Satterthwaite).
+Differences of two methods are paired over clients and seeds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+LEVEL = 0.95
+CONTROL = "fedavg+ft"
+"""The method that others are compared with, named before anything is looked at: fine-tuning often wins."""
+NORMAL = NormalDist().inv_cdf((1 + LEVEL) / 2)
+SHOWN = 5e-4
+"""Half of what a table shows of a share: values that are nearer are one value to a reader."""
+_NOTHING = 1e-12  # of shares: what sums of the same numbers differ by
+
+Table = npt.NDArray[np.float64]  # clients × seeds
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over clients and seeds, its interval, and the chance of a mean as far from 0 where the true one is 0."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    p: float | None
+
+    @property
+    def interval(self) -> list[float] | None:
+        """For JSON."""
+        return None if self.low is None or self.high is None else [self.low, self.high]
+
+
+def estimate(table: Table) -> Estimate:
+    """Of one method's values, or of the differences of two; one client with one seed has no interval."""
+    return _with_variances(float(table.mean()), [each for each in (table.mean(1), table.mean(0)) if len(each) > 1])
+
+
+def apart(a: Sequence[float], b: Sequence[float]) -> Estimate:
+    """How much more a has than b, where nothing pairs their values: Welch's interval of two means."""
+    return _with_variances(
+        float(np.mean(a) - np.mean(b)), [np.array(each) for each in (a, b) if min(len(a), len(b)) > 1]
+    )
+
+
+def _with_variances(mean: float, means: Sequence[Table]) -> Estimate:
+    """A mean whose variance is the sum of those of these means."""
+    from scipy.stats import t as student  # type: ignore[import-untyped]
+
+    if not means:
+        return Estimate(mean, None, None, None)
+    variances = [float(each.var(ddof=1)) / len(each) for each in means]
+    error = sqrt(sum(variances))
+    if error < _NOTHING:  # the same value for every client and seed
+        return Estimate(mean, mean, mean, 1.0 if abs(mean) < _NOTHING else 0.0)
+    freedom = sum(variances) ** 2 / sum(v**2 / (len(of) - 1) for v, of in zip(variances, means, strict=True))
+    reach = float(student.ppf((1 + LEVEL) / 2, freedom)) * error
+    return Estimate(mean, mean - reach, mean + reach, float(2 * student.sf(abs(mean) / error, freedom)))
+
+
+def accuracy(table: Table) -> Estimate:
+    """Of accuracies, whose interval stays within 0 and 1."""
+    found = estimate(table)
+    if found.low is None or found.high is None:
+        return found
+    return Estimate(found.mean, max(0.0, found.low), min(1.0, found.high), found.p)
+
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Every pair of methods: the difference, and its p-value after Holm's correction for all that are looked at.
+
+    Against a control that was named before, those are the other methods. Who else leads is seen in the results, so
+    that any other difference is one of all pairs.
+    """
+
+    pairs: Mapping[Pair, Estimate]
+    adjusted: Mapping[Pair, float]
+
+    def of(self, a: str, b: str) -> Estimate:
+        """How much more a has than b."""
+        if (a, b) in self.pairs:
+            return self.pairs[a, b]
+        back = self.pairs[b, a]
+        low, high = (None if bound is None else -bound for bound in (back.high, back.low))
+        return Estimate(-back.mean, low, high, back.p)
+
+    def certain(self, a: str, b: str) -> bool:
+        """Whether the two differ by more than chance, after the correction."""
+        return self.adjusted.get((a, b), self.adjusted.get((b, a), 1.0)) < 1 - LEVEL
+
+    def known(self, a: str, b: str) -> bool:
+        """Whether anything can be told of chance in their difference."""
+        return self.of(a, b).p is not None
+
+    def may_be_equal(self, a: str, b: str) -> bool:
+        """Whether the interval of this one difference has 0 in it."""
+        p = self.of(a, b).p
+        return p is None or p >= 1 - LEVEL
+
+
+def differences(tables: Mapping[str, Table], control: str = CONTROL) -> Differences:
+    """Of all pairs of methods, paired over clients and seeds."""
+    return corrected({(a, b): estimate(tables[a] - tables[b]) for a, b in combinations(tables, 2)}, control)
+
+
+def corrected(pairs: Mapping[Pair, Estimate], control: str = CONTROL) -> Differences:
+    """All pairs that are looked at, with Holm's correction."""
+    known = {pair: found.p for pair, found in pairs.items() if found.p is not None}
+    beside = {pair: p for pair, p in known.items() if control in pair}
+    return Differences(pairs, _corrected(known) | _corrected(beside))
+
+
+def _corrected(ps: Mapping[Pair, float]) -> dict[Pair, float]:
+    return dict(zip(ps, holm(list(ps.values())), strict=True))
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values, in the order given."""
+    adjusted, largest = [0.0] * len(ps), 0.0
+    for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
+        largest = max(largest, min(1.0, (len(ps) - rank) * ps[i]))
+        adjusted[i] = largest
+    return adjusted
+
+
+def tied(a: float, b: float, samples: int = 0) -> bool:
+    """Whether two shares are one to a reader: equal as far as a table shows them, or within one sample of so many.
+
+    Twins that differ by rounding alone may answer a sample that is on the border differently.
+    """
+    return abs(a - b) <= max(SHOWN, 1 / samples if samples else 0.0)
+
+
+def paired_interval(righted: int, wronged: int, samples: int) -> tuple[float, float]:
+    """The 95 % interval of a difference of two shares of the same samples (Agresti and Min, 2005).
+
+    Half a sample is added to each of the four outcomes, without which few samples would make it too narrow.
+    """
+    n, difference = samples + 2, righted - wronged
+    middle = difference / n
+    reach = NORMAL * sqrt(righted + wronged + 1 - difference**2 / n) / n
+    return max(-1.0, middle - reach), min(1.0, middle + reach)
+
+
+def normal_interval(value: float, error: float) -> tuple[float, float]:
+    """The 95 % interval of a value with this standard error."""
+    return value - NORMAL * error, value + NORMAL * error

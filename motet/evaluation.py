@@ -16,7 +16,7 @@ from motet.message import Message, State
 from motet.nets import Net
 from motet.scoring import Figure, ScoringSettings, family, measures_of, measures_of_a_run
 from motet.scoring.at_client import COUNTS, right_of
-from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC
+from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC, one_class
 from motet.scoring.measure import Measure, PerSample
 from motet.scoring.of_a_run import OfARun
 from motet.scoring.over_clients import figures_over, of_benign, pooled_from_splits
@@ -81,6 +81,8 @@ class Evaluator:
             figures |= chosen
         models = [GENERIC, *self.scoring.named_readings]
         figures |= self._over(replies, models)
+        if answers and answers[None].one_class:
+            figures[one_class(GENERIC)] = len(self.facts.training_ids)
         return Scores(figures, self._rows(outcomes, replies, round, new=False))
 
     def generic(self, server: State, round: int) -> Tensor | None:

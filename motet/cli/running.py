@@ -5,7 +5,7 @@ from pathlib import Path
 
 from motet.cli.console import messages, note, output, write_json
 from motet.cli.reporting import page_at_the_end
-from motet.cli.stopped import told_how_to_go_on
+from motet.cli.stopped import Stopped, told_how_to_go_on
 from motet.errors import MotetError
 from motet.printable import printable
 from motet.report.clients import client_tables, clients_json
@@ -19,7 +19,10 @@ from motet.runs.experiment import Experiment
 from motet.runs.in_progress import how_far, is_running
 from motet.runs.measured import measure_again
 from motet.runs.record import Record
+from motet.runs.summary import ALL_FAILED
 from motet.track import tracked
+
+FAILED = 1  # the exit code of a run that came to its end without anything learned
 
 
 def run_and_show(experiment: Experiment, out: Path | None, json: bool, track: Sequence[str] = ()) -> None:
@@ -126,6 +129,9 @@ def _watch_and_show(work: Callable[[runs.Watcher], Path], known: Path | None, js
         output().print(comparison([run]))
         output().print(printable(f"Recorded in {folder}"), markup=False, soft_wrap=True)
     page_at_the_end([folder], folder)
+    for sentence in run.summary.get("warnings", ()):
+        if sentence.startswith(ALL_FAILED):
+            raise Stopped(f"error: {sentence}", FAILED)
 
 
 def _way_on(folder: Path | None) -> str:

@@ -23,7 +23,7 @@ from motet.statistics import tied
 MOST_DIFFERENCES = 3
 WIDEST_VALUE = 40
 BY_METHOD = "scoring.pm_source"
-BEST, NEAR = "*", "~"
+BEST, NEAR, FAILED = "*", "~", " !"
 CHANCE = "95 % intervals over clients and seeds, corrected for all that is compared"
 
 _TESTS = {
@@ -45,7 +45,7 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
     lines = [Line((run,)) for run in runs] if each else by_seed(runs)
     differing = differing_lines(lines)
     shown, left_out = differing[:MOST_DIFFERENCES], differing[MOST_DIFFERENCES:]
-    labels = [[line.first.method, *(_value(line, name) for name in shown)] for line in lines]
+    labels = [[_marked(line), *(_value(line, name) for name in shown)] for line in lines]
     if len(set(map(tuple, labels))) < len(labels):  # twins are told apart by their folders
         shown = [*shown, "run"]
         labels = [[*label, line.first.name] for label, line in zip(labels, lines, strict=True)]
@@ -60,6 +60,7 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
         [f"{_GROUPS[column.data]}\n{_samples(runs, column.data)}" if column.data else "" for column in columns],
     )
     notes = [measured(runs, columns), *served(runs), *over_seeds(lines), *marks.words()]
+    notes += failures(lines)
     if left_out:
         notes.append(f"The runs also differ in {', '.join(left_out)}.")
     return Group(
@@ -130,6 +131,15 @@ def _mean(line: Line) -> float:
 def is_yardstick(line: Line) -> bool:
     """Whether its method trains in one place."""
     return line.first.summary["bytes_per_round"]["down"] is None
+
+
+def _marked(line: Line) -> str:
+    return line.first.method + FAILED * bool(line.warnings())
+
+
+def failures(lines: Sequence[Line]) -> list[str]:
+    """What failed in runs that came to their end all the same; their lines are marked."""
+    return [f"{FAILED.strip()} {line.first.method}: {'; '.join(said)}." for line in lines if (said := line.warnings())]
 
 
 def over_seeds(lines: Sequence[Line]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from motet.printable import printable
 from motet.report.finished import Finished
 from motet.runs.experiment import Experiment
 from motet.statistics import CONTROL, Differences, Table, apart, corrected, differences
@@ -33,6 +34,10 @@ class Line:
     def seeds(self) -> tuple[int, ...]:
         """Of its runs."""
         return tuple(run.experiment.seed for run in self.runs)
+
+    def warnings(self) -> list[str]:
+        """What failed in its runs, each sentence once."""
+        return list(dict.fromkeys(printable(text) for run in self.runs for text in run.summary.get("warnings", ())))
 
     def headline(self) -> dict[int, float]:
         """The headline by seed, where there is one."""

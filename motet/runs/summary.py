@@ -9,7 +9,10 @@ from motet.runs.experiment import Experiment
 from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.scoring import Figure, ScoringSettings
-from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, diverged, is_scored
+from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, diverged, is_scored, one_class
+
+ALL_FAILED = "every training failed"  # how the sentence about such a run begins
+NEAR_CHANCE = 0.02  # above the share of one class among all: whoever is no better has learned nothing
 
 
 def summarize(
@@ -82,7 +85,29 @@ def summarize(
             "new_clients": new_clients.get(diverged(AFTER), 0),
         },
         "seconds": round(seconds, 3),
+        "warnings": warnings_of(method, trained, rows, headline),
     }
+
+
+def warnings_of(method: Method, trained: Sequence[Row], rows: Mapping[str, Row], headline: Figure) -> list[str]:
+    """What failed in a run that came to its end all the same, a sentence each: nobody shall take it for a result."""
+    said, asked = [], sum(len(row.get("cohort", ())) for row in trained)
+    aside = [why for row in trained for why in row["set_aside"].values()]
+    if aside and len(aside) == asked:
+        said.append(f"{ALL_FAILED} ({aside[0]}): the models are as they began; a smaller local.lr may help")
+    elif 2 * len(aside) >= max(asked, 1):
+        said.append(f"{len(aside)} of {asked} trainings failed ({aside[0]})")
+    clients, generic, own = len(method.facts.ids), rows[GENERIC], rows[PERSONAL]
+    if lost := own.get(diverged(PERSONAL), 0):
+        said.append(f"{lost} of {clients} clients' models left the finite numbers and count as wrong everywhere")
+    if 2 * generic.get(one_class(GENERIC), 0) >= clients:
+        said.append("the generic model predicts one class only")
+    if 2 * (alike := own.get(one_class(PERSONAL), 0)) >= clients and method.personalizes:
+        said.append(f"{alike} of {clients} clients' models predict one class only")
+    value, classes = headline.of(own), method.facts.classes
+    if value is not None and classes > 1 and value <= 1 / classes + NEAR_CHANCE:
+        said.append(f"own models are at chance level ({100 * value:.1f} % with {classes} classes): nothing was learned")
+    return said
 
 
 def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headline: Figure | None = None) -> Row:

@@ -10,7 +10,7 @@ from motet.client import Client
 from motet.data import Holdings
 from motet.message import Message, tensor
 from motet.scoring.accuracy import ACCURACY
-from motet.scoring.figures import GENERIC, Figure, diverged
+from motet.scoring.figures import GENERIC, Figure, diverged, one_class
 from motet.scoring.measure import Measure, PerSample
 from motet.scoring.measures import measures_of
 from motet.scoring.over_clients import SPLIT, TRAINING, VALIDATION
@@ -54,6 +54,8 @@ class Scorer:
         by_class = [measure for measure in self.measures if isinstance(measure, PerSample)]
         asked = self.measures if common == "all" else by_class
         held = one_pass(model, test, asked, client.classes, holds.nonzero().squeeze(1))
+        if held.one_class and not len(client.data.test):
+            reply[one_class(name)] = True
         counts = test.counts(client.classes)
         for measure in by_class:
             weighted = self._weighted(held.right[measure.name], counts, client)
@@ -76,6 +78,8 @@ class Scorer:
                 self._put_weighted(reply, name, data, answers, client)
                 continue
             self._put_values(reply, name, data, answers)
+            if answers.one_class and data == ("split" if self.scoring.looks_at_test else "validation"):
+                reply[one_class(name)] = True
             if data == "split" and answers.hits is not None:
                 remember_hits(reply, name, answers.hits)
         return reply

@@ -95,6 +95,11 @@ def diverged(model: str) -> str:
     return f"{model}.diverged"
 
 
+def one_class(model: str) -> str:
+    """The column that marks a client whose model names one class for all its test samples, and counts such clients."""
+    return f"{model}.one_class"
+
+
 def is_scored(row: Mapping[str, object]) -> bool:
     """Whether everybody was scored in the round of this row."""
     return any(Figure.read(name) for name in row)

@@ -7,7 +7,7 @@ import numpy as np
 
 from motet.message import Message
 from motet.scoring.accuracy import ACCURACY
-from motet.scoring.figures import AFTER, BEFORE, BENIGN, DATA, GENERIC, PERSONAL, Figure, diverged
+from motet.scoring.figures import AFTER, BEFORE, BENIGN, DATA, GENERIC, PERSONAL, Figure, diverged, one_class
 from motet.scoring.measure import Measure, PerSample
 
 TRAINING, SPLIT, VALIDATION = "n", "n.split", "n.validation"  # how many samples a client has of each kind
@@ -50,6 +50,8 @@ def figures_over(replies: Sequence[Message], models: Sequence[str], measures: Se
                 figures |= _statistics(replies, Figure(model, data, measure.name), measure)
         if model != GENERIC:
             figures[diverged(model)] = sum(bool(reply.get(diverged(model))) for reply in replies)
+        if alike := sum(bool(reply.get(one_class(model))) for reply in replies):
+            figures[one_class(model)] = alike
     return figures
 
 

@@ -23,6 +23,12 @@ class Answers:
     logits: Tensor | None = None
     y: Tensor | None = None
     hits: Tensor | None = None  # which samples are right, in their order
+    answered: Tensor | None = None  # how often the model names each class
+
+    @property
+    def one_class(self) -> bool:
+        """Whether the model names a single class, where the samples have several."""
+        return self.answered is not None and int((self.answered > 0).sum()) == 1 < int((self.counts > 0).sum())
 
     def __add__(self, other: "Answers") -> "Answers":
         """Of both sets of samples together."""
@@ -61,9 +67,11 @@ def one_pass(
     )
     said: list[Tensor] = []
     hits: list[Tensor] = []
+    answered = torch.zeros(classes, dtype=torch.int64)
     with torch.inference_mode():
         for x, y in batches:
             logits = model(x.to(device)).cpu()
+            answered += torch.bincount(logits.argmax(1), minlength=classes)[:classes]
             for measure in each:
                 said_of_each = measure.right(logits, y)
                 right[measure.name] += (
@@ -76,7 +84,8 @@ def one_pass(
             if keeping:
                 said.append(logits)
     y = samples.y if rows is None else samples.y.index_select(0, rows)
-    answers = Answers(torch.bincount(y, minlength=classes), right, hits=torch.cat(hits) if hits else None)
+    counts, all_hits = torch.bincount(y, minlength=classes), torch.cat(hits) if hits else None
+    answers = Answers(counts, right, hits=all_hits, answered=answered)
     if keeping:
         answers.logits, answers.y = torch.cat(said) if said else torch.zeros(0, classes), y
     return answers

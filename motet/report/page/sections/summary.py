@@ -3,7 +3,7 @@
 import re
 
 from motet.report.columns import DERIVED, figure_columns
-from motet.report.comparison import measured, over_seeds, served
+from motet.report.comparison import FAILED, failures, measured, over_seeds, served
 from motet.report.page.blocks import Cell, Section, Sheet, Words
 from motet.report.page.story import Story
 from motet.report.words import NOTHING
@@ -19,10 +19,11 @@ def summary(story: Story) -> Section:
     rows = []
     for contender in story.contenders:
         group = [told.run.summary for told in contender.told]
-        cells = [Cell(contender.label, contender.label.lower(), contender is story.focus)]
+        label = contender.label + FAILED * bool(contender.line.warnings())
+        cells = [Cell(label, contender.label.lower(), contender is story.focus)]
         cells += [_cell(column.cell(group), column.headline) for column in columns]
         rows.append(cells)
-    notes = [measured(story.runs, columns), *served(story.runs), *over_seeds(story.lines)]
+    notes = [measured(story.runs, columns), *served(story.runs), *over_seeds(story.lines), *failures(story.lines)]
     notes = [re.sub(r"; `--each`[^.]*", "", note) for note in notes]
     return Section(
         "summary",

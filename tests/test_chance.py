@@ -1,5 +1,7 @@
 """What may be chance: intervals, corrections, and the recommendation that follows from them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -142,6 +144,51 @@ def test_few_clients_do_not_make_everything_equal() -> None:
     found = recommended({"local": worse, "x": worse + np.array([[0.0], [0.1], [0.2]])})
     assert (found.method, found.certain) == ("x", False)
     assert "may be chance" in found.reason
+
+
+def candidates(tables: dict[str, Table], **more: dict[str, Any]) -> list[Candidate]:
+    order = {"local": 0, "fedavg": 1, CONTROL: 2}
+    return [Candidate(n, accuracy(of), order.get(n, 3), 1e6, **more.get(n, {})) for n, of in tables.items()]
+
+
+def test_enough_evidence_is_a_narrow_interval_or_a_certain_winner() -> None:
+    tight = {"fedavg": table(0.8), CONTROL: table(0.8, seed=1)}
+    assert recommended(tight).enough_evidence and "Not enough evidence" not in recommended(tight).reason
+    wide = {"fedavg": table(0.8, clients=4, spread=0.1), CONTROL: table(0.8, clients=4, spread=0.1, seed=1)}
+    found = recommended(wide)
+    assert not found.enough_evidence and not found.certain
+    assert found.reason.startswith(f"Not enough evidence: {CONTROL} may be more than 3 points better than fedavg")
+    assert recommended({"local": table(0.5), "x": table(0.9, seed=1)}).enough_evidence
+
+
+def test_who_trained_longer_is_not_better_for_that() -> None:
+    tables = {"fedavg": table(0.80), CONTROL: table(0.88, seed=1)}
+    done = recommend(candidates(tables), differences(tables))
+    assert (done.method, done.certain) == (CONTROL, True)
+    learning = recommend(candidates(tables, fedavg={"climb": 0.03}), differences(tables))
+    assert (learning.method, learning.certain, learning.enough_evidence) == ("fedavg", False, False)
+    assert "fedavg was still learning when its rounds ended" in learning.reason
+    assert "gained +3.0 points in the last fifth" in learning.reason
+    far = {"fedavg": table(0.40), CONTROL: table(0.88, seed=1)}
+    assert recommend(candidates(far, fedavg={"climb": 0.03}), differences(far)).method == CONTROL
+    swapped = {"fedavg": table(0.88), CONTROL: table(0.80, seed=1)}  # the simpler one leads: nothing to be unfair to
+    assert recommend(candidates(swapped, **{CONTROL: {"climb": 0.03}}), differences(swapped)).method == "fedavg"
+
+
+def test_learning_alone_wins_ties_only_with_the_rows_for_it() -> None:
+    tables = {"local": table(0.800), "fedavg": table(0.801, seed=1)}
+    many, few = (recommend(candidates(tables), differences(tables), rows) for rows in (200, 10))
+    assert (many.method, few.method) == ("local", "fedavg")
+    ahead = {"local": table(0.9), "fedavg": table(0.7, seed=1)}
+    assert recommend(candidates(ahead), differences(ahead), 10).method == "local"  # by more than chance
+
+
+def test_who_failed_is_not_recommended() -> None:
+    tables = {"fedavg": table(0.94), "x": table(0.90, seed=1)}
+    found = recommend(candidates(tables, fedavg={"failed": True}), differences(tables))
+    assert found.method == "x" and found.reason.endswith("Not taken, for they failed: fedavg.")
+    alone = recommend(candidates(tables, fedavg={"failed": True}, x={"failed": True}), differences(tables))
+    assert alone.method == "fedavg"
 
 
 def test_who_is_hurt() -> None:

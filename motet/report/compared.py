@@ -12,29 +12,36 @@ from motet.report.prose import Prose
 from motet.report.tuned import choices
 from motet.report.words import NOTHING, megabytes, percent, signed
 
-RECOMMENDED, EQUAL = "*", "~"
+RECOMMENDED, EQUAL, FAILED = "*", "~", " !"
 
 
 def compared_table(result: Mapping[str, Any]) -> Group:
     """A line per method, the best first."""
     methods, answer = result["methods"], result["recommended"]
-    labels = [[printable(each["method"]) + _mark(each, answer)] for each in methods]
+    labels = [[printable(each["method"]) + _mark(each, answer) + FAILED * bool(each["warnings"])] for each in methods]
     columns = {title: [write(each) for each in methods] for title, write in _COLUMNS.items()}
     there = {title: cells for title, cells in columns.items() if any(cell != NOTHING for cell in cells)}
     table = Packed(["method"], labels, list(there), list(zip(*there.values(), strict=True)))
     marks = (
         f"{RECOMMENDED} recommended; {EQUAL} beside a method: it may be as good as the best one; beside a difference: "
-        f"it may be chance."
+        f"it may be chance; {FAILED.strip()} beside a method: it failed in a way that is said below."
     )
     notes = [marks, *result["notes"]]
     return Group(
-        Prose(f"Recommended: {printable(answer['method'])}", "bold"),
+        Prose(title(answer["method"], answer["enough_evidence"]), "bold"),
         Prose(printable(answer["reason"])),
         Text(),
         table,
         Text(),
         *(Prose(printable(note), "dim") for note in notes),
     )
+
+
+def title(method: str, enough_evidence: bool) -> str:
+    """The answer in a line."""
+    if enough_evidence:
+        return f"Recommended: {printable(method)}"
+    return f"Not enough evidence. Recommended provisionally: {printable(method)}"
 
 
 def _mark(each: Mapping[str, Any], answer: Mapping[str, Any]) -> str:

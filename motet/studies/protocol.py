@@ -11,7 +11,7 @@ from motet.runs.experiment import Experiment
 from motet.statistics import CONTROL
 from motet.studies.budget import Plan
 from motet.studies.contestants import Field
-from motet.studies.recommend import MARGIN
+from motet.studies.recommend import ENOUGH_ALONE, MARGIN, named
 from motet.studies.results import Results
 from motet.studies.tuning import FEWEST_TO_THE_END, Tuned, rungs
 
@@ -42,10 +42,30 @@ def sentences(plan: Plan, field: Field, tuned: Mapping[str, Tuned], results: Res
         f"More than chance: after Holm's correction, of differences to {CONTROL} over the other methods, of any "
         f"other one over all {methods * (methods - 1) // 2} pairs.",
         f"Recommended is the simplest method whose difference to the best may be chance and is at most "
-        f"{100 * MARGIN:.0f} points.",
+        f"{100 * MARGIN:.0f} points, or that was still learning and may catch up; `local` only where the median client "
+        f"has at least {ENOUGH_ALONE} training rows.",
+        *_not_compared(results),
+        *_failed_trials(tuned),
+        *(f"! {name}: {'; '.join(ran.warnings)}." for name, ran in results.methods.items() if ran.warnings),
         *plan.notes,
         *(left_out(name, why) for name, why in field.left_out.items()),
     ]
+
+
+def _not_compared(results: Results) -> list[str]:
+    """Clients without a value in some run, such as those without test data: nothing is said about them."""
+    if not results.left_out:
+        return []
+    return [f"Not compared, for they lack test data or a model somewhere: {named(results.left_out)}."]
+
+
+def _failed_trials(tuned: Mapping[str, Tuned]) -> list[str]:
+    """Settings that were tried and broke: the choice was among fewer."""
+    said = []
+    for name, found in tuned.items():
+        if failed := [trial.failure for trial in found.trials if trial.failure]:
+            said.append(f"{name}: {len(failed)} of {len(found.trials)} settings failed in tuning ({failed[0]}).")
+    return said
 
 
 def _settings(trials: int) -> str:

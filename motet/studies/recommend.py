@@ -1,8 +1,12 @@
-"""Which method to take, and why, in plain words.
+"""Which method to take, and why, in plain words; or that the runs do not tell.
 
 The best is the one with the highest mean. Simpler ones that may be as good take its place: those whose difference to it
-has 0 in its interval, and that are no more than `MARGIN` behind, so that few clients do not make everything equal. It
-is certain if it differs from the next best by more than chance, corrected for all pairs of methods.
+has 0 in its interval, and that are no more than `MARGIN` behind, so that few clients do not make everything equal; and
+those that were still learning and might catch up, for a method is not better because it trained longer. It is certain
+if it differs from the next best by more than chance, corrected for all pairs of methods.
+
+There is enough evidence if the choice is certain, or if no other method may be more than `MARGIN` better than it. Else
+the answer is that there is not, and the choice a provisional one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +17,11 @@ from motet.statistics import CONTROL, Differences, Estimate
 
 CLIMBING = 0.01
 """Of accuracy, in the last fifth of the rounds: a method that gains more is not done."""
+CATCHES_UP = 5
+"""Last fifths of the rounds: what a method that is still learning might gain if it went on as long again."""
 MARGIN = 0.03
+ENOUGH_ALONE = 50
+"""Training rows of the median client, below which learning alone is not taken for being as good and simpler."""
 MOST_NAMES = 8
 _ROUNDING = 1e-9  # of means over seeds
 
@@ -26,6 +34,8 @@ class Candidate:
     estimate: Estimate
     simplicity: int
     bytes_per_round: float
+    climb: float | None = None  # what it gained in the last fifth of the rounds
+    failed: bool = False  # its runs have warnings: it diverged, predicts one class only, or learned nothing
 
 
 @dataclass(frozen=True)
@@ -36,18 +46,63 @@ class Recommendation:
     reason: str
     certain: bool
     may_be_equal: tuple[str, ...]  # to the best one, in the order of their means
+    enough_evidence: bool = True
 
 
-def recommend(candidates: Sequence[Candidate], found: Differences) -> Recommendation:
-    """Of methods that ran on the same clients."""
-    ranked = sorted(candidates, key=lambda c: (-c.estimate.mean, c.simplicity, c.bytes_per_round))
+def recommend(candidates: Sequence[Candidate], found: Differences, rows: float | None = None) -> Recommendation:
+    """Of methods that ran on the same clients; the median client has so many training rows, where that is known."""
+    sound = [c for c in candidates if not c.failed] or list(candidates)
+    ranked = sorted(sound, key=lambda c: (-c.estimate.mean, c.simplicity, c.bytes_per_round))
     best = ranked[0]
     equals = [c for c in ranked if c is best or _as_good(best, c, found)]
-    choice = min(equals, key=lambda c: (c.simplicity, c.bytes_per_round, -c.estimate.mean))
+    slow = [c for c in ranked if c not in equals and _may_catch_up(best, c)]
+    few = rows is not None and rows < ENOUGH_ALONE
+    may_stand = [c for c in (*equals, *slow) if c.simplicity or not few] or [best]
+    choice = min(may_stand, key=lambda c: (c.simplicity, c.bytes_per_round, -c.estimate.mean))
     others = [c for c in ranked if c is not choice]
     certain = choice is best and bool(others) and found.certain(choice.name, others[0].name)
+    enough = certain or (not slow and not any(_may_be_better(c, choice, found) for c in others))
     sentences = [_why(choice, best, equals, others, certain, found), *_control(choice, candidates, found)]
-    return Recommendation(choice.name, " ".join(sentences), certain, tuple(c.name for c in equals))
+    if choice in slow:
+        sentences = [_slow_choice(choice, best, found)]
+    if not enough:
+        sentences.insert(0, _not_enough(choice, slow, others, found))
+    if any(c.failed for c in candidates) and len(sound) < len(candidates):
+        sentences.append(f"Not taken, for they failed: {named([c.name for c in candidates if c.failed])}.")
+    return Recommendation(choice.name, " ".join(sentences), certain, tuple(c.name for c in (*equals, *slow)), enough)
+
+
+def _may_catch_up(best: Candidate, other: Candidate) -> bool:
+    """Whether a simpler method was stopped while it was still learning, near enough to the best."""
+    if other.climb is None or other.climb <= CLIMBING or other.simplicity >= best.simplicity:
+        return False
+    return best.estimate.mean - other.estimate.mean <= CATCHES_UP * other.climb
+
+
+def _may_be_better(other: Candidate, choice: Candidate, found: Differences) -> bool:
+    """Whether the runs leave it open that another method is much better than the choice."""
+    high = found.of(other.name, choice.name).high
+    return high is None or high > MARGIN
+
+
+def _not_enough(choice: Candidate, slow: Sequence[Candidate], others: Sequence[Candidate], found: Differences) -> str:
+    """What the runs leave open, and what would settle it."""
+    if slow:
+        names, more = named([c.name for c in slow]), "more --rounds"
+        return f"Not enough evidence: {names} was still learning when its rounds ended; {more} would tell."
+    open_to = named([c.name for c in others if _may_be_better(c, choice, found)])
+    return (
+        f"Not enough evidence: {open_to} may be more than {100 * MARGIN:.0f} points better than {choice.name}, or not "
+        f"better at all; more clients, test rows or seeds would tell. {choice.name} is a provisional choice."
+    )
+
+
+def _slow_choice(choice: Candidate, best: Candidate, found: Differences) -> str:
+    lead = found.of(best.name, choice.name)
+    return (
+        f"{best.name} has the highest mean, {_points(lead)} above {choice.name}; but {choice.name} is simpler, gained "
+        f"{signed(choice.climb or 0.0)} points in the last fifth of its rounds, and may get there."
+    )
 
 
 def _as_good(best: Candidate, other: Candidate, found: Differences) -> bool:
@@ -83,7 +138,7 @@ def _why(
         return (
             f"{choice.name} reaches {reaches}. No method is better by more than chance: the highest mean, "
             f"of {best.name}, is {_points(gap)} above it. It is the simplest of those that may be equal "
-            f"({_names(rest)})."
+            f"({named(rest)})."
         )
     lead = found.of(choice.name, others[0].name)
     return (
@@ -111,10 +166,11 @@ def hurt_sentence(names: Sequence[str], clients: int, than: str) -> str:
     """Who would be better off otherwise."""
     if not names:
         return f"No client would be better off {than}."
-    return f"{len(names)} of {clients} clients would be better off {than}: {_names(names)}."
+    return f"{len(names)} of {clients} clients would be better off {than}: {named(names)}."
 
 
-def _names(names: Sequence[str]) -> str:
+def named(names: Sequence[str]) -> str:
+    """Names in a sentence, the first of many."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
 

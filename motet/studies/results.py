@@ -29,6 +29,7 @@ class Ran:
     seconds: float
     new_clients: Mapping[str, float] | None
     reported: Mapping[str, Any]  # which figures and models of the runs these are
+    warnings: tuple[str, ...] = ()  # what failed in its runs
     climb: float | None = None  # how much the personal models gained in the last fifth of the rounds, mean over seeds
 
 
@@ -45,6 +46,17 @@ class Results:
     def personal(self) -> dict[str, Table]:
         """The tables of the personal models."""
         return {name: ran.personal for name, ran in self.methods.items()}
+
+    @property
+    def median_rows(self) -> float:
+        """Training rows of the median client among those that are compared."""
+        return float(np.median([self.people.by_id[client].train for client in self.clients]))
+
+    @property
+    def left_out(self) -> list[str]:
+        """The names of training clients that lack a value somewhere."""
+        compared = set(self.clients)
+        return [each.name for each in self.people.clients if not each.new and each.id not in compared]
 
     def name(self, client: int) -> str:
         """Of a client."""
@@ -81,6 +93,7 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], dat
         fmean(summary["seconds"] for summary in summaries),
         _new(summaries),
         summaries[0]["reported"],
+        tuple(dict.fromkeys(text for summary in summaries for text in summary.get("warnings", ()))),
         _mean([climb(record.rounds, Figure(PERSONAL, data, statistic="mean")) for record in records]),
     )
 

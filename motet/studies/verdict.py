@@ -24,13 +24,20 @@ def judged(results: Results, field: Field, tuned: Mapping[str, Tuned], plan: Pla
     by_name = field.by_name()
     found = differences(results.personal)
     candidates = [
-        Candidate(name, accuracy(ran.personal), by_name[name].simplicity, ran.bytes_per_round or 0.0)
+        Candidate(
+            name,
+            accuracy(ran.personal),
+            by_name[name].simplicity,
+            ran.bytes_per_round or 0.0,
+            ran.climb,
+            bool(ran.warnings),
+        )
         for name, ran in results.methods.items()
         if not by_name[name].yardstick
     ]
     if not candidates:
         raise MotetError("only yardsticks ran, which are no choice for a federation; accepted: other --methods too")
-    answer = recommend(candidates, found)
+    answer = recommend(candidates, found, results.median_rows)
     methods = []
     for name, ran in results.methods.items():
         methods.append(_of_method(name, ran, results, tuned[name], by_name[name], folder))
@@ -49,6 +56,7 @@ def judged(results: Results, field: Field, tuned: Mapping[str, Tuned], plan: Pla
             "expression": chosen_one["expression"],
             "reason": " ".join([answer.reason, *_more(chosen_one, results), *still_learning(climbs)]),
             "certain": answer.certain,
+            "enough_evidence": answer.enough_evidence,
             "may_be_equal": list(answer.may_be_equal),
         },
         "methods": sorted(methods, key=lambda each: -each["personal"]["mean"]),
@@ -84,6 +92,7 @@ def _of_method(
         "new_clients": ran.new_clients,
         "runs": [path.relative_to(folder).as_posix() for path in ran.folders],
         "climb": ran.climb,
+        "warnings": list(ran.warnings),
         "trials": [trial.as_json() for trial in tuned.trials],
     }
 

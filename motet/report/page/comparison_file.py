@@ -56,6 +56,7 @@ class Comparison:
     recommended_options: str
     reason: str
     certain: bool | None
+    enough_evidence: bool
     notes: tuple[str, ...]
     left_out: tuple[str, ...]
 
@@ -94,6 +95,7 @@ def _comparison(values: Any, folder: Path) -> Comparison:
         options_text(named.get("options")),
         _text(named.get("reason", "")),
         named.get("certain") if isinstance(named.get("certain"), bool) else None,
+        named.get("enough_evidence") is not False,
         tuple(_text(note) for note in values.get("notes") or []),
         tuple(f"{_text(name)}: {_text(why)}" for name, why in (values.get("left_out") or {}).items()),
     )

@@ -2,6 +2,7 @@
 
 from statistics import fmean, stdev
 
+from motet.report.compared import title as title_of_answer
 from motet.report.comparison import CHANCE, Marks
 from motet.report.page.blocks import Block, Card, Cards, Section, Words
 from motet.report.page.comparison_file import Scored
@@ -32,7 +33,8 @@ def _words(story: Story) -> tuple[str, str, list[str]]:
     focus = story.focus
     if story.comparison is not None:
         comparison = story.comparison
-        title = f"Recommended: {comparison.recommended}" if comparison.recommended else "No method stands out"
+        named = comparison.recommended
+        title = title_of_answer(named, comparison.enough_evidence) if named else "No method stands out"
         sentences = [] if comparison.certain is None else [SURE[comparison.certain]]
         if comparison.recommended_options:
             sentences.append(f"Chosen for it: {comparison.recommended_options}.")

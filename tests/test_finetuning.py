@@ -84,6 +84,19 @@ def test_adapting_is_plain_local_training_from_the_global_model() -> None:
         torch.testing.assert_close(weights_of(adapted), expected, **EXACT)
 
 
+def test_a_newcomer_of_local_learns_as_long_as_clients_of_the_run_did() -> None:
+    """Nobody hands it anything: five epochs from random weights beside eighty would be no comparison."""
+    method, server = build("local")
+    who = client(2, new=True)
+    facts = method.facts
+    turns = facts.rounds * facts.cohort / facts.clients
+    epochs = round(turns * who.local.epochs)
+    assert epochs > who.adapt.epochs
+    adapted = method.adapt(who, method.broadcast(server, 2))
+    expected, _ = sgd(client(2), method.fresh, epochs=epochs, purpose="adapt", lr=who.local.lr)
+    torch.testing.assert_close(weights_of(adapted), expected, **EXACT)
+
+
 @pytest.mark.parametrize("name", ["fedavg", "fedavg+ft", "fedavg+lp"])
 def test_adapting_with_validation_never_ends_below_its_start(name: str) -> None:
     """The start is a candidate too: with a learning rate that only does harm, it is what is served."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 import motet
 from motet.contract import Entry
+from motet.errors import MotetError
 from motet.message import Message, State
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
@@ -18,6 +19,7 @@ from motet.methods.registry import declared_reading
 from motet.report.words import own_models
 from motet.runs.assembly import assemble, settle
 from motet.runs.experiment import resolve
+from motet.runs.record import Record
 from motet.studies.bench import run_bench
 from motet.studies.bench_file import Bench
 from motet.studies.compare import Asked, compare_methods
@@ -162,3 +164,31 @@ def test_the_words_under_a_table() -> None:
         "client's after its last local training; of fedavg+ft made from the server's model and what the client keeps."
     ]
     assert own_models([("fedavg", {})]) == []
+
+
+# ---------------------------------------------------------------- which version of a user's code
+
+
+def test_a_study_does_not_mix_versions_of_a_users_method(near: str, tmp_path: Path) -> None:
+    def bench(seeds: tuple[int, ...]) -> dict[str, Any]:
+        cases = {"mine": {"method": f"{near}:Near"}, "theirs": {"method": "fedprox"}}
+        asked = Bench(name="mine", figures=("generic.accuracy",), seeds=seeds, setting=CHOICES, cases=cases)
+        return run_bench(asked, tmp_path / "bench", 1, lambda total: nullcontext(Nobody()))
+
+    bench((0,))
+    Path(near).write_text(NEAR.replace("alpha=self.mu", "alpha=2 * self.mu"))
+    with pytest.raises(MotetError, match=r"mine-seed0 was made with another version of near\.py; accepted: "):
+        bench((0, 1))
+    Path(near).write_text(NEAR)
+    assert bench((0, 1))["seeds"] == [0, 1]
+
+
+def test_a_run_is_not_continued_with_another_version(near: str, tmp_path: Path) -> None:
+    done = motet.run(method=f"{near}:Near", out=tmp_path / "run", **flat(CHOICES))
+    assert Record(tmp_path / "run").environment["code"].keys() == {"near.py:Near"}
+    (tmp_path / "run" / "summary.json").unlink()
+    Path(near).write_text(NEAR + "\n# another\n")
+    with pytest.raises(MotetError, match=r"was made with another version of near\.py"):
+        motet.resume(tmp_path / "run", trust_code=True)
+    Path(near).write_text(NEAR)
+    assert motet.resume(tmp_path / "run").generic.accuracy == done.generic.accuracy

@@ -1,6 +1,7 @@
 """FedAvg (McMahan et al. 2017), and everything that is FedAvg plus parts."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -321,7 +322,11 @@ class Averaging(Method):
         return None if w is None else self.layout.convert(w, self.plain)
 
     def adapt(self, client: Client, message: Message) -> nn.Module:
-        """The method's own local training on the new client's data, for `adapt.epochs`."""
+        """The method's own local training on the new client's data, for `adapt.epochs`.
+
+        Where nothing is handed to it, it learns from the first weights, for as long as clients of the run did.
+        """
+        client = client if self.travels else self.as_long_as_in_the_run(client)
         last = client.adapt.select == "last"
         descent = client.descent("adapt", client.adapt.epochs if last else 1, client.adapt.lr)
         t = self.training(client, message, self.for_the_client, descent)
@@ -330,6 +335,14 @@ class Averaging(Method):
             return self.predictor(client, self.adapted_weights(t))
         learn, snapshot = partial(self.learn, t), lambda: self.adapted_weights(t).clone()
         return self.predictor(client, best_on_validation(client, learn, snapshot, partial(self.predictor, client)))
+
+    def as_long_as_in_the_run(self, client: Client) -> Client:
+        """The new client with as many epochs, at the same rate, as a client of the run had in all of its rounds."""
+        local, facts = client.local, self.facts
+        turns = facts.rounds * facts.cohort / facts.clients
+        each = local.steps / len(client.descent().sizes(client.samples)) if local.steps else local.epochs
+        epochs = max(client.adapt.epochs, round(turns * each))
+        return replace(client, adapt=client.adapt.model_copy(update={"epochs": epochs, "lr": local.lr}))
 
     def adapted_weights(self, t: Training) -> Tensor:
         """What a new client's training has made of its personal model so far."""

@@ -30,7 +30,7 @@ from motet.runs.rhythm import Rhythm
 from motet.runs.rows import refuse_gaps
 from motet.runs.serving import write_serving
 from motet.runs.summary import summarize
-from motet.runs.trust import remember, require_trust
+from motet.runs.trust import code_of, refuse_other_code, remember, require_trust
 from motet.weights import Layout
 
 
@@ -62,7 +62,7 @@ def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | N
         record = Record(mine)
         remember(experiment)
         assembly = assemble(experiment, record.checkpoint_folder)
-        with record.create(experiment, environment()):
+        with record.create(experiment, {**environment(), "code": code_of(experiment)}):
             keep(experiment.data.name, record.folder)
             _finish(assembly, record, Checkpoints(record.checkpoint_folder), None, watcher or Silent())
     return record.folder
@@ -74,6 +74,7 @@ def resume(folder: Path, watcher: Watcher | None = None, trust_code: bool = Fals
     if record.finished:
         return folder
     require_trust(record.experiment, folder, trust_code)
+    refuse_other_code(record.environment.get("code"), record.experiment, folder)
     keep_freed_memory()
     with record.reopen(), one_thread():
         experiment = with_kept_weights(record.experiment, folder)

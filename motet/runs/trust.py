@@ -61,6 +61,26 @@ def require_trust_in(names: Iterable[str], what: str, said: bool) -> None:
             )
 
 
+def code_of(experiment: Experiment) -> dict[str, str]:
+    """The SHA-256 of each file of the user's that the experiment names, by the name without its folder.
+
+    What such a file imports of its neighbours is not looked at.
+    """
+    files = {text: path for text in imports_of(experiment) if (path := find_file(text))}
+    return {Path(text).name: hashlib.sha256(path.read_bytes()).hexdigest() for text, path in files.items()}
+
+
+def refuse_other_code(recorded: object, experiment: Experiment, folder: Path) -> None:
+    """Refuse to count or go on with a run that another version of the user's code made; an older Motet noted none."""
+    known = recorded if isinstance(recorded, dict) else {}
+    for name, digest in code_of(experiment).items():
+        if known.get(name, digest) != digest:
+            raise MotetError(
+                f"run {_short(folder)} was made with another version of {name.partition(':')[0]}; accepted: the file "
+                f"as it was then, or the folder removed, so that it runs anew"
+            )
+
+
 def _mark(text: str) -> str | None:
     """A file by its place and its content; code beside it may belong to it, so that a copy elsewhere is another."""
     path = find_file(text)

@@ -11,6 +11,7 @@ from motet.runs.experiment import Experiment, merge, resolve
 from motet.runs.identity import differences
 from motet.runs.record import Record
 from motet.runs.run import resume, run
+from motet.runs.trust import refuse_other_code
 
 INLINE = {"engine": {"name": "inline"}}  # runs of a study are computed side by side, a core each
 
@@ -44,6 +45,7 @@ class Job:
         record = Record(self.folder)
         if other := differences(record.experiment, self.experiment):
             raise MotetError(f"{self.folder} holds another experiment ({other[0]}); remove it, or choose another --out")
+        refuse_other_code(record.environment.get("code"), self.experiment, self.folder)
         return record.finished or (self.until is not None and reached(record) >= self.until)
 
 

@@ -64,7 +64,7 @@ class Evaluator:
             message |= {"score.common": common, "score.whole": common and last}
             if generic is not None:
                 message |= generic_beside(message, generic)
-            if answers:
+            if answers and self.scoring.by_class:
                 message |= self._told(answers[self.facts.by_id[client_id].domain])
             return message
 

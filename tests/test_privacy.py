@@ -6,14 +6,20 @@ same numbers (SCAFFOLD's Δc = c_i⁺ − 0), so private states are looked for f
 """
 
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
+from scipy.optimize import nnls
+from torch import Tensor
 
 from motet.contract import Entry, Part, Training
-from motet.message import Message, State, encode
+from motet.message import Message, State, decode, encode
 from motet.methods import METHODS
+from motet.runs.assembly import settle
+from motet.runs.experiment import resolve
+from motet.runs.summary import summarize
 from motet.testing.privacy import found_in, told
 from motet.testing.twin import Exchange, Played, play, tiny
 from motet.work import POOLED
@@ -113,3 +119,77 @@ def test_uploading_the_private_part_with_w_is_found_out() -> None:
     task = overheard("fedavg").engine.exchanges[0].task
     reply = encode({"w": torch.arange(40.0), "n": 3})
     assert told(reply, Exchange(task, encode({"w": torch.zeros(20)}), reply, state, state)) == {"private"}
+
+
+# ---------------------------------------------------------------- what scores tell
+
+
+def solved(played: Played, client_id: int) -> Tensor | None:
+    """Class shares of a client, as a curious server solves for them from the scores that it was told; None without.
+
+    Each scoring gives an equation: Σ_c p_c·(right_c / T_c) = the class-weighted accuracy of the generic model. The
+    weights Σ p_c = 1 make one more. Non-negative least squares does the rest.
+    """
+    equations, told = [], []
+    for exchange in played.engine.exchanges:
+        if exchange.task.kind != "score" or exchange.task.client_id != client_id or exchange.answered is None:
+            continue
+        sent, reply = exchange.task.write(), decode(exchange.answered)
+        for measure in ("accuracy", "loss"):
+            right, counts = sent.get(f"score.generic.{measure}"), sent.get("score.common.counts")
+            value = reply.get(f"generic.weighted.{measure}")
+            if isinstance(right, Tensor) and isinstance(counts, Tensor) and isinstance(value, float):
+                equations.append((right.double() / counts.double().clamp_min(1)).numpy())
+                told.append(value)
+    if not equations:
+        return None
+    rows = np.array([*equations, 1e3 * np.ones(len(equations[0]))])
+    return torch.from_numpy(nnls(rows, np.array([*told, 1e3]))[0])
+
+
+def curious(method: str, **scoring: Any) -> Played:
+    return play(
+        tiny(method, rounds={"count": 14, "cohort": 1.0}, scoring={"every": 1, **scoring}, local={"lr": 0.1}),
+        strict=True,
+    )
+
+
+@pytest.mark.parametrize("method", ["fedavg", "bsm"])
+def test_class_weighted_scores_tell_class_counts_and_it_is_declared(method: str) -> None:
+    played = curious(method, by_class=True)
+    right = 0
+    for client in (played.assembly.federation.clients[i] for i in played.assembly.client_ids):
+        counts = client.train.counts(10).double()
+        found = solved(played, client.id)
+        assert found is not None
+        right += int(((found * counts.sum()).round() == counts).sum())
+    assert right > 0.8 * 10 * len(played.assembly.client_ids)  # the attack works
+    summary = summarize(played.assembly.experiment, played.assembly.method, played.rows, {}, 1.0)
+    assert "class-weighted scores, from which class counts can be solved" in summary["tells"]
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"fedbn"}))
+def test_nothing_is_there_to_solve_where_clients_tell_no_class_weighted_scores(method: str) -> None:
+    whole = method if METHODS[method].kind != "personalization" else f"fedavg+{method}"
+    scoring = {"by_class": False, "test": "split", "every": 1}
+    played = play(tiny(whole, scoring=scoring, rounds={"count": 2, "cohort": 1.0}, data={"clients": 8}), strict=True)
+    assert solved(played, played.assembly.client_ids[0]) is None
+    for exchange in played.engine.exchanges:
+        if exchange.task.kind in ("score", "sync_score", "adapt") and exchange.answered is not None:
+            assert not any(".weighted." in name for name in decode(exchange.answered))
+            assert not any(name.startswith(("score.generic.", "score.common.counts")) for name in exchange.task.write())
+    summary = summarize(played.assembly.experiment, played.assembly.method, played.rows, {}, 1.0)
+    assert not any("class-weighted" in word for word in summary["tells"])
+
+
+@pytest.mark.parametrize(
+    ("choices", "told"),
+    [
+        ({}, True),
+        ({"data": {"partition": "natural", "client": "hospital", "name": "x.csv", "label": "y"}}, False),
+        ({"data": {"partition": "natural", "name": "x.npz"}, "scoring": {"test": "common"}}, True),
+        ({"scoring": {"by_class": False, "test": "split"}}, False),
+    ],
+)
+def test_real_clients_tell_no_class_weighted_scores_unless_asked(choices: dict[str, Any], told: bool) -> None:
+    assert settle(resolve({"net": {"name": "mlp"}, **choices})).scoring.by_class is told

@@ -184,11 +184,11 @@ def generic_right(played: Played) -> Tensor:
 
 
 def by_hand(w: Tensor, client_id: int, assembly: Assembly) -> tuple[float, float]:
-    """A client's Eq. 20 and split accuracy of a model, sample by sample."""
+    """A client's class-weighted and split accuracy of a model, sample by sample: each class by the client's share."""
     federation = assembly.federation
     data = federation.clients[client_id]
     share = data.train.counts(federation.classes).double() / len(data.train)
-    weight = share[federation.test.y]
+    weight = (share / federation.test.counts(federation.classes))[federation.test.y]
     weighted = float((weight * hits(w, federation.test, assembly)).sum() / weight.sum())
     return weighted, float(hits(w, data.test, assembly).double().mean())
 

@@ -10,6 +10,7 @@ import torch
 from motet.contract import Entry, Facts, Method
 from motet.data import Federation, FederationFacts, Holdings, build, default_net
 from motet.data.own.memory import look_in
+from motet.data.settings import DataSettings
 from motet.ending import Ending
 from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, shown, unknown
@@ -113,20 +114,24 @@ def settle(experiment: Experiment) -> Experiment:
     if scoring.test == "auto":
         own = data.partition == "natural" and data.test_share > 0
         scoring = scoring.model_copy(update={"test": "split" if own else "common"})
-    scoring = _with_reading(scoring, experiment.method)
+    scoring = _settled_scoring(scoring, experiment.method, data)
     names = {"method": canonical(experiment.method), "post": canonical_posts(experiment.post)}
     return experiment.model_copy(update={**names, "data": data, "net": net, "scoring": scoring})
 
 
-def _with_reading(scoring: ScoringSettings, method: str) -> ScoringSettings:
+def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) -> ScoringSettings:
     """With the one rule for which model of a client is scored: what the method's classes declare, unless one is named.
 
     What a client trained last is its model where the method makes models of clients' own; where it does not, as
-    FedAvg, that is a step on the way to the next average, and what everybody is served is the server's model.
+    FedAvg, that is a step on the way to the next average, and what everybody is served is the server's model. And
+    scores that tell class counts are made where no real client is, or where they are asked for.
     """
-    if scoring.pm_source != "auto":
-        return scoring
-    return scoring.model_copy(update={"pm_source": declared_reading(method)})
+    if scoring.pm_source == "auto":
+        scoring = scoring.model_copy(update={"pm_source": declared_reading(method)})
+    if scoring.by_class == "auto":
+        told = data.partition != "natural" or scoring.test not in ("split", "none")
+        scoring = scoring.model_copy(update={"by_class": told})
+    return scoring
 
 
 def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
@@ -134,7 +139,7 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
 
     Private states are kept in `folder`, a run's checkpoint folder; without one in memory.
     """
-    scoring = _with_reading(experiment.scoring, experiment.method)
+    scoring = _settled_scoring(experiment.scoring, experiment.method, experiment.data)
     experiment = experiment.model_copy(update={"scoring": scoring})
     _refuse_contradictions(experiment)
     if folder is not None:
@@ -273,6 +278,11 @@ def _refuse_contradictions(experiment: Experiment) -> None:
     if scoring.clients == "new" and not data.new_clients:
         raise MotetError(
             "scoring.clients is 'new' but data.new_clients is 0; accepted: a share above 0, or clients = 'training'"
+        )
+    if scoring.test == "common" and not scoring.by_class:
+        raise MotetError(
+            "scoring.test is 'common' but scoring.by_class is false, so that nobody tells that figure; accepted: "
+            "scoring.test = 'split', or by_class = true"
         )
     if scoring.test == "split" and not data.test_share:
         raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

@@ -11,6 +11,7 @@ from motet.runs.rows import Row
 from motet.scoring import Figure, ScoringSettings
 from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, diverged, is_scored, one_class
 
+TRAINING_LOSS = "training loss"
 ALL_FAILED = "every training failed"  # how the sentence about such a run begins
 NEAR_CHANCE = 0.02  # above the share of one class among all: whoever is no better has learned nothing
 
@@ -75,6 +76,7 @@ def summarize(
         },
         "new_clients": {model: on(headline.data, model) for model in _of_new_clients(new_clients)},
         "figures": figures,
+        "tells": sorted(method.tells | scoring.tells | ({TRAINING_LOSS} if scoring.train_loss else set())),
         "bytes_per_round": {
             "down": _mean(trained, "bytes_down"),
             "up": _mean(trained, "bytes_up"),

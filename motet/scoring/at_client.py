@@ -50,6 +50,10 @@ class Scorer:
         test = None if common == "no" else self.holdings.common_test(client.data)
         if test is None:
             return reply
+        if not self.scoring.by_class:
+            if common == "all":
+                self._put_values(reply, name, "common", one_pass(model, test, self.measures, client.classes))
+            return reply
         holds = (client.counts > 0)[test.y]  # other classes weigh nothing for this client
         by_class = [measure for measure in self.measures if isinstance(measure, PerSample)]
         asked = self.measures if common == "all" else by_class
@@ -99,7 +103,7 @@ class Scorer:
         """The values of a model that left the finite numbers: leaving such clients out would flatter the others."""
         test = self.holdings.common_test(client.data)
         there = {
-            "weighted": test is not None and common != "no",
+            "weighted": test is not None and common != "no" and bool(self.scoring.by_class),
             "common": test is not None and common == "all",
             "split": bool(len(client.data.test)) and self.scoring.looks_at_test,
             "validation": bool(len(client.data.val)),

@@ -8,6 +8,8 @@ from motet.client import PersonalSource
 from motet.scoring.figures import PERSONAL, Figure, variant
 from motet.settings import Section, one_or_several
 
+CLASS_WEIGHTED = "class-weighted scores, from which class counts can be solved"
+
 
 class ScoringSettings(Section):
     """The choices in which the papers differ. A protocol sets them all."""
@@ -34,8 +36,16 @@ class ScoringSettings(Section):
     clients: Literal["training", "new"] = Field(
         "training", description="whose models come first: those of clients that train, or of new ones once adapted"
     )
+    by_class: Literal["auto"] | bool = Field(
+        "auto",
+        description="clients tell their scores on the common test set weighted by their own classes, from several of "
+        "which a server can solve for their class counts; auto = only where clients are simulated, or the headline is "
+        "of that kind; false: they tell none",
+    )
     class_weights: Literal["literal", "count_corrected"] = Field(
-        "literal", description="Eq. 20 as printed, or corrected for a test set whose classes differ in size"
+        "count_corrected",
+        description="each class of the common test set by its share of the client's data, or Eq. 20 as printed "
+        "(literal), by which a class that is rare in the test set too counts for little",
     )
     client_weighting: Literal["uniform", "by_samples"] = Field("uniform", description="headline mean over clients")
     report: Literal["last", "best", "best_on_validation"] = Field(
@@ -92,6 +102,11 @@ class ScoringSettings(Section):
         """The accuracy of the personal models that comes first."""
         data = {"split": "split", "none": "validation"}.get(self.test, "weighted")  # a run has no auto: it is settled
         return Figure(PERSONAL, data, statistic=self.mean_over_clients)
+
+    @property
+    def tells(self) -> frozenset[str]:
+        """What clients' scores tell of them, besides how good models are for them."""
+        return frozenset({CLASS_WEIGHTED} if self.by_class and self.looks_at_test else ())
 
     @property
     def looks_at_test(self) -> bool:

@@ -29,6 +29,7 @@ class FedFomo(Averaging):
 
     carries: ClassVar[tuple[str, ...]] = ("mr", "prbm", "dbe", "bsm", "ir", "ldam", "cdt", "shared-data", "moon")
     tells = frozenset({"how much others' models help it"})
+    needs_validation = True
     averages: ClassVar[bool] = False
     uploads: Mapping[str, Rule] = {"w": "each", "fedfomo.p": "each", "n": "sum"}
 

@@ -53,6 +53,7 @@ class Workplace:
     def perform(self, task: Task, private: State) -> Outcome:
         """Do the task for one client with its private state; a diverged client changes nothing."""
         client = self.client(task, dict(private))
+        self.method.net.train(task.kind in ("prepare", "train"))  # never as the last caller left it
         try:
             reply: Message | Diverged = self._kinds[task.kind](client, self._here(task.write()))
         except Diverged as failure:
@@ -65,6 +66,7 @@ class Workplace:
             return [self.perform(tasks[0], privates[0])]
         clients = [self.client(task, dict(private)) for task, private in zip(tasks, privates, strict=True)]
         messages = [self._here(task.write()) for task in tasks]
+        self.method.net.train()
         replies = self.method.train_together(clients, messages)
         sent = [self._sent(*of) for of in zip(clients, messages, replies, strict=True)]
         return [self._outcome(*of) for of in zip(tasks, clients, sent, strict=True)]
@@ -185,6 +187,7 @@ class Workplace:
         reply |= self._score_model(BEFORE, partial(self.method.personal, self.shown(client), message), client, common)
         for i, selection in enumerate(client.adapt.selections):
             name = variant(AFTER, selection) if i else AFTER
+            self.method.net.train()
             adapt = partial(self.method.adapt, self.shown(client.selecting(selection)), message)
             reply |= self._score_model(name, adapt, client, common)
         return compared(reply)
@@ -214,7 +217,9 @@ class Workplace:
         """The client after one more local training from what the server sent, which only its scores remember."""
         client = client.reading("last_participation")
         trained = self.shown(client)
+        self.method.net.train()
         self.method.train(trained, message)
+        self.method.net.eval()
         return replace(client, private=trained.private)
 
     def _heads(self, client: Client, message: Message) -> Mapping[str, nn.Module]:
@@ -232,7 +237,7 @@ class Workplace:
         where = "w" if message.get("score.generic_is_w") else "score.generic"
         if where not in message:
             return None
-        self.generic_layout.bind(self.generic_net, tensor(message, where))
+        self.generic_layout.bind(self.generic_net.eval(), tensor(message, where))
         return self.generic_net
 
     def _score_generic(self, client: Client, message: Message) -> Message:

@@ -100,7 +100,11 @@ def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(("name", "engine"), [("Looks", "inline"), ("Declares", "inline"), ("Looks", "pool")])
 def test_no_engine_hands_a_method_what_it_is_judged_on(looks: Path, name: str, engine: str) -> None:
-    scoring = {"test": "split", "pm_source": ["last_participation", "final_sync"], "measures": ["accuracy", "mdl"]}
+    scoring = {
+        "test": "split",
+        "pm_source": ["last_participation", "final_sync"],
+        "measures": ["accuracy", "calibration"],
+    }
     changes = ROWS | {"scoring": scoring, "engine": {"name": engine, "workers": 2}}
     folder = run(tiny(f"./looks.py:{name}", **changes), looks / "run")
     assert json.loads((folder / "summary.json").read_text())["notes"] is not None

@@ -84,6 +84,11 @@ class Averaging(Method):
         return self.layout.shared.stop > 0
 
     def refuse(self, facts: Facts) -> str | None:
+        if self.rests and not len(self.fresh[self.layout.shared_trainable]):
+            return (
+                "it trains the net's body alone, and every weight of that is frozen (requires_grad=False); accepted: a "
+                "net whose body has weights to train, or a method that trains the head"
+            )
         return next((why for part in self.parts if (why := part.refuse(facts))), None)
 
     # ------------------------------------------------------------ server
@@ -112,7 +117,7 @@ class Averaging(Method):
         server, sent = dict(server), tensor(server, "w")
         s = self.serving(server, sent)
         if self.travels:
-            server["w"] = self.combined(s, replies)
+            server["w"] = self.layout.keep(self.combined(s, replies).clone(), sent)  # a mean of equals may round
         for part in self.parts:
             part.aggregate(s, replies)
         return server
@@ -249,7 +254,6 @@ class Averaging(Method):
     def learn(self, t: Training, samples: Samples) -> None:
         """The local steps."""
         t.bind()
-        self.net.train()
         for part in t.parts:
             samples = part.samples(t, samples)
         learn_in_phases(t, samples, partial(self.gradient, t))

@@ -160,7 +160,7 @@ class FedFomo(Averaging):
         w, models = self.fresh.clone(), message.get("fedfomo.models")
         if client.data.new and isinstance(models, Tensor) and len(models):
             w[self.layout.shared] = models.mean(0).to(w)
-        return w
+        return self.layout.keep(w, self.fresh)
 
     def personal_weights(self, client: Client, message: Message) -> Tensor | None:
         """θ_i"""

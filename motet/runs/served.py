@@ -125,6 +125,7 @@ class Bench:
             if client.pm_source == "final_sync" and not self.method.keeps_nothing:
                 client = self.workplace.synced(client, message)
             client = self.workplace.shown(client)
+            self.method.net.eval()
             if self.method.family:
                 return self._raw(self.method.member(client, message, self._member(client_id)))
             return self._raw(self.method.personal(client, message))
@@ -177,6 +178,7 @@ class Bench:
 
     def _adapt(self, client: Client, message: Message) -> nn.Module:
         client = self.workplace.shown(client.selecting(client.adapt.selections[0]))
+        self.method.net.train()
         return self._raw(self.method.adapt(client, message))
 
     def _raw(self, model: nn.Module | None) -> nn.Module:

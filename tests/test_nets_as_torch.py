@@ -449,7 +449,7 @@ def test_the_block_without_gradients_ends_as_it_began(nets: Path) -> None:
 
 
 def test_a_method_with_nothing_to_train_is_refused(nets: Path) -> None:
-    with pytest.raises(MotetError, match="fedbabu.*cannot run here.*trains the net's body alone.*requires_grad=False"):
+    with pytest.raises(MotetError, match=r"fedbabu.*cannot run here.*trains the net's body alone.*requires_grad=False"):
         assemble(tiny("fedbabu", net={"name": "./own.py:whole_body"}))
     played = play(tiny("fedrep(head_epochs=1)", net={"name": "./own.py:whole_body"}))
     assert played.rows[-1]["round"] == 3

@@ -48,7 +48,7 @@ def best_on_validation(
 
 def right_answers(model: nn.Module, samples: Samples, weights: Tensor) -> float:
     """How many samples the model gets right, each counted by the weight of its class."""
-    device = next(model.parameters()).device
+    device = next(model.eval().parameters()).device
     right = 0.0
     with torch.no_grad():
         for x, y in samples.all_batches(PASS_BATCH):

@@ -12,7 +12,7 @@ from torch import Tensor
 from motet.data import Samples
 from motet.local import Descent
 from motet.nets import Net
-from motet.nets.dense import leading_row
+from motet.nets.dense import leading_row, takes_vectors
 from motet.weights import Layout
 
 WEIGHTS = 2**20  # of all nets of a group: with their momentum they should fit in a processor's cache
@@ -86,7 +86,8 @@ class _Losses:
 def group_size(net: Net, layout: Layout) -> int:
     """How many clients are worth training as one; 1, each alone, for a net that is not a row of linear layers."""
     stages = [net.get_submodule(name) for name in net.stage_names]
-    fits = leading_row(stages)[1] == len(stages) and layout.trainable == slice(0, layout.size) and not net.bf16
+    whole = leading_row(stages)[1] == len(stages) and takes_vectors(stages[0], 1 + len(net.input.shape))
+    fits = whole and layout.trainable == slice(0, layout.size) and not net.bf16
     return max(1, min(GROUP, WEIGHTS // layout.size)) if fits else 1
 
 

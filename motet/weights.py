@@ -1,13 +1,17 @@
 """A model is a vector: the parameters and buffers of a net in one flat tensor with named views.
 
-    [ shared buffers | added | shared parameters | private parameters | private added | private buffers ]
-      `shared`: what travels, one slice          |  `private`: what stays, one slice
+    [ shared buffers, frozen | added | shared parameters | private parameters | private added | frozen, buffers ]
+      `shared`: what travels, one slice                  |  `private`: what stays, one slice
                        `trainable`: what gradient steps move, one slice
-                               `own`: the net's own parameters, one slice
+                               `own`: the net's own parameters that move, one slice
 
 Added parameters are those that a part of a method gives the net: some travel (FED-ROD's hypernetwork), some stay (its
 personal head). Those that travel are averaged, and no more: what corrects drift acts on `shared_trainable`, the net's
 own, which ends the shared slice.
+
+Frozen parameters are those that whoever wrote the net took `requires_grad` from: a backbone under an adapter. They
+travel and are saved like all weights, and as no gradient step, weight decay or momentum may move them, they lie outside
+of `trainable`, beside the buffers. Arithmetic over whole vectors rounds, so who mixes models puts them back (`keep`).
 
 Convolution kernels lie in channels-last order inside the vector (the fast order for torch's kernels); their
 views have the usual shape.
@@ -28,6 +32,12 @@ class Place:
     where: slice
     shape: tuple[int, ...]
     is_buffer: bool
+    is_frozen: bool = False  # by the net's author
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether gradient steps may move it."""
+        return not (self.is_buffer or self.is_frozen)
 
     def view(self, flat: Tensor) -> Tensor:
         """The named tensor as a view of a flat vector of this layout."""
@@ -48,28 +58,30 @@ class Layout:
 
     def __init__(self, module: nn.Module, private: Iterable[str] = (), added: Iterable[str] = ()):
         private, added = tuple(private), tuple(added)
-        groups: list[list[tuple[str, Tensor, bool]]] = [[], [], [], [], [], []]
-        for name, p in module.named_parameters():
-            stays, is_added = matches(name, private), matches(name, added)
-            groups[(4 if is_added else 3) if stays else (1 if is_added else 2)].append((name, p, False))
-        for name, b in module.named_buffers():
-            groups[5 if matches(name, private) else 0].append((name, b, True))
+        groups: list[list[tuple[str, Tensor, bool, bool]]] = [[] for _ in range(8)]
+        for name, t in _named_tensors(module):
+            is_buffer = not isinstance(t, nn.Parameter)
+            is_frozen = not is_buffer and not t.requires_grad
+            which = 0 if is_buffer else 1 if is_frozen else 2 if matches(name, added) else 3
+            groups[7 - which if matches(name, private) else which].append((name, t, is_buffer, is_frozen))
         self.places: dict[str, Place] = {}
         at, ends = 0, []
         for group in groups:
-            for name, t, is_buffer in group:
-                self.places[name] = Place(slice(at, at + t.numel()), tuple(t.shape), is_buffer)
+            for name, t, is_buffer, is_frozen in group:
+                self.places[name] = Place(slice(at, at + t.numel()), tuple(t.shape), is_buffer, is_frozen)
                 at += t.numel()
             ends.append(at)
         self.size = at
-        self.shared = slice(0, ends[2])
-        self.private = slice(ends[2], at)
-        self.trainable = slice(ends[0], ends[4])
-        self.added = slice(ends[0], ends[1])
-        self.shared_trainable = slice(ends[1], ends[2])
-        self.private_trainable = slice(ends[2], ends[4])
-        self.own = slice(ends[1], ends[3])
-        self.private_added = slice(ends[3], ends[4])
+        self.shared = slice(0, ends[3])
+        self.private = slice(ends[3], at)
+        self.trainable = slice(ends[1], ends[5])
+        self.added = slice(ends[1], ends[2])
+        self.shared_trainable = slice(ends[2], ends[3])
+        self.private_trainable = slice(ends[3], ends[5])
+        self.own = slice(ends[2], ends[4])
+        self.private_added = slice(ends[4], ends[5])
+        self.frozen = slice(ends[0], ends[1])
+        self.private_frozen = slice(ends[5], ends[6])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Layout) and self.places == other.places
@@ -99,6 +111,13 @@ class Layout:
         """The names of the parameters and buffers that do not lie in a region."""
         return {name for name, p in self.places.items() if not region.start <= p.where.start < region.stop}
 
+    def keep(self, w: Tensor, as_in: Tensor) -> Tensor:
+        """Put the frozen weights of one vector into another, in place; each may be whole or the shared part alone."""
+        for region in (self.frozen, self.private_frozen):
+            if region.start < region.stop <= w.shape[-1]:
+                w[..., region] = as_in[..., region]
+        return w
+
     def named(self, flat: Tensor) -> dict[str, Tensor]:
         """Every parameter and buffer by name, as views of a flat vector of this layout."""
         return {name: place.view(flat) for name, place in self.places.items()}
@@ -118,10 +137,10 @@ class Layout:
 
 
 class frozen:
-    """No gradients for these parameters inside the block."""
+    """No gradients for these parameters inside the block; after it, for those that had them before."""
 
     def __init__(self, model: nn.Module, names: set[str]):
-        self.parameters = [p for name, p in model.named_parameters() if name in names]
+        self.parameters = [p for name, p in model.named_parameters() if name in names and p.requires_grad]
 
     def __enter__(self) -> None:
         for p in self.parameters:

@@ -6,7 +6,7 @@ Every engine carries tasks to a `Workplace` and its outcomes back; none of them 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ from motet.weights import Layout, is_finite
 
 LEAST_GROUPS = 4  # so that several cores have work
 WHICH, MEMBER = "measure.which", "measure.member"  # in a task `measure`: of the list, of the client's family
+SCORED: tuple[Kind, ...] = ("score", "sync_score", "adapt", "measure")  # tasks in which the scorer needs all data
 POOLED = -1  # the id of the one client that holds everybody's data, for the centralized yardstick
 
 
@@ -52,6 +53,7 @@ class Workplace:
     def perform(self, task: Task, private: State) -> Outcome:
         """Do the task for one client with its private state; a diverged client changes nothing."""
         client = self.client(task, dict(private))
+        self.method.net.train(task.kind in ("prepare", "train"))  # never as the last caller left it
         try:
             reply: Message | Diverged = self._kinds[task.kind](client, self._here(task.write()))
         except Diverged as failure:
@@ -64,6 +66,7 @@ class Workplace:
             return [self.perform(tasks[0], privates[0])]
         clients = [self.client(task, dict(private)) for task, private in zip(tasks, privates, strict=True)]
         messages = [self._here(task.write()) for task in tasks]
+        self.method.net.train()
         replies = self.method.train_together(clients, messages)
         sent = [self._sent(*of) for of in zip(clients, messages, replies, strict=True)]
         return [self._outcome(*of) for of in zip(tasks, clients, sent, strict=True)]
@@ -94,7 +97,17 @@ class Workplace:
     def client(self, task: Task, private: State) -> Client:
         """The client of a task as its method sees it."""
         data = self.holdings.pooled() if task.client_id == POOLED else self.holdings.clients[task.client_id]
-        return self.client_of(data, task.round, private)
+        client = self.client_of(data, task.round, private)
+        return client if task.kind in SCORED else self.shown(client)
+
+    def shown(self, client: Client) -> Client:
+        """The client as its method sees it, which never learns from nor chooses by what it is judged on.
+
+        Test data are for the scorer alone. Validation data are for methods that declare that they need them, and for a
+        newcomer whose experiment has it choose its epoch on what its domain shares.
+        """
+        chooses = client.data.new and client.data.shares_val and client.adapt.select == "best_on_validation"
+        return replace(client, data=client.data.shown(self.method.needs_validation or chooses))
 
     def client_of(self, data: ClientData, round: int, private: State) -> Client:
         """A client that holds this data."""
@@ -172,10 +185,11 @@ class Workplace:
     def _adapt(self, client: Client, message: Message) -> Message:
         """A new client's scores before and after adaptation."""
         reply, common = self.scorer.sizes(client), _asked(message)
-        reply |= self._score_model(BEFORE, partial(self.method.personal, client, message), client, common)
+        reply |= self._score_model(BEFORE, partial(self.method.personal, self.shown(client), message), client, common)
         for i, selection in enumerate(client.adapt.selections):
             name = variant(AFTER, selection) if i else AFTER
-            adapt = partial(self.method.adapt, client.selecting(selection), message)
+            self.method.net.train()
+            adapt = partial(self.method.adapt, self.shown(client.selecting(selection)), message)
             reply |= self._score_model(name, adapt, client, common)
         return compared(reply)
 
@@ -203,14 +217,18 @@ class Workplace:
     def synced(self, client: Client, message: Message) -> Client:
         """The client after one more local training from what the server sent, which only its scores remember."""
         client = client.reading("last_participation")
-        self.method.train(client, message)
-        return client
+        trained = self.shown(client)
+        self.method.net.train()
+        self.method.train(trained, message)
+        self.method.net.eval()
+        return replace(client, private=trained.private)
 
     def _heads(self, client: Client, message: Message) -> Mapping[str, nn.Module]:
         """The personal model of the headline, and other heads of it."""
         client = client.reading(self.method.reading(self.scoring.readings[0]))
         if client.pm_source == "final_sync":
             client = self.synced(client, message)
+        client = self.shown(client)
         if self.method.family:
             name = self.method.family.members[int(number(message, MEMBER))]
             return {PERSONAL: self.method.member(client, message, name)}
@@ -220,7 +238,7 @@ class Workplace:
         where = "w" if message.get("score.generic_is_w") else "score.generic"
         if where not in message:
             return None
-        self.generic_layout.bind(self.generic_net, tensor(message, where))
+        self.generic_layout.bind(self.generic_net.eval(), tensor(message, where))
         return self.generic_net
 
     def _score_generic(self, client: Client, message: Message) -> Message:
@@ -242,11 +260,12 @@ class Workplace:
                 client = self.synced(client, message)
             except Diverged:
                 return {k: v for one in names for k, v in self.scorer.nothing_right(one, client, common).items()}
+        shown = self.shown(client)
         if not members:
-            return self._score_model(name, partial(self.method.personal, client, message), client, common)
+            return self._score_model(name, partial(self.method.personal, shown, message), client, common)
         reply: Message = {}
         for one in members:
-            reply |= self._score_model(member(one), partial(self.method.member, client, message, one), client, common)
+            reply |= self._score_model(member(one), partial(self.method.member, shown, message, one), client, common)
         return reply
 
     def _score_model(self, name: str, make: Callable[[], nn.Module | None], client: Client, common: Common) -> Message:

@@ -67,6 +67,7 @@ class Method(ABC):
     uploads: Mapping[str, Rule] = {}  # every field that a reply may have
     pooled = False  # trains one client that holds everybody's data: a yardstick, not federated learning
     prepares = False  # whether `prepare` and `prepared` have anything to do
+    needs_validation = False  # sees clients' validation data, to choose by; else it is shown none
     needs_shared_data = False  # clients see the small balanced set that the federation shares
     personalizes: bool = True  # clients have models of their own; False: everybody is served the server's model
     personal_from_global = False  # never serves a client's last trained model, even where scoring.pm_source says so

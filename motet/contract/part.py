@@ -63,6 +63,7 @@ class Part(Section):
     in_phases: ClassVar[bool] = False  # trains in stretches of its own: see `phases`
     private_rests: ClassVar[bool] = False  # what it keeps from travelling is never trained: the same for everybody
     needs_sharing: ClassVar[bool] = True  # makes no sense where nothing travels
+    needs_validation: ClassVar[bool] = False  # sees the client's validation data, to choose by; else it is shown none
     needs_shared_data: ClassVar[bool] = False  # clients see the federation's small balanced set
     serves_adaptation: ClassVar[bool] = True  # False: acts for the federation's sake, not when a client adapts
     serves_prediction: ClassVar[bool] = True  # False: what it broadcasts is for training alone

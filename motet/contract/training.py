@@ -47,8 +47,8 @@ class Training:
     # ------------------------------------------------------------ verbs
 
     def bind(self) -> None:
-        """Put these weights and their gradient into the net."""
-        self.layout.bind(self.net, self.w, self.g)
+        """Put these weights and their gradient into the net, in the mode in which it learns."""
+        self.layout.bind(self.net.train(), self.w, self.g)
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
         """The local objective on a batch, without corrections."""
@@ -71,13 +71,14 @@ class Training:
 
     @contextmanager
     def at(self, w: Tensor, g: Tensor | None = None) -> Iterator[None]:
-        """Other weights in the net, inside the block; without g it is in eval mode, which leaves statistics alone."""
-        training = self.net.training
-        self.layout.bind(self.net.train(training and g is not None), w, g)
+        """Other weights in the net, inside the block; without g it is in eval mode, which leaves statistics alone.
+
+        After the block the training's own weights are in it again, and it learns.
+        """
+        self.layout.bind(self.net.train(g is not None), w, g)
         try:
             yield
         finally:
-            self.net.train(training)
             self.bind()
 
     def gradient_at(self, w: Tensor, x: Tensor, y: Tensor) -> Tensor:

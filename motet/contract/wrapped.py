@@ -22,6 +22,7 @@ class Wrapped(Method):
         self.inner, self.options = inner, options
         self.tells, self.uploads, self.pooled = inner.tells, inner.uploads, inner.pooled
         self.prepares, self.needs_shared_data = inner.prepares, inner.needs_shared_data
+        self.needs_validation = type(self).needs_validation or inner.needs_validation
         self.keeps_nothing, self.from_counts, self.shows = inner.keeps_nothing, inner.from_counts, inner.shows
 
     def refuse(self, facts: Facts) -> str | None:

@@ -39,6 +39,10 @@ class AbsentSamples(Samples):
     def y(self) -> Tensor:
         self._refuse()
 
+    def part(self, start: int, stop: int) -> Samples:
+        """Likewise not here; a part of nothing is shown to who may not see them."""
+        return AbsentSamples(self.__dict__["whose"], stop - start, self.prepare)
+
     def batch(self, rows: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         self._refuse()
 

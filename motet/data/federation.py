@@ -1,7 +1,7 @@
 """Clients with their own data, and the test data they have in common."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -92,6 +92,10 @@ class ClientData:
         """How many samples of each class it has of its own, over all splits."""
         own = self.train.counts(classes) + self.test.counts(classes)
         return own if self.shares_val else own + self.val.counts(classes)
+
+    def shown(self, validation: bool) -> "ClientData":
+        """What of it a method is shown: never the test data, and the validation data only where it needs them."""
+        return replace(self, val=self.val if validation else self.val.part(0, 0), test=self.test.part(0, 0))
 
 
 @dataclass(eq=False)

@@ -81,7 +81,7 @@ class APPLE(Averaging):
         i, p, p0 = self.facts.ids.index(client.id), self.p(client, message).clone(), tensor(message, "apple.p0")
         pull = self.options.mu * number(message, "apple.lambda")
         rate = self.options.p_lr * client.local.lr_decay ** max(client.round - 1, 0)
-        theta, v, descent = p @ cores, torch.zeros_like(p), client.descent()
+        theta, v, descent = self.mixed(p, cores), torch.zeros_like(p), client.descent()
         G, core, g = torch.zeros_like(theta), cores[i], torch.zeros_like(theta)
         self.layout.bind(self.net.train(), theta, G)
 
@@ -111,7 +111,11 @@ class APPLE(Averaging):
 
     def received(self, client: Client, message: Message) -> Tensor:
         """θ_i of the cores just received."""
-        return self.p(client, message) @ tensor(message, "apple.cores")
+        return self.mixed(self.p(client, message), tensor(message, "apple.cores"))
+
+    def mixed(self, p: Tensor, cores: Tensor) -> Tensor:
+        """Σ_j p_j·c_j; what the net freezes stays"""
+        return self.layout.keep(p @ cores, cores[0])
 
     def portrait(self, client: Client, message: Message) -> Message:
         """p_i"""

@@ -84,6 +84,7 @@ class Averaging(Method):
         self.personalizes = type(self).personalizes or any(part.personalizes for part in parts)
         self.prepares = any(part.preparation() is not None for part in parts)
         self.needs_shared_data = any(part.needs_shared_data for part in parts)
+        self.needs_validation = type(self).needs_validation or any(part.needs_validation for part in parts)
         self.rests = any(part.private_rests for part in parts)
         self.from_counts = any(part.makes_from_counts() for part in parts)
         self.shows = tuple(dict.fromkeys((*type(self).shows, *(name for part in parts for name in part.shows))))
@@ -97,6 +98,11 @@ class Averaging(Method):
         return self.layout.shared.stop > 0
 
     def refuse(self, facts: Facts) -> str | None:
+        if self.rests and not len(self.fresh[self.layout.shared_trainable]):
+            return (
+                "it trains the net's body alone, and every weight of that is frozen (requires_grad=False); accepted: a "
+                "net whose body has weights to train, or a method that trains the head"
+            )
         return next((why for part in self.parts if (why := part.refuse(facts))), None)
 
     # ------------------------------------------------------------ server
@@ -125,7 +131,7 @@ class Averaging(Method):
         server, sent = dict(server), tensor(server, "w")
         s = self.serving(server, sent)
         if self.travels:
-            server["w"] = self.combined(s, replies)
+            server["w"] = self.layout.keep(self.combined(s, replies).clone(), sent)  # a mean of equals may round
         for part in self.parts:
             part.aggregate(s, replies)
         return server
@@ -262,7 +268,6 @@ class Averaging(Method):
     def learn(self, t: Training, samples: Samples) -> None:
         """The local steps."""
         t.bind()
-        self.net.train()
         for part in t.parts:
             samples = part.samples(t, samples)
         learn_in_phases(t, samples, partial(self.gradient, t))

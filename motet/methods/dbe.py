@@ -51,9 +51,8 @@ class PRBM(Part):
         return {"shift": net.get_parameter("prbm")}
 
     def portrait(self, client: Client, net: Net) -> Message:
-        """z^g of a few test samples, and p"""
-        data = client.data.test if len(client.data.test) else client.data.train
-        x, _ = next(data.all_batches(DRAWN_SAMPLES))
+        """z^g of a few of the client's samples, and p"""
+        x, _ = next(client.data.train.all_batches(DRAWN_SAMPLES))
         p = net.get_parameter("prbm").detach()
         with torch.no_grad():
             return {"prbm.z": net.body(x.to(p.device)).flatten(1), "prbm.p": p.flatten()}

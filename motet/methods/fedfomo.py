@@ -29,6 +29,7 @@ class FedFomo(Averaging):
 
     carries: ClassVar[tuple[str, ...]] = ("mr", "prbm", "dbe", "bsm", "ir", "ldam", "cdt", "shared-data", "moon")
     tells = frozenset({"how much others' models help it"})
+    needs_validation = True
     averages: ClassVar[bool] = False
     uploads: Mapping[str, Rule] = {"w": "each", "fedfomo.p": "each", "n": "sum"}
 
@@ -159,7 +160,7 @@ class FedFomo(Averaging):
         w, models = self.fresh.clone(), message.get("fedfomo.models")
         if client.data.new and isinstance(models, Tensor) and len(models):
             w[self.layout.shared] = models.mean(0).to(w)
-        return w
+        return self.layout.keep(w, self.fresh)
 
     def personal_weights(self, client: Client, message: Message) -> Tensor | None:
         """θ_i"""

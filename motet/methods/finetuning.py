@@ -55,6 +55,8 @@ class FineTuned(Wrapped):
         g = torch.zeros_like(w)
         layout.bind(model, w, g)
         moving = layout.private_trainable if self.head_only else layout.trainable
+        if moving.start == moving.stop:
+            return model.eval()  # the net freezes all that would be tuned
 
         def gradient(x: Tensor, y: Tensor) -> None:
             with self.net.collecting():

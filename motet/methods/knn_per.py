@@ -25,6 +25,8 @@ class KNNPer(Wrapped):
     0.1, …, 1 on the client's validation data (½ without any). Nothing is trained, for a newcomer neither.
     """
 
+    needs_validation = True
+
     class Options(Section):
         """Options of `knn-per(...)`."""
 

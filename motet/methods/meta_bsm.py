@@ -81,7 +81,7 @@ class MetaBSM(BalancedRisk):
     def virtual_weights(self, t: Training) -> dict[str, Tensor]:
         """w, by name: θ and ψ, or ψ alone"""
         stages = t.net.head_names() if self.virtual == "head" else [name + "." for name in t.net.stage_names]
-        return {name: p for name, p in t.net.named_parameters() if matches(name, stages)}
+        return {name: p for name, p in t.net.named_parameters() if p.requires_grad and matches(name, stages)}
 
     def meta_risk(self, t: Training, w: dict[str, Tensor], gamma: Tensor, zeta: Tensor) -> Tensor:
         """The loss of the generic model with weights w on D_meta, which leaves the net's statistics alone."""

@@ -66,7 +66,6 @@ class PerFedAvg(Averaging):
         descent = Descent(rule, self.options.alpha, client.rng("per-fedavg"), joins_lone=client.joins_lone)
         t = self.training(client, message, (), descent)
         t.bind()
-        self.net.train()
         descent.run(client.data.train, t.w[self.layout.trainable], t.g[self.layout.trainable], t.backward)
         return self.predictor(client, t.w)
 

@@ -43,7 +43,7 @@ class PFedHN(Averaging):
 
     def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
         super().__init__(net, options, parts, facts)
-        generated = [p.where for p in self.layout.places.values() if not p.is_buffer and self.travelling(p.where)]
+        generated = [p.where for p in self.layout.places.values() if p.is_trained and self.travelling(p.where)]
         sizes = [where.stop - where.start for where in generated]
         width = options.embedding or 1 + facts.clients // 4
         with seeded(facts.seed, "pfedhn"):
@@ -98,7 +98,7 @@ class PFedHN(Averaging):
             v = options.momentum * v + g + options.weight_decay * phi
             phi = phi - options.lr * v
         server["pfedhn.phi"], server["pfedhn.velocity"] = phi, v
-        server["pfedhn.statistics"] = self.averaged(replies)[:at]
+        server["pfedhn.statistics"] = self.layout.keep(self.averaged(replies), self.fresh)[:at]
         for part in self.parts:
             part.aggregate(self.serving(server), replies)
         return server

@@ -72,7 +72,7 @@ class SuPerFedMM(Averaging):
     def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
         super().__init__(net, options, parts, facts)
         self.mixed = self.layout.trainable
-        places = {name: p for name, p in self.layout.places.items() if not p.is_buffer}
+        places = {name: p for name, p in self.layout.places.items() if p.is_trained}
         self.tensors = [p.where.stop - p.where.start for p in places.values()]
         start = self.mixed.start
         self.stretches = [slice(s.start - start, s.stop - start) for s in self.stretches_of(places)]

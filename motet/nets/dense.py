@@ -8,39 +8,82 @@ asked for, and second derivatives.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
 
 import torch
+import torch.nn.modules.module as torch_module
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 LARGE = 2**17  # weights
+EVERYBODYS_HOOKS = (  # of all modules there are
+    torch_module._global_forward_hooks,
+    torch_module._global_forward_pre_hooks,
+    torch_module._global_backward_hooks,
+    torch_module._global_backward_pre_hooks,
+)
 
 Layer = tuple[nn.Linear, bool]  # with ReLU after it, or not
 
 
 def as_layer(stage: nn.Module) -> Layer | None:
     """A stage that is a linear layer, alone or between flattening and ReLU; None for every other."""
-    if type(stage) is nn.Linear:
+    if _is_linear(stage):
         return stage, False
-    parts = list(stage.children()) if type(stage) is nn.Sequential else []
-    if [type(part) for part in parts] == [nn.Flatten, nn.Linear, nn.ReLU]:
-        assert isinstance(parts[1], nn.Linear)
+    parts = list(stage._modules.values()) if is_plain(stage, nn.Sequential) else []
+    if len(parts) == 3 and flattens(parts[0]) and _is_linear(parts[1]) and is_plain(parts[2], nn.ReLU):
         return parts[1], True
     return None
 
 
 def leading_row(stages: Iterable[nn.Module]) -> tuple[list[Layer], int]:
     """The linear layers that these stages begin with, and how many stages that are: some may only flatten."""
-    row, used = [], 0
+    row, used = list[Layer](), 0
+    if any(EVERYBODYS_HOOKS):
+        return row, used
     for stage in stages:
         layer = as_layer(stage)
         if layer is not None:
             row.append(layer)
-        elif type(stage) is not nn.Flatten or (stage.start_dim, stage.end_dim) != (1, -1):
+        elif not flattens(stage):
             break
         used += 1
     return row, used
+
+
+def takes_vectors(stage: nn.Module, dimensions: int) -> bool:
+    """Whether a row may begin with this stage: a linear layer alone computes along the last dimension of many."""
+    return dimensions == 2 or not _is_linear(stage)
+
+
+def flattens(stage: nn.Module) -> bool:
+    """Whether it makes one vector of each sample, and does nothing else."""
+    return is_plain(stage, nn.Flatten) and (stage.start_dim, stage.end_dim) == (1, -1)
+
+
+Kind = TypeVar("Kind", bound=nn.Module)
+
+
+def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
+    """Whether a module is torch's own, computes what its class says and tells nobody: only then may a row stand for it.
+
+    A subclass (a parametrization makes one), a `forward` of the object's own and every kind of hook would be skipped.
+    """
+    if type(module) is not kind:
+        return False
+    has = module.__dict__  # this is asked at every step of a small net, where torch's own attribute lookup counts
+    hooks = has["_forward_hooks"] or has["_forward_pre_hooks"] or has["_backward_hooks"] or has["_backward_pre_hooks"]
+    return not hooks and "forward" not in has
+
+
+def _is_linear(module: nn.Module) -> TypeGuard[nn.Linear]:
+    """A plain linear layer, whose weights are plain too: hooks on them expect to be handed their gradient."""
+    if not is_plain(module, nn.Linear):
+        return False
+    for p in module._parameters.values():
+        if p is not None and (type(p) is not nn.Parameter or p._backward_hooks or p._post_accumulate_grad_hooks):
+            return False
+    return True
 
 
 def worth_it(row: list[Layer]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
@@ -28,9 +29,43 @@ def build_imported(name: str, input: Input, classes: int, split: str | None, **o
         )
     net = _as_net(name, _called(name, found, input, classes, split, options), input, split)
     made = tuple(_output(name, net, input.example(2)).shape)
+    _refuse_what_cannot_be_trained(name, net)
     if made != (2, classes):
         raise MotetError(f"net {name!r} makes {made} of 2 samples; accepted: (2, {classes}), one logit per class")
     return net
+
+
+def _refuse_what_cannot_be_trained(name: str, net: Net) -> None:
+    """What training on a flat vector, or in body and head, would not do as torch would."""
+    whole = (net._forward_hooks, net._forward_pre_hooks, net._backward_hooks, net._backward_pre_hooks)
+    if any(whole) or type(net).forward is not Net.forward or "forward" in vars(net):
+        raise MotetError(
+            f"net {name!r} has hooks or a `forward` of its own on the whole, which methods that run its body and its "
+            f"head apart would skip; accepted: hooks on its stages, and what it computes in them"
+        )
+    parameters = dict(net.named_parameters())
+    for parameter, p in parameters.items():
+        if is_lazy(p):
+            raise MotetError(
+                f"net {name!r} has the lazy parameter {parameter!r}, which no sample has given a shape yet; accepted: "
+                f"parameters of known shapes"
+            )
+        if p.dtype != torch.float32:
+            raise MotetError(f"net {name!r} has the parameter {parameter!r} of {p.dtype}; accepted: torch.float32")
+    if not any(p.requires_grad for p in parameters.values()):
+        raise MotetError(
+            f"net {name!r} has {len(parameters)} parameters and all are frozen (requires_grad=False); accepted: one or "
+            f"more to train"
+        )
+    owners = dict[int, tuple[nn.Module, str]]()
+    for buffer, b in net.named_buffers(remove_duplicate=False):
+        owner = net.get_submodule(buffer.rpartition(".")[0])
+        first, known_as = owners.setdefault(id(b), (owner, buffer))
+        if first is not owner:
+            raise MotetError(
+                f"net {name!r} has one buffer under two names, {known_as!r} and {buffer!r}; accepted: a buffer of its "
+                f"own for each module"
+            )
 
 
 def _called(
@@ -67,11 +102,22 @@ def _as_net(name: str, built: object, input: Input, split: str | None) -> Net:
         if split and built.split != split:
             raise MotetError(f"net {name!r} has its head at {built.split!r}; accepted: this, or auto, as net.head")
         return built
-    if isinstance(built, nn.Sequential) and type(built).forward is nn.Sequential.forward:
+    if isinstance(built, nn.Sequential) and _is_only_its_stages(built):
         return Net(OrderedDict(built.named_children()), input, split)
     if isinstance(built, nn.Module):
         return _with_last_apart(name, built, input, split)
     raise MotetError(f"net {name!r} built {type(built).__name__}; accepted: a Net, an nn.Sequential or an nn.Module")
+
+
+def _is_only_its_stages(built: nn.Sequential) -> bool:
+    """Whether nothing is lost of a row of stages when a net is made of them: no hooks, no weights of the row's own, no
+    `forward` or `train` of its own."""
+    kind, has = type(built), vars(built)
+    hooks = (built._forward_hooks, built._forward_pre_hooks, built._backward_hooks, built._backward_pre_hooks)
+    plain = (
+        kind.forward is nn.Sequential.forward and kind.train is nn.Module.train and kind.__call__ is nn.Module.__call__
+    )
+    return plain and not (any(hooks) or built._parameters or built._buffers or "forward" in has or "train" in has)
 
 
 def _with_last_apart(name: str, module: nn.Module, input: Input, split: str | None) -> Net:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
-from motet.nets.dense import leading_row, run_row, worth_it
+from motet.nets.dense import leading_row, run_row, takes_vectors, worth_it
 
 
 class Net(nn.Sequential):
@@ -80,7 +80,7 @@ class Net(nn.Sequential):
             return x.float()
         while stages:
             row, used = leading_row(stages) if learning and self._collecting else ([], 0)
-            if worth_it(row):
+            if worth_it(row) and takes_vectors(stages[0], x.dim()):
                 x, stages = run_row(x, row), stages[used:]
             else:
                 x = stages.pop(0)(x)

@@ -124,6 +124,8 @@ class Bench:
             client = client.reading(self.method.reading(self.side.experiment.scoring.readings[0]))
             if client.pm_source == "final_sync":
                 client = self.workplace.synced(client, message)
+            client = self.workplace.shown(client)
+            self.method.net.eval()
             if self.method.family:
                 return self._raw(self.method.member(client, message, self._member(client_id)))
             return self._raw(self.method.personal(client, message))
@@ -175,7 +177,9 @@ class Bench:
         return family.reported(rows, of.members, of.fixed, of.rule, data).get(client_id, of.fixed)
 
     def _adapt(self, client: Client, message: Message) -> nn.Module:
-        return self._raw(self.method.adapt(client.selecting(client.adapt.selections[0]), message))
+        client = self.workplace.shown(client.selecting(client.adapt.selections[0]))
+        self.method.net.train()
+        return self._raw(self.method.adapt(client, message))
 
     def _raw(self, model: nn.Module | None) -> nn.Module:
         if model is None:

@@ -7,6 +7,7 @@
 raises `Fault`, one sentence that says what is wrong, or returns the names of the checks that were passed.
 """
 
-from motet.testing.checks import CHECKS, Fault, check_method
+from motet.testing.checks import CHECKS, check_method
+from motet.testing.trial import Fault
 
 __all__ = ["CHECKS", "Fault", "check_method"]

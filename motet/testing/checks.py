@@ -1,36 +1,41 @@
 """What every method must pass: each check says in one sentence what is wrong."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from motet.client import Client
 from motet.contract import Entry, Method, Part, Wrapped
 from motet.ending import End
 from motet.engines import Task
 from motet.engines.replies import TRAIN_LOSS, without_losses
 from motet.errors import MotetError
 from motet.evaluation import Row
-from motet.message import State, decode, encode
+from motet.message import Message, State, decode, encode
 from motet.methods import METHODS
 from motet.rounds import Progress
 from motet.runs.assembly import assemble
 from motet.runs.experiment import Experiment
-from motet.runs.run import resume, run
-from motet.testing.privacy import COUNTS, found_in
-from motet.testing.twin import Notes, Played, Strict, last_states, loop_of, play, tiny
+from motet.runs.run import one_thread, resume, run
+from motet.testing.comparing import alike, decoded, everything, far, first_difference
+from motet.testing.conduct import (
+    changes_nothing_in_place,
+    draws_by_its_own_randomness,
+    keeps_nothing_in_its_class,
+    uses_every_reply_alike,
+)
+from motet.testing.learning import learns, learns_in_train_mode, looks_at_training_data_alone, predicts_at_rest
+from motet.testing.privacy import COUNTS, disguised_in, found_in, scalars_told
+from motet.testing.trial import Trial
+from motet.testing.twin import Notes, Strict, last_states, loop_of, play, tiny
+from motet.weights import parameter_count
 
-RELATIVE, ABSOLUTE = 1e-3, 1e-4  # up to rounding, after a few rounds
 NO_CLIPPING = 1e20  # larger than any gradient
-
-
-class Fault(AssertionError):
-    """What is wrong with a method, in one sentence."""
 
 
 def check_method(method: str | Entry | type[Part] | type[Method], **changes: Any) -> list[str]:
@@ -38,46 +43,31 @@ def check_method(method: str | Entry | type[Part] | type[Method], **changes: Any
 
     `changes` are for the tiny experiment that it is tried in: `local={"momentum": 0.0}`.
     """
-    with _known(method) as text:
+    with _known(method) as text, one_thread():
         trial = Trial(text, changes)
         for check in CHECKS.values():
             check(trial)
     return list(CHECKS)
 
 
-class Trial:
-    """A method in a tiny experiment, played in several ways, each once."""
-
-    def __init__(self, text: str, changes: Mapping[str, Any]):
-        self.text, self.changes = text, dict(changes)
-        self.play = cache(self._play)
-        try:
-            assemble(self.experiment())
-        except MotetError as error:
-            if "cannot run here" not in str(error):
-                raise
-            self.changes["rounds"] = {"cohort": 1.0, **self.changes.get("rounds", {})}
-            self.changes["data"] = {"clients": 8, **self.changes.get("data", {})}
-
-    def experiment(self, **local: Any) -> Experiment:
-        """The tiny experiment, with other local settings."""
-        return tiny(self.text, **{**self.changes, "local": {**self.changes.get("local", {}), **local}})
-
-    def _play(self, strict: bool = False, **local: Any) -> Played:
-        return play(self.experiment(**local), strict)
-
-    def fault(self, what: str) -> Fault:
-        """A sentence about this method."""
-        return Fault(f"method {self.text!r}: {what}")
-
-
 # ---------------------------------------------------------------- the checks
+
+
+def sends_replies_that_can_be_used(trial: Trial) -> None:
+    """No reply is set aside: all have the fields and forms of the others, and finite numbers."""
+    try:
+        rows = trial.play().rows
+    except MotetError as error:
+        raise trial.fault(f"a run ends early ({error})") from error
+    for row in rows:
+        for client_id, reason in row["set_aside"].items():  # type: ignore[attr-defined]
+            raise trial.fault(f"the reply of client {client_id} in round {row['round']} is set aside: {reason}")
 
 
 def runs_on_bytes_alone(trial: Trial) -> None:
     """The strict twin: a fresh method for every task, one client's data, nothing but bytes between."""
     inline, strict = trial.play(), trial.play(strict=True)
-    where = _first_difference(_everything(inline), _everything(strict))
+    where = first_difference(everything(inline), everything(strict))
     if where is None and (inline.timeless(), inline.clients) != (strict.timeless(), strict.clients):
         where = "a score"
     if where:
@@ -129,22 +119,34 @@ def keeps_secrets(trial: Trial) -> None:
         strict=True,
     )
     told = strict.assembly.method.tells
+    rounds = dict[tuple[str, int], dict[int, tuple[Message, Client]]]()
     for exchange in strict.engine.exchanges:
+        task = exchange.task
         if exchange.answered is None:
             continue
-        client = strict.assembly.workplace.client(exchange.task, exchange.before)
-        for secret in sorted(found_in(exchange.answered, exchange, client)):
-            if not (secret.startswith(COUNTS) and COUNTS in told):
-                raise trial.fault(
-                    f"a client's reply to {exchange.task.kind!r} gives away {_words(secret)}; `tells` declares "
-                    f"{_listed(told)}"
-                )
+        client, reply = strict.assembly.workplace.client(task, exchange.before), decode(exchange.answered)
+        secrets = found_in(exchange.answered, exchange, client)
+        if task.kind in ("prepare", "train"):
+            secrets |= disguised_in(reply, client, parameter_count(strict.assembly.generic_net))
+            rounds.setdefault((task.kind, task.round), {})[client.id] = reply, client
+        _refuse_telling(trial, task.kind, secrets, told)
+    for (kind, _), met in rounds.items():
+        replies, clients = {i: reply for i, (reply, _) in met.items()}, {i: client for i, (_, client) in met.items()}
+        _refuse_telling(trial, kind, scalars_told(replies, clients), told)
+
+
+def _refuse_telling(trial: Trial, kind: str, secrets: set[str], told: frozenset[str]) -> None:
+    for secret in sorted(secrets):
+        if not (secret.startswith(COUNTS) and COUNTS in told):
+            raise trial.fault(
+                f"a client's reply to {kind!r} gives away {_words(secret)}; `tells` declares {_listed(told)}"
+            )
 
 
 def leaves_the_momentum_alone(trial: Trial) -> None:
     """Clipping keeps the gradient apart from the momentum, so a limit that is never reached must change nothing."""
     plain, apart = trial.play(), trial.play(clip=NO_CLIPPING)
-    if away := _far(plain.server, apart.server):
+    if away := far(plain.server, apart.server):
         raise trial.fault(
             f"with local.clip = {NO_CLIPPING:g}, which clips nothing, {away}; t.g holds the momentum as well as the "
             "gradient: add to it, never zero, scale or read it (`t.gradient_at` gives a gradient of one's own)"
@@ -166,7 +168,7 @@ def is_the_same_in_a_group(trial: Trial) -> None:
         privates |= {o.client_id: o.private for o in outcomes if o.private is not None}
         replies, _ = without_losses({o.client_id: o.reply for o in outcomes if o.reply is not None})
         server = {**assembly.method.aggregate(server, replies), "round": round}
-    if away := _far(alone.server, server):
+    if away := far(alone.server, server):
         raise trial.fault(
             f"trained as one computation with other clients, {away}; `plain_steps = True` promises that nothing of a "
             "local step is changed but by parts that correct the gradient"
@@ -187,7 +189,7 @@ def is_scored_as_it_is_served(trial: Trial) -> None:
             model = method.personal(client, message)
             with torch.no_grad():
                 logits.append(None if model is None else model(x))
-        if not _alike(*logits):
+        if not alike(*logits):
             raise trial.fault(
                 f"client {client_id} makes another personal model of what it is sent to be scored than of what it is "
                 "sent to train; `broadcast(scoring=True)` may leave out only what the personal model does not need"
@@ -204,8 +206,8 @@ def goes_on_after_a_stop(trial: Trial) -> None:
             run(experiment, stopped, _StopsAfter(1))
         except KeyboardInterrupt:
             resume(stopped)
-        ends = [_decoded(last_states(folder)) for folder in (whole, stopped)]
-    if where := _first_difference(*ends):
+        ends = [decoded(last_states(folder)) for folder in (whole, stopped)]
+    if where := first_difference(*ends):
         raise trial.fault(
             f"{where} is another one after a stop and a resume; `start` is not called again, so whatever later rounds "
             "need must be in the server state, in `client.private` or in `facts`"
@@ -235,55 +237,25 @@ CHECKS: dict[str, Callable[[Trial], None]] = {
     check.__name__.replace("_", " "): check
     for check in (
         uploads_what_it_declares,
+        sends_replies_that_can_be_used,
+        looks_at_training_data_alone,
+        changes_nothing_in_place,
+        draws_by_its_own_randomness,
+        keeps_nothing_in_its_class,
         runs_on_bytes_alone,
         reports_the_bytes_it_sends,
         keeps_secrets,
+        learns,
         leaves_the_momentum_alone,
+        learns_in_train_mode,
+        predicts_at_rest,
+        uses_every_reply_alike,
         is_the_same_in_a_group,
         is_scored_as_it_is_served,
         goes_on_after_a_stop,
         hands_over_pictures_that_can_be_drawn,
     )
 }
-
-# ---------------------------------------------------------------- comparing
-
-
-def _everything(played: Played) -> dict[str, State]:
-    return {"the server state": played.server, **{f"client {i}": decode(s) for i, s in played.private().items()}}
-
-
-def _first_difference(ours: Mapping[str, State], theirs: Mapping[str, State]) -> str | None:
-    """The first name under which two sets of states differ, to the bit."""
-    for who in {**ours, **theirs}:
-        a, b = ours.get(who, {}), theirs.get(who, {})
-        for name in {**a, **b}:
-            if not _alike(a.get(name), b.get(name)):
-                return f"{name!r} of {who}"
-    return None
-
-
-def _alike(a: object, b: object) -> bool:
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a.nan_to_num(), b.nan_to_num())
-    return type(a) is type(b) and (a == b or a != a)
-
-
-def _far(ours: State, theirs: State) -> str | None:
-    """Which numbers of two server states differ by more than rounding."""
-    for name, a in ours.items():
-        b = theirs.get(name)
-        if isinstance(a, Tensor) and isinstance(b, Tensor) and a.is_floating_point() and a.shape == b.shape:
-            if not torch.allclose(a, b, RELATIVE, ABSOLUTE):
-                return f"the server's {name!r} differs by {float((a - b).abs().max()):.2g}"
-        elif not isinstance(b, type(a)):
-            return f"the server has {name!r} in one case only"
-    return None
-
-
-def _decoded(states: Mapping[str, bytes]) -> dict[str, State]:
-    names = {"server": "the server state", "weights": "the generic model"}
-    return {names.get(role, role.replace("/", " ")): decode(data) for role, data in states.items()}
 
 
 class _StopsAfter:
@@ -332,5 +304,6 @@ def _listed(names: object) -> str:
 
 
 def _words(secret: str) -> str:
-    known = secret.startswith((COUNTS, "a ", "labels"))
-    return f"its {secret}" if known else f"its private {secret!r}"
+    if secret.startswith(("a ", "the ")):
+        return secret
+    return f"its {secret}" if secret.startswith((COUNTS, "labels")) else f"its private {secret!r}"

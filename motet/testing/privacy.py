@@ -1,18 +1,21 @@
 """Reads the bytes of replies as an eavesdropper would, and says what of a client's secrets they give away.
 
+Secrets are looked for as they are, byte for byte, and in plain disguise: times a number, plus a number. Whatever is
+behind noise, a rotation or a nonlinear function cannot be seen from outside.
+
 A client's upload w is no secret, and neither is what the server itself sent. In a client's first training a state that
 starts at zero and its change are the same numbers (SCAFFOLD's Δc = c_i⁺ − 0), so private states are looked for from the
 second training on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 
 from motet.client import Client
 from motet.data import Samples
-from motet.message import decode, encode
+from motet.message import Message, decode, encode
 from motet.testing.twin import Exchange
 
 PIECE = 64  # bytes: 16 numbers of float32
@@ -23,6 +26,75 @@ def found_in(reply: bytes, exchange: Exchange, client: Client) -> set[str]:
     """What of a client's secrets the bytes of a reply give away."""
     found = {name for name, secret in (*count_vectors(client.counts), *raw_data(client.data.train)) if secret in reply}
     return found | told(reply, exchange) if exchange.before else found
+
+
+def disguised_in(reply: Message, client: Client, parameters: int) -> set[str]:
+    """What of a client's data a field of a reply is a multiple of, up to a constant.
+
+    The field may hold more: every stretch of it is compared. Weights and gradients are left out, which are as large as
+    half of the net's parameters or larger: the gradient of a first layer consists of samples times numbers.
+    """
+    found = set()
+    for name, value in reply.items():
+        if name not in ("w", "n") and isinstance(value, Tensor) and value.numel() < parameters / 2:
+            told = value.detach().double().flatten()
+            found |= {secret for secret, of in secret_vectors(client) if _is_affine_in(told, of)}
+    return found
+
+
+def secret_vectors(client: Client, rows: int = 10) -> Iterator[tuple[str, Tensor]]:
+    """Class counts, labels, single samples, and the mean sample of all and of each class."""
+    samples = client.data.train
+    everything, y = samples.batch(torch.arange(len(samples)))
+    yield f"{COUNTS} times a number", client.counts
+    yield "labels times a number", y
+    for x, form in ((everything, "prepared"), (samples.x, "stored")):
+        yield f"the mean {form} sample", x.double().mean(0)
+        for c in sorted(set(y.tolist())):
+            yield f"the mean {form} sample of a class", x[y == c].double().mean(0)
+        for row in x[:rows]:
+            yield f"a {form} sample times a number", row
+
+
+def scalar_secrets(client: Client) -> dict[str, float]:
+    """Numbers about a client's data that single numbers of a reply may be."""
+    x, y = client.data.train.batch(torch.arange(client.samples))
+    return {
+        "the mean of its labels": float(y.double().mean()),
+        "the sum of its labels": float(y.sum()),
+        "the mean of its samples' values": float(x.double().mean()),
+    }
+
+
+def scalars_told(replies: Mapping[int, Message], clients: Mapping[int, Client]) -> set[str]:
+    """The secret numbers that some number of the replies is a multiple of, up to a constant, over several clients."""
+    secrets = [scalar_secrets(clients[i]) for i in replies]
+    numbers: dict[str, list[float]] = {}
+    for reply in replies.values():
+        for name, value in reply.items():
+            if not isinstance(value, Tensor) or value.numel() == 1:
+                numbers.setdefault(name, []).append(float(value))
+    found = set()
+    for told in (values for name, values in numbers.items() if name != "n" and len(values) == len(replies) > 3):
+        for secret in secrets[0]:
+            if _is_affine_in(torch.tensor(told).double(), torch.tensor([each[secret] for each in secrets]), 1e-9):
+                found.add(secret)
+    return found
+
+
+def _is_affine_in(told: Tensor, secret: Tensor, apart: float = 1e-6) -> bool:
+    """Whether some stretch of a vector is a + b·secret with b ≠ 0, up to rounding: their correlation is ±1."""
+    secret = secret.double().flatten()
+    secret = secret - secret.mean()
+    if len(told) < len(secret) or len(secret) < 4 or not secret.any() or not torch.isfinite(told).all():
+        return False
+    for some in torch.split(told.unfold(0, len(secret), 1), 20_000):  # windows at a time
+        away = some - some.mean(1, keepdim=True)
+        lengths = away.norm(dim=1)
+        alike = (away @ secret).abs() / (lengths * secret.norm()).clamp_min(1e-300)
+        if bool(((alike > 1 - apart) & (lengths > 1e-6 * some.abs().amax(1))).any()):
+            return True
+    return False
 
 
 def count_vectors(counts: Tensor) -> Iterator[tuple[str, bytes]]:

@@ -23,6 +23,8 @@ def learn_in_phases(t: Training, samples: Samples, gradient: Gradient) -> None:
     kept, steps = t.descent.velocity, 0
     velocity = torch.zeros_like(t.w[whole]) if kept is None else kept.clone()
     for phase in asked.phases(t):
+        if phase.moving.start == phase.moving.stop:
+            continue  # the net freezes all of it
         moving = slice(phase.moving.start - whole.start, phase.moving.stop - whole.start)
         epochs = t.descent.epochs if phase.epochs is None else phase.epochs
         descent = replace(t.descent, epochs=epochs, velocity=velocity[moving])

@@ -80,8 +80,8 @@ class FedBasis(Method):
         self.mixing = Mixing(self.layout, options.blocks, options.k, options.major)
         self.only_one = Mixing(self.layout, options.blocks, k=1, major=False)  # FedAvg's model as a basis
         places = self.layout.places.items()
-        head = min(place.where.start for name, place in places if self.in_head(name) and not place.is_buffer)
-        self.classifier = slice(head, self.layout.trainable.stop)
+        head = [place.where.start for name, place in places if self.in_head(name) and place.is_trained]
+        self.classifier = slice(min(head, default=self.layout.trainable.stop), self.layout.trainable.stop)
 
     @property
     def sends_bases(self) -> bool:
@@ -107,6 +107,7 @@ class FedBasis(Method):
             return self.warm.aggregate(server, replies)
         V, every = tensor(server, BASES), replies.values()
         V = average(replies, BASES, "uniform") if self.sends_bases else rebuild(V, every, self.mixing)
+        self.layout.keep(V, tensor(server, BASES))
         return {BASES: V, **{name: fmean(number(r, name) for r in every) for name in ENTROPIES}}
 
     def generic(self, server: State) -> Tensor | None:

@@ -54,7 +54,7 @@ class Mixing:
         self.whole = Blocks.of((b, p.where) for b, p in placed)
         self.statistics = Blocks.of((b, p.where) for b, p in placed if p.is_buffer)
         self.moving = Blocks.of(
-            (b, slice(p.where.start - start, p.where.stop - start)) for b, p in placed if not p.is_buffer
+            (b, slice(p.where.start - start, p.where.stop - start)) for b, p in placed if p.is_trained
         )
 
     def uniform(self, V: Tensor) -> Tensor:
@@ -66,8 +66,12 @@ class Mixing:
         return torch.cat([torch.full_like(alpha[:, :1], 0.5), alpha / 2], 1) if self.major else alpha
 
     def theta(self, alpha: Tensor, V: Tensor, out: Tensor | None = None) -> Tensor:
-        """θ = ½v′ + ½Σ_k α_k v_k, or Σ_k α_k v_k without v′ (Eq. 4); statistics are mixed like weights."""
-        return self.whole.combine(self.weights(alpha), V, torch.empty_like(V[0]) if out is None else out)
+        """θ = ½v′ + ½Σ_k α_k v_k, or Σ_k α_k v_k without v′ (Eq. 4); statistics are mixed like weights.
+
+        What the net freezes is the same in all bases, and stays.
+        """
+        mixed = self.whole.combine(self.weights(alpha), V, torch.empty_like(V[0]) if out is None else out)
+        return self.layout.keep(mixed, V[0])
 
     def psi_gradient(self, alpha: Tensor, v: Tensor, G: Tensor, tau: float = 1.0) -> Tensor:
         """∂L/∂α_k = ⟨v_k, G⟩ (Eq. 8), halved beside v′, then through α = softmax(ψ/τ).

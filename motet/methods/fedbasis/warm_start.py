@@ -34,7 +34,8 @@ class WarmStart:
             return server
         center = tensor(server, "w")
         local = torch.stack([tensor(server, name) for name in sorted(server) if name.startswith("fedbasis.local.")])
-        bases = centroids(local, center, self.k, self.fedavg.layout.trainable, self.fedavg.facts.seed)
+        layout = self.fedavg.layout
+        bases = layout.keep(centroids(local, center, self.k, layout.trainable, self.fedavg.facts.seed), center)
         return {"fedbasis.V": torch.cat([center[None], bases]) if self.major else bases}
 
 
@@ -44,7 +45,7 @@ def independent(net: Net, layout: Layout, initial: Tensor, count: int, seed: int
     for j in range(1, count):
         with seeded(seed, "fedbasis.independent", client=j):
             models.append(layout.flatten(net.another()))
-    return torch.stack(models)
+    return layout.keep(torch.stack(models), initial)
 
 
 def centroids(local: Tensor, center: Tensor, k: int, trainable: slice, seed: int) -> Tensor:

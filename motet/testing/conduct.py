@@ -1,0 +1,100 @@
+"""Checks of how a method behaves: where its randomness and its memory are, and what it does to what it is handed."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from motet.message import Message
+from motet.testing.comparing import ABSOLUTE, RELATIVE, everything, far, first_difference
+from motet.testing.trial import Trial
+from motet.testing.walk import InPlace
+
+
+def draws_by_its_own_randomness(trial: Trial) -> None:
+    """Whatever torch's, NumPy's and Python's global generators say, a run ends in the same numbers."""
+    ends, moved = [], set[str]()
+    for seed in (1, 2):
+        with _global_seeds(seed, moved):
+            ends.append(everything(trial.play_anew()))
+    if where := first_difference(*ends):
+        drawn = f"that of {' and '.join(sorted(moved))} was drawn from" if moved else "or from the clock"
+        raise trial.fault(
+            f"{where} is another one in a second run of the same experiment: something is drawn from global or "
+            f"unseeded randomness ({drawn}); draw from `client.rng(purpose)`, `client.descent(purpose)` or "
+            "`s.rng(purpose)`"
+        )
+
+
+def keeps_nothing_in_its_class(trial: Trial) -> None:
+    """Class attributes and globals of the user's own modules are as they were after a run."""
+    before = trial.kept_outside()
+    trial.play_anew()
+    after = trial.kept_outside()
+    for name, value in after.items():
+        if before.get(name) != value:
+            raise trial.fault(
+                f"{name} changed during a run: what is kept in a class or a module is one for all clients and is lost "
+                "in another process; the server state and `client.private` are a method's memory"
+            )
+
+
+def changes_nothing_in_place(trial: Trial) -> None:
+    """States, messages and replies are the same after each call as before it."""
+    try:
+        trial.walk.rounds()
+    except InPlace as found:
+        raise trial.fault(f"{found}; put a new tensor in its place") from None
+
+
+def uses_every_reply_alike(trial: Trial) -> None:
+    """The generic model does not depend on the order of the replies, nor a mean on more than the mean."""
+    walk = trial.walk
+    if not walk.replies:
+        return
+    ours, theirs = (walk.generic_from(order) for order in (dict, _reversed))
+    if ours is not None and theirs is not None and not torch.allclose(ours, theirs, RELATIVE, ABSOLUTE):
+        raise trial.fault(
+            "the generic model is another one when the replies come in another order; a server weighs clients by what "
+            "they tell, not by who comes first"
+        )
+    method = walk.assembly.method
+    plain = method.aggregate(walk.server, walk.replies)
+    for name, rule in method.uploads.items():
+        if rule == "each" or name in ("w", "n") or any(name not in reply for reply in walk.replies.values()):
+            continue
+        states = [walk.with_one_value(name, rule, weighting) for weighting in ("samples", "uniform")]
+        if all(far(plain, state) for state in states):
+            raise trial.fault(
+                f"`uploads` declares {name!r} as {rule!r}, but the server state is another one when every client tells "
+                f"the {'mean' if rule == 'mean' else 'same share of the sum'}; accepted: 'each' for what is used "
+                "client by client"
+            )
+
+
+@contextmanager
+def _global_seeds(seed: int, moved: set[str]) -> Iterator[None]:
+    """Torch's, NumPy's and Python's generators at this seed, and then where they were; who moved is noted."""
+    before = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    torch.manual_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
+    began = torch.get_rng_state(), np.random.get_state(legacy=True), random.getstate()
+    try:
+        yield
+    finally:
+        if not torch.equal(began[0], torch.get_rng_state()):
+            moved.add("torch")
+        if repr(began[1]) != repr(np.random.get_state(legacy=True)):
+            moved.add("numpy")
+        if began[2] != random.getstate():
+            moved.add("random")
+        torch.set_rng_state(before[0])
+        np.random.set_state(before[1])
+        random.setstate(before[2])
+
+
+def _reversed(replies: dict[int, Message]) -> dict[int, Message]:
+    return dict(reversed(replies.items()))

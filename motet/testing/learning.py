@@ -1,0 +1,125 @@
+"""Checks of what a method learns from, in which mode, and whether it learns at all."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from motet.contract import Wrapped
+from motet.engines import Task
+from motet.message import State
+from motet.testing.comparing import RELATIVE, alike
+from motet.testing.trial import Trial
+from motet.testing.twin import Played
+
+GENERIC, PERSONAL = "generic model's", "personal models'"
+LEAST_PROGRESS = 0.001  # of the loss at the start, in three rounds; what does not learn makes none
+
+
+def looks_at_training_data_alone(trial: Trial) -> None:
+    """Test data are the scorer's, and validation data are for methods that declare that they choose by them."""
+    assert trial.watched  # which says so
+
+
+def learns_in_train_mode(trial: Trial) -> None:
+    """On a net with BatchNorm and dropout, every local step has a pass in train mode, and rounds differ in batches."""
+    _, watched = trial.watched
+    for seen in watched.trainings if watched.has_modes else ():
+        if seen.learning < seen.steps:
+            raise trial.fault(
+                f"of {seen.steps} local steps of client {seen.client} in round {seen.round}, {seen.learning} were "
+                "taken with the net in train mode; BatchNorm and dropout learn in train mode (`t.bind()` sets it; who "
+                "looks at the net in between uses `t.at`)"
+            )
+    if (same := watched.same_batches()) is not None:
+        raise trial.fault(
+            f"client {same.client} takes the same batches in the same order in round {same.round} as in one before; "
+            "draw them by `client.descent(purpose)` or `client.rng(purpose)`, which differ from round to round"
+        )
+
+
+def predicts_at_rest(trial: Trial) -> None:
+    """A model answers the same when it or its method is asked again, whoever else is in a sample's batch."""
+    played, _ = trial.watched
+    federation = played.assembly.federation
+    x, _ = federation.test.batch(torch.arange(min(16, len(federation.test))))
+    for client_id in (*federation.training_ids, *federation.new_ids):
+        first = _answers(played, client_id, x, x, x[:3], x[3:])
+        if first is None:
+            continue
+        once, twice, some, others = first
+        if not alike(once, twice):
+            raise trial.fault(
+                f"the model of client {client_id} answers otherwise when asked again: dropout or other randomness is "
+                "at work when it predicts; a predictor is in eval mode (`.eval()` must reach its net)"
+            )
+        if not torch.allclose(once, torch.cat([some, others]), RELATIVE, RELATIVE):
+            raise trial.fault(
+                f"what the model of client {client_id} says of a sample depends on the other samples of its batch: "
+                "BatchNorm is in train mode when it predicts; a predictor is in eval mode (`.eval()` must reach its "
+                "net)"
+            )
+        again = _answers(played, client_id, x)
+        if again is None or not alike(once, again[0]):
+            raise trial.fault(
+                f"client {client_id} has another model when it is asked a second time; `personal` and `adapt` make it "
+                "of the message and `client.private` alone, and change neither"
+            )
+
+
+def learns(trial: Trial) -> None:
+    """After the tiny experiment's rounds its models fit the clients' training data better than at the start.
+
+    What follows a method is made after the rounds, perhaps without learning anything: its personal models are not asked.
+    """
+    played = trial.play()
+    start, end = (_training_loss(played, at_start) for at_start in (True, False))
+    if isinstance(played.assembly.method, Wrapped):
+        start.pop(PERSONAL, None)
+    for which, before in start.items():
+        after = end.get(which)
+        if after is not None and not after < before * (1 - LEAST_PROGRESS):
+            raise trial.fault(
+                f"it does not learn: the {which} loss on training data is {after:.4f} after "
+                f"{played.progress.round} rounds, and was {before:.4f} before the first (is `t.g` zeroed after "
+                "`t.backward`, is a gradient computed under no_grad, or is the server's mean not kept?)"
+            )
+
+
+def _model(played: Played, client_id: int, server: State, private: State, round: int) -> nn.Module | None:
+    """A client's own model, of a newcomer the adapted one, at rest as the scorer puts it."""
+    method, workplace = played.assembly.method, played.assembly.workplace
+    message = method.broadcast(server, client_id)
+    client = workplace.client(Task("score", client_id, round, message), dict(private))
+    if client.data.new:
+        workplace.method.net.train()
+        return method.adapt(workplace.shown(client.selecting("last")), message).eval()
+    workplace.method.net.eval()
+    model = method.personal(workplace.shown(client), message)
+    return None if model is None else model.eval()
+
+
+def _answers(played: Played, client_id: int, *batches: Tensor) -> list[Tensor] | None:
+    """What a client's model says of some batches, one after the other."""
+    model = _model(played, client_id, played.server, played.engine.private(client_id), played.progress.round)
+    with torch.no_grad():
+        return None if model is None else [model(x) for x in batches]
+
+
+def _training_loss(played: Played, at_start: bool) -> dict[str, float]:
+    """The mean loss of the generic and of the personal models on training clients' data."""
+    assembly, method = played.assembly, played.assembly.method
+    server = method.start() if at_start else played.server
+    losses = dict[str, list[float]]()
+    for i in assembly.federation.training_ids:
+        x, y = assembly.federation.clients[i].train.batch(torch.arange(len(assembly.federation.clients[i].train)))
+        models: dict[str, nn.Module | None] = {GENERIC: None}
+        if (flat := method.generic(server)) is not None:
+            assembly.workplace.generic_layout.bind(assembly.workplace.generic_net.eval(), flat)
+            models[GENERIC] = assembly.workplace.generic_net
+        private = {} if at_start else played.engine.private(i)
+        models[PERSONAL] = _model(played, i, server, private, 0 if at_start else played.progress.round)
+        for which, model in models.items():
+            if model is not None:
+                with torch.no_grad():
+                    losses.setdefault(which, []).append(float(cross_entropy(model(x), y)))
+    return {which: sum(found) / len(found) for which, found in losses.items()}

@@ -1,0 +1,113 @@
+"""Some rounds by hand, in which every state, message and reply is looked at before and after each call."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from motet.contract.serving import average
+from motet.engines import Task
+from motet.engines.replies import without_losses
+from motet.message import Message, State, number
+from motet.runs.assembly import Assembly
+from motet.testing.twin import Notes, loop_of
+
+ROUNDS = 2
+Replies = dict[int, Message]
+
+
+class InPlace(Exception):
+    """Somebody changed what he was handed; says who and what."""
+
+
+@dataclass
+class Walk:
+    """The last round of some rounds by hand."""
+
+    assembly: Assembly
+    server: State = field(default_factory=dict)  # as it was sent
+    replies: Replies = field(default_factory=dict)
+
+    def rounds(self) -> None:
+        """Prepare, then broadcast, train and aggregate; nothing that is handed over may change."""
+        method, loop = self.assembly.method, loop_of(self.assembly, Notes())
+        server, privates = method.start(), dict[int, State]()
+        if method.prepares:
+            told = self._asked("prepare", self.assembly.client_ids, 0, server, privates)
+            server = self._aggregated("prepared", method.prepared, server, told)
+        for round in range(1, ROUNDS + 1):
+            server = {**server, "round": round}
+            replies = self._asked("train", loop.sample(round), round, server, privates)
+            if not replies:
+                return
+            self.server, self.replies = server, replies
+            server = self._aggregated("aggregate", method.aggregate, server, replies)
+            with untouched("generic", server, "the server state"):
+                method.generic(server)
+            with untouched("diagnostics", server, "the server state"):
+                method.diagnostics(server)
+        for client_id in (*self.assembly.federation.training_ids[:2], *self.assembly.federation.new_ids[:1]):
+            self._served(client_id, {**server, "round": ROUNDS}, privates.get(client_id, {}))
+
+    def _asked(self, kind: str, ids: list[int], round: int, server: State, privates: dict[int, State]) -> Replies:
+        replies = Replies()
+        for i in ids:
+            with untouched("broadcast", server, "the server state"):
+                message = self.assembly.method.broadcast(server, i)
+            kept = privates.get(i, {})
+            with untouched(kind, message, "the message"), untouched(kind, kept, "client.private"):
+                outcome = self.assembly.workplace.perform(Task(kind, i, round, message), kept)  # type: ignore[arg-type]
+            privates[i] = kept if outcome.private is None else outcome.private
+            if outcome.reply is not None:
+                replies[i] = outcome.reply
+        return without_losses(replies)[0]
+
+    def _aggregated(self, name: str, call: Callable[..., State], server: State, replies: Replies) -> State:
+        with ExitStack() as handed:
+            handed.enter_context(untouched(name, server, "the server state", entries=False))
+            for i, reply in replies.items():
+                handed.enter_context(untouched(name, reply, f"the reply of client {i}"))
+            return call(server, replies)
+
+    def _served(self, client_id: int, server: State, private: State) -> None:
+        method, workplace = self.assembly.method, self.assembly.workplace
+        message = method.broadcast(server, client_id)
+        client = workplace.client(Task("score", client_id, ROUNDS, message), dict(private))
+        with untouched("personal", message, "the message"), untouched("personal", private, "client.private"):
+            method.personal(workplace.shown(client), message)
+        if client.data.new:
+            with untouched("adapt", message, "the message"):
+                method.adapt(workplace.shown(client.selecting("last")), message)
+
+    # ------------------------------------------------------------ what the last round's replies may tell
+
+    def generic_from(self, order: Callable[[Replies], Replies]) -> Tensor | None:
+        """The generic model, had the replies come in another order."""
+        return self.assembly.method.generic(self.assembly.method.aggregate(self.server, order(self.replies)))
+
+    def with_one_value(self, name: str, rule: str, weighting: str) -> State:
+        """The server state, had everybody told the mean of a field, or an equal share of its sum."""
+        told = {i: dict(reply) for i, reply in self.replies.items()}
+        if all(isinstance(reply[name], Tensor) for reply in told.values()):
+            mean: Tensor | float = average(told, name, weighting if rule == "mean" else "uniform")
+        else:
+            shares = [number(r, "n") if (rule, weighting) == ("mean", "samples") else 1.0 for r in told.values()]
+            mean = sum(s * number(r, name) for s, r in zip(shares, told.values(), strict=True)) / sum(shares)
+        return self.assembly.method.aggregate(self.server, {i: {**reply, name: mean} for i, reply in told.items()})
+
+
+@contextmanager
+def untouched(name: str, handed: Mapping[str, object], whose: str, entries: bool = True) -> Iterator[None]:
+    """Raises `InPlace` where the call inside the block changes a tensor of what it was handed, or its entries."""
+    before = dict(handed)
+    copies = {key: value.clone() for key, value in before.items() if isinstance(value, Tensor)}
+    yield
+    for key, copy in copies.items():
+        value = before[key]
+        assert isinstance(value, Tensor)
+        if value.shape != copy.shape or not torch.equal(value.nan_to_num(), copy.nan_to_num()):
+            raise InPlace(f"`{name}` changes {key!r} of {whose} in place")
+    if entries and (handed.keys() != before.keys() or any(handed[key] is not before[key] for key in before)):
+        raise InPlace(f"`{name}` changes the entries of {whose}")

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import re
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
@@ -39,11 +40,10 @@ def find_file(text: str) -> Path | None:
         except MotetError:  # `load_object` says what is wrong with it
             return None
         return path if path.is_file() else None
-    _look_in(Path.cwd())
     importlib.invalidate_caches()
     top, *inner = found["where"].split(".")
-    try:
-        spec = importlib.util.find_spec(top)  # of what is inside it would run the outer one
+    try:  # of what is inside it would run the outer one; Python's path stays as it is, for nobody trusts the folder yet
+        spec = importlib.util.find_spec(top) or PathFinder.find_spec(top, [str(Path.cwd())])
     except (ImportError, ValueError):
         return None
     if spec is None:

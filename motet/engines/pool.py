@@ -31,6 +31,7 @@ from motet.errors import MotetError
 from motet.message import byte_count, decode, pieces
 
 TRIES = 3  # how often workers may die while they start
+_SAFE_PATH = "PYTHONSAFEPATH"  # Python's -P
 PATIENCE = 3.0  # seconds of work after which workers are worth their start, which takes about as long
 
 
@@ -144,7 +145,7 @@ class Pool(WithStates):
         here, there = context.Pipe()
         process = context.Process(target=work, args=(there, os.getpid(), self.build), daemon=True, name="motet-worker")
         try:
-            with _no_main_module(), _no_ctrl_c():
+            with _no_main_module(), _safe_path(), _no_ctrl_c():
                 process.start()
         except Exception as error:  # whatever it is: no shared memory left, a method that only the main script knows
             here.close()
@@ -240,6 +241,23 @@ def _no_main_module() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = script
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that start here do not import from the current folder, which may be a stranger's.
+
+    A worker and the resource tracker start by `python -c`, which looks there first: a `pickle.py` in it would run
+    before any word of ours. What a user's own code imports comes with the parent's path, after Python has started.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_SAFE_PATH)
+        if before is not None:
+            os.environ[_SAFE_PATH] = before
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from motet.engines.states import WithStates
 from motet.engines.worker import STOP, work
 from motet.errors import MotetError
 from motet.message import byte_count, decode, pieces
+from motet.user_modules import unpacked
 
 TRIES = 3  # how often workers may die while they start
 _SAFE_PATH = "PYTHONSAFEPATH"  # Python's -P
@@ -162,7 +163,9 @@ class Pool(WithStates):
             self.false_starts += 1
             if self.false_starts >= TRIES:
                 self._do_without(f"a worker ended {TRIES} times while it started")
-        elif wrong := answer["mistake"] or answer["bug"]:
+        elif answer["theirs"] and not self.meanwhile:
+            raise unpacked(answer["theirs"])
+        elif wrong := answer["mistake"] or answer["bug"] or (answer["theirs"] or {}).get("words"):
             self._dismiss(worker)
             self._do_without(wrong.strip().splitlines()[-1])
         else:
@@ -218,6 +221,8 @@ class Pool(WithStates):
             return None
         if answer["mistake"]:
             raise MotetError(answer["mistake"])
+        if answer["theirs"]:
+            raise unpacked(answer["theirs"])
         if answer["bug"]:
             raise RuntimeError(f"in a worker process:\n{answer['bug']}")
         sizes = [size for size in answer["sizes"] if size is not None]

@@ -83,7 +83,7 @@ def test_a_module_of_the_current_folder(tmp_path: Path) -> None:
         (
             "d.py:build",
             "raise ValueError('two\\nlines')",
-            r"d.py cannot be imported \(ValueError: two, in .*d.py, line 1\)$",
+            r"d.py cannot be imported \(ValueError: two, in .*line 1\)$",
         ),
         ("e.py:build", "raise SystemExit", r"e.py cannot be imported \(SystemExit, in .*e.py, line 1\)$"),
         ("f.py:build", "def (", r"f.py cannot be imported \(SyntaxError: .*\)$"),

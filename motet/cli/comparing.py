@@ -8,6 +8,7 @@ from pathlib import Path
 from motet.cli.console import messages, note, output, write_json
 from motet.cli.stopped import told_how_to_go_on
 from motet.errors import MotetError
+from motet.files import refuse_special
 from motet.printable import printable
 from motet.report.bench_tables import bench_table
 from motet.report.compared import compared_table
@@ -68,6 +69,8 @@ def compare_and_show(
 def bench_and_show(file: Path, jobs: int, quick: bool, out: Path | None, record: Path | None, json: bool) -> None:
     """Run a bench file and show its table."""
     bench = read_bench(file)
+    if record:
+        refuse_special(record)  # before hours of computing
     words = f"bench-{bench.name}{'-quick' if quick else ''}"
     folder = out or Path("runs") / re.sub(r"[^A-Za-z0-9.+=_-]+", "-", words).strip("-.")[:100]
     with told_how_to_go_on(lambda: way_on(folder)):

@@ -7,7 +7,7 @@ from typing import Any
 
 from motet import plain_json
 from motet.errors import MotetError
-from motet.files import make_folder, read_own, to_json, write_atomic
+from motet.files import make_folder, read_own, refuse_links, to_json, write_atomic
 from motet.runs.lock import FolderLock
 
 ASKED = "asked.json"
@@ -20,6 +20,7 @@ def opened(folder: Path, asked: Mapping[str, Any]) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise MotetError(f"output folder {folder} is a file; choose another --out")
     make_folder(folder)
+    refuse_links(folder)
     lock = FolderLock(folder)
     try:
         _same_or_new(folder, plain_json.loads(to_json(asked).encode()))

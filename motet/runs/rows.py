@@ -110,6 +110,7 @@ SUMMARY: dict[str, Check] = {
     "seconds": _number,
 }
 _IF_THERE: dict[str, Check] = {"notes": _texts, "training": _figures}  # of a summary; an older Motet wrote none
+SUMMARY_TOO = (*_IF_THERE, "partition", "protocol", "seed", "rounds", "diverged")  # which nobody counts on
 _NEEDED_TO_SUM_UP = ("round", "set_aside", "bytes_down", "bytes_up", "seconds")
 
 

@@ -5,7 +5,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import annotated_types
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from motet.errors import MotetError, shown, unknown
@@ -15,6 +15,7 @@ _KINDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "
 
 
 S = TypeVar("S", bound=Section)
+T = TypeVar("T")
 
 
 def checked(section: type[S], values: Mapping[str, object], where: str) -> S:
@@ -25,6 +26,17 @@ def checked(section: type[S], values: Mapping[str, object], where: str) -> S:
         raise MotetError(f"{where}: {refusal(error, section)}") from None
     except OverflowError:  # a whole number where a number belongs, but larger than any
         raise MotetError(f"{where}: a number has hundreds of digits; accepted: fewer") from None
+
+
+def fitted(kind: type[T], value: object, where: str, **context: object) -> T:
+    """What a file of Motet's own says, as the model of it; a file may be damaged or anybody's, then one sentence."""
+    try:
+        return TypeAdapter(kind).validate_python(value, context=context)
+    except ValidationError as error:
+        first = error.errors()[0]
+    name = ".".join(map(str, first["loc"])) or "it"
+    why = "is missing" if first["type"] == "missing" else f"is {shown(first['input'])}"
+    raise MotetError(f"{where} is damaged: {name} {why}; accepted: what Motet wrote ({first['msg']})")
 
 
 def section_of(info: FieldInfo) -> type[Section] | None:

@@ -104,6 +104,24 @@ def is_own_folder(path: Path) -> bool:
     return kind == "a folder"
 
 
+def refuse_special(path: Path) -> None:
+    """Before a file is written: what is there already and is no file, such as /dev/null, would be lost under it."""
+    kind = kind_of_file(path)
+    if kind not in ("a file", "nothing"):
+        raise MotetError(f"cannot write {path}: it is {kind}; accepted: a file, or a name that nothing has yet")
+
+
+def refuse_links(folder: Path) -> None:
+    """Before work goes on in a folder that may be anybody's: no link at any depth leads what is written elsewhere."""
+    for inside, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(inside, name)
+            if path.is_symlink():
+                raise MotetError(
+                    f"{path} is a link; accepted: folders and files of its own, so that nothing outside is touched"
+                )
+
+
 def make_folder(path: Path) -> None:
     """Create a folder and those above it, if they are not there."""
     if not path.is_dir():
@@ -120,6 +138,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 def replace_file(path: Path, data: bytes) -> None:
     """As `write_atomic`, but the name reaches the disk only with the next `sync_folder`."""
+    refuse_special(path)
     temporary = path.with_name(f".{path.name}.tmp")
     with writing(path):
         try:

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import re
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +17,7 @@ import torch
 
 from motet.errors import MotetError, shown
 from motet.inspect_files import user_path
-from motet.user_modules import USERS
+from motet.user_modules import NAMED, USERS, place_of
 
 _IDENTIFIER = r"[^\W\d]\w*"
 _IMPORT = re.compile(rf"(?P<where>.+\.py|{_IDENTIFIER}(?:\.{_IDENTIFIER})*):(?P<name>{_IDENTIFIER})", re.DOTALL)
@@ -39,11 +40,10 @@ def find_file(text: str) -> Path | None:
         except MotetError:  # `load_object` says what is wrong with it
             return None
         return path if path.is_file() else None
-    _look_in(Path.cwd())
     importlib.invalidate_caches()
     top, *inner = found["where"].split(".")
-    try:
-        spec = importlib.util.find_spec(top)  # of what is inside it would run the outer one
+    try:  # of what is inside it would run the outer one; Python's path stays as it is, for nobody trusts the folder yet
+        spec = importlib.util.find_spec(top) or PathFinder.find_spec(top, [str(Path.cwd())])
     except (ImportError, ValueError):
         return None
     if spec is None:
@@ -99,6 +99,7 @@ def _import_file(where: str, label: str) -> ModuleType:
 def _import_module(where: str, label: str) -> ModuleType:
     _look_in(Path.cwd())  # which `python -m motet` has in its path, and the command `motet` has not
     importlib.invalidate_caches()  # a file written since Python last looked
+    NAMED.add(where)
     try:
         return importlib.import_module(where)
     except (Exception, SystemExit) as error:
@@ -113,7 +114,9 @@ def _look_in(folder: Path) -> None:
 
 def _reason(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    place = place_of(error)
+    return f"{what}, in {place}" if place else what
 
 
 def _names(module: ModuleType, wanted: str) -> str:

@@ -46,6 +46,10 @@ VALUES = {  # as JSON, where Python would not write it
     "minus": "-1",
     "half": "0.5",
     "inf": "1e999",
+    "large": "1e308",
+    "very negative": "-1e308",
+    "tiny": "5e-324",
+    "far": "4611686018427387904",
     "nan": "NaN",
     "Infinity": "-Infinity",
     "huge": "1" + "0" * 400,
@@ -161,6 +165,9 @@ def _all() -> Iterator[tuple[str, Attack]]:
             for word, value in VALUES.items():
                 yield f"{key} of {name} is {word}", partial(_lines, name, key, value)
             yield f"{name} without {key}", partial(_lines, name, key, None)
+    for key in ("rule", "round", "rounds", "headline", "figure", "client_weighting", "pm_source"):
+        for word, value in VALUES.items():
+            yield f"reported {key} is {word}", partial(_inner, "summary.json", "reported", key, value)
     for key in SUMMARY_KEYS:
         for word, value in VALUES.items():
             yield f"summary {key} is {word}", partial(_object, "summary.json", key, value)
@@ -266,6 +273,13 @@ def _object(name: str, key: str, value: str | None, folder: Path, canary: Path) 
     path = folder / name
     if path.exists():
         path.write_text(_changed(json.loads(path.read_text()), key, value))
+
+
+def _inner(name: str, section: str, key: str, value: str, folder: Path, canary: Path) -> None:
+    path = folder / name
+    if path.exists():
+        words = json.loads(path.read_text())
+        path.write_text(_changed(words, section, _changed(words[section], key, value)))
 
 
 def _lines(name: str, key: str, value: str | None, folder: Path, canary: Path) -> None:

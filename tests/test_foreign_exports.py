@@ -57,6 +57,8 @@ def test_a_description_that_no_export_writes_is_refused(wrong: str, exported: Pa
 
 WRONG_TENSORS: dict[str, Callable[[dict[str, Any]], object]] = {
     "one is missing": lambda t: t.pop("net.fc1.linear.bias"),
+    "one is of whole numbers": lambda t: t.update({"net.fc1.linear.bias": t["net.fc1.linear.bias"].long()}),
+    "one is of other numbers": lambda t: t.update({"net.fc1.linear.bias": t["net.fc1.linear.bias"].double()}),
     "one is unknown": lambda t: t.update({"extra": torch.zeros(3)}),
     "one of the net is unknown": lambda t: t.update({"net.extra": torch.zeros(3)}),
     "another shape": lambda t: t.update({"net.fc3.bias": torch.zeros(11)}),

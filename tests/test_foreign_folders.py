@@ -36,6 +36,10 @@ KNOWN = (
     "rounds.jsonl is a hard link",
     "server state: short weights",
     "client state: another field",
+    "seconds of rounds.jsonl is large",
+    "bytes_up of rounds.jsonl is large",
+    "personal.split.accuracy of clients.jsonl is large",
+    "reported rule is text",
     "experiment: import",
     "experiment: import a net",
 )
@@ -102,9 +106,9 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def by_command(*words: str) -> Callable[[Path, pytest.CaptureFixture[str]], bool]:
+def by_command(*words: str, out: str = "") -> Callable[[Path, pytest.CaptureFixture[str]], bool]:
     def work(folder: Path, capsys: pytest.CaptureFixture[str]) -> bool:
-        code = main([*words, str(folder)])
+        code = main([*words, str(folder), *(["--out", str(folder / out)] if out else [])])
         said = capsys.readouterr().err
         assert code in (0, 2), said
         last = (said.splitlines() or [""])[-1]
@@ -129,6 +133,7 @@ def serving(folder: Path, capsys: pytest.CaptureFixture[str]) -> bool:
 
 WORK: dict[str, tuple[str, Callable[[Path, pytest.CaptureFixture[str]], bool]]] = {
     "show": ("finished", by_command("show")),
+    "report": ("finished", by_command("report", out="page.html")),
     "serve": ("finished", serving),
     "resume": ("stopped", by_command("resume")),
 }

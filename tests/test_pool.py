@@ -128,8 +128,9 @@ def test_work_that_always_kills_is_given_up_with_a_sentence(pool: Pool, monkeypa
 def test_a_users_mistake_and_a_bug_come_back_as_what_they_are(pool: Pool) -> None:
     with pytest.raises(MotetError, match="field x is 3; accepted: 4"):
         pool.run(tasks(wish=3, count=1))
-    with pytest.raises(RuntimeError, match="a bug"):
+    with pytest.raises(ZeroDivisionError, match="a bug") as caught:
         pool.run(tasks(wish=4, count=1))
+    assert "test_pool.py" in str(caught.value.__cause__)
 
 
 def test_after_an_error_no_worker_goes_on_with_what_nobody_waits_for(pool: Pool) -> None:

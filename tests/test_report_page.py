@@ -179,13 +179,13 @@ def changed(folder: Path, change: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda v: v.update(format=2), "format is '2', not 1"),
-        (lambda v: v.pop("methods"), "no 'methods'"),
-        (lambda v: v["methods"][0].update(runs=["../../elsewhere"]), "a run outside of the folder"),
-        (lambda v: v["methods"][0].update(runs=["/etc"]), "a run outside of the folder"),
-        (lambda v: v["methods"][0]["personal"].update(mean="high"), "'high' is no number"),
-        (lambda v: v["methods"][0].update(method=["a"]), "is no short text"),
-        (lambda v: v.update(methods=5), "not iterable"),
+        (lambda v: v.update(format=2), "format is 2; accepted: "),
+        (lambda v: v.pop("methods"), "methods is missing; accepted: "),
+        (lambda v: v["methods"][0].update(runs=["../../elsewhere"]), "a run lies within the folder"),
+        (lambda v: v["methods"][0].update(runs=["/etc"]), "a run lies within the folder"),
+        (lambda v: v["methods"][0]["personal"].update(mean="high"), "methods.0.personal.mean is 'high'; accepted: "),
+        (lambda v: v["methods"][0].update(method=["a"]), "methods.0.method is ['a']; accepted: "),
+        (lambda v: v.update(methods=5), "methods is 5; accepted: "),
     ],
 )
 def test_a_damaged_comparison_is_one_sentence(

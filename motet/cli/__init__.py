@@ -1,6 +1,7 @@
 """The command line. What a user did wrong is one sentence on stderr and exit code 2, never a traceback.
 
-Other codes: 70 a bug of Motet's, 130 Ctrl-C, 143 SIGTERM, 1 a reader of stdout that left.
+Other codes: 1 an error in the user's own code, whose traceback he sees, or a reader of stdout that left; 70 a bug of
+Motet's; 130 Ctrl-C, 143 SIGTERM.
 """
 
 import os
@@ -9,13 +10,15 @@ from collections.abc import Sequence
 
 import typer
 
-from motet.cli.bugs import BUG, DEBUG, NO_MEMORY, is_memory, of_the_user, tell_of_bug
+from motet.cli.bugs import BUG, NO_MEMORY, is_memory, tell_of_bug, tell_of_own_code
 from motet.cli.commands import app
 from motet.cli.stopped import Stopped, ended_by_signals, stop_code
 from motet.errors import MotetError, one_sentence
 from motet.printable import printable
+from motet.user_modules import OWN_CODE, place_of
 
-UNREAD, WRONG = 1, 2
+UNREAD = THEIRS = 1
+WRONG = 2
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -33,19 +36,23 @@ def main(words: Sequence[str] | None = None) -> int:
         _give_up_stdout()
         return UNREAD
     except MotetError as error:
-        return _say(f"error: {error}", WRONG)
+        return _say(f"error: {error}", THEIRS if OWN_CODE in str(error) else WRONG)  # a study that has nothing else
     except OSError as error:  # where no module had a better sentence
         _give_up_stdout()
+        if place := place_of(error):
+            return _say(tell_of_own_code(error, place), THEIRS)
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"error: {one_sentence(f'{where}{error.strerror or error}')}", WRONG)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         complaint = getattr(error, "format_message", None)  # click's errors about the words of a command line
         if complaint is not None:
             return _say(f"error: {one_sentence(complaint())} (see motet --help)", WRONG)
         if is_memory(error):
             return _say(f"error: {NO_MEMORY}", WRONG)
-        if (sentence := of_the_user(error)) and not os.environ.get(DEBUG):
-            return _say(sentence, WRONG)
+        if place := place_of(error):
+            return _say(tell_of_own_code(error, place), THEIRS)
+        if isinstance(error, SystemExit):
+            raise
         return _say(tell_of_bug(error), BUG)
     return code if isinstance(code, int) else 0
 

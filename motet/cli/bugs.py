@@ -4,9 +4,11 @@ import os
 import sys
 import tempfile
 import traceback
+from types import TracebackType
 
 from motet.errors import one_sentence
-from motet.user_modules import USERS
+from motet.printable import printable
+from motet.user_modules import HINT, said_of, trace_of
 
 BUG = 70  # EX_SOFTWARE of sysexits.h
 NO_MEMORY = (
@@ -16,17 +18,21 @@ NO_MEMORY = (
 DEBUG = "MOTET_DEBUG"
 
 
-def of_the_user(error: BaseException) -> str | None:
-    """A sentence about an error in code that an experiment imported from the user's own file; None for any other."""
-    own = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if _is_own(frame.f_globals.get("__name__", ""))]
-    if not own:
-        return None
-    where = f"{own[-1].f_code.co_filename}, line {own[-1].f_lineno}"
-    return one_sentence(f"error: {type(error).__name__}: {error} (in {where}); {DEBUG}=1 shows the traceback")
+def tell_of_own_code(error: BaseException, place: str) -> str:
+    """One sentence about an error in the user's own code, after its traceback: he can mend it, we cannot."""
+    trace = trace_of(error.with_traceback(_below_the_command(error.__traceback__)))
+    sys.stderr.write("".join(f"{printable(line)}\n" for line in trace.splitlines()))
+    return f"error: {said_of(error, place)}; {HINT}"
 
 
-def _is_own(module: str) -> bool:
-    return module.startswith(USERS)
+def _below_the_command(trace: TracebackType | None) -> TracebackType | None:
+    """Without the steps from the command line to the work, which tell an author nothing."""
+    below, at = trace, trace
+    while at is not None:
+        if at.tb_frame.f_code.co_filename.startswith(os.path.dirname(__file__)):
+            below = at.tb_next
+        at = at.tb_next
+    return below
 
 
 def tell_of_bug(error: BaseException) -> str:

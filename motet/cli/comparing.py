@@ -8,6 +8,7 @@ from pathlib import Path
 from motet.cli.console import messages, note, output, write_json
 from motet.cli.stopped import told_how_to_go_on
 from motet.errors import MotetError
+from motet.files import refuse_special
 from motet.printable import printable
 from motet.report.bench_tables import bench_table
 from motet.report.compared import compared_table
@@ -15,15 +16,18 @@ from motet.report.study_progress import StudyProgress, study_onlooker
 from motet.report.tuned import tuned_table
 from motet.runs.assembly import cores
 from motet.runs.experiment import Experiment
+from motet.scoring import require_measures
 from motet.studies import compare
 from motet.studies.bench import run_bench
 from motet.studies.bench_file import read_bench
+from motet.studies.budget import MOST_SEEDS, MOST_TRIALS
 from motet.studies.folder import write_json as study_json
 from motet.studies.tune import Asked, tune_methods
 
 
 def tune_and_show(experiment: Experiment, methods: str, trials: int, jobs: int, out: Path | None, json: bool) -> None:
     """Tune methods and show what was found."""
+    require_measures(experiment.scoring.measures)
     asked = Asked(experiment, method_names(methods), at_least_one("--trials", trials))
     folder = out or default_folder("tune", experiment)
     with told_how_to_go_on(lambda: way_on(folder)):
@@ -47,11 +51,12 @@ def compare_and_show(
     json: bool,
 ) -> None:
     """Compare methods and show which to take."""
+    require_measures(experiment.scoring.measures)  # which are asked for after all tuning
     asked = compare.Asked(
         experiment,
         method_names(methods) if methods is not None else compare.SHORTLIST,
         at_least_one("--trials", trials),
-        at_least_one("--seeds", seeds, 1000),
+        at_least_one("--seeds", seeds, MOST_SEEDS),
         None if time is None else seconds_of(time),
     )
     folder = out or default_folder("compare", experiment)
@@ -68,6 +73,8 @@ def compare_and_show(
 def bench_and_show(file: Path, jobs: int, quick: bool, out: Path | None, record: Path | None, json: bool) -> None:
     """Run a bench file and show its table."""
     bench = read_bench(file)
+    if record:
+        refuse_special(record)  # before hours of computing
     words = f"bench-{bench.name}{'-quick' if quick else ''}"
     folder = out or Path("runs") / re.sub(r"[^A-Za-z0-9.+=_-]+", "-", words).strip("-.")[:100]
     with told_how_to_go_on(lambda: way_on(folder)):
@@ -111,7 +118,7 @@ def method_names(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def at_least_one(option: str, value: int, most: int = 10_000) -> int:
+def at_least_one(option: str, value: int, most: int = MOST_TRIALS) -> int:
     """A count that an option gives."""
     if not 1 <= value <= most:
         raise MotetError(f"{option} is {value}; accepted: a whole number from 1 to {most}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from motet.cli.options import Json, Trust
-from motet.errors import MotetError
+from motet.errors import MotetError, shown
 from motet.inspect_files import user_path
 from motet.printable import printable
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from motet.data.raw import Array, Integers
     from motet.export.run import Exported
     from motet.runs.served import Served
+
+MOST_NAME = 1000  # of a client's characters
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="folder of a finished run")]
 Formats = Annotated[
@@ -117,6 +119,8 @@ def adapt(
         raise MotetError("adapt needs a new client; accepted: --data FILE with samples and labels, or --counts N,N,…")
     if format and not out:
         raise MotetError("--format is for a model that is written; accepted: --out DIR beside it")
+    if len(name) > MOST_NAME or any("\ud800" <= c <= "\udfff" for c in name):  # half a character, which no file holds
+        raise MotetError(f"--name is {shown(name)}; accepted: text of up to {MOST_NAME} characters")
     served = _served(run, trust_code)
     folder = user_path(out, "--out") if out else None
     exporter = Exporter(served, format or ["torch"]) if folder else None
@@ -205,7 +209,7 @@ def _tell_figures(figures: dict[str, float], train: int, test: int) -> None:
 @contextmanager
 def _written(path: Path | None) -> Iterator[TextIO]:
     """A file that is there when whole, or standard output."""
-    from motet.files import write_atomic
+    from motet.files import refuse_special, write_atomic
 
     if path is None:
         text = StringIO()
@@ -215,6 +219,7 @@ def _written(path: Path | None) -> Iterator[TextIO]:
         return
     if path.is_dir():
         raise MotetError(f"--out {path} is a folder; accepted: a file such as predictions.csv")
+    refuse_special(path)
     text = StringIO()
     yield text
     write_atomic(path, text.getvalue().encode())

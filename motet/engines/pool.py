@@ -29,8 +29,10 @@ from motet.engines.states import WithStates
 from motet.engines.worker import STOP, work
 from motet.errors import MotetError
 from motet.message import byte_count, decode, pieces
+from motet.user_modules import unpacked
 
 TRIES = 3  # how often workers may die while they start
+_SAFE_PATH = "PYTHONSAFEPATH"  # Python's -P
 PATIENCE = 3.0  # seconds of work after which workers are worth their start, which takes about as long
 
 
@@ -144,7 +146,7 @@ class Pool(WithStates):
         here, there = context.Pipe()
         process = context.Process(target=work, args=(there, os.getpid(), self.build), daemon=True, name="motet-worker")
         try:
-            with _no_main_module(), _no_ctrl_c():
+            with _no_main_module(), _safe_path(), _no_ctrl_c():
                 process.start()
         except Exception as error:  # whatever it is: no shared memory left, a method that only the main script knows
             here.close()
@@ -161,7 +163,9 @@ class Pool(WithStates):
             self.false_starts += 1
             if self.false_starts >= TRIES:
                 self._do_without(f"a worker ended {TRIES} times while it started")
-        elif wrong := answer["mistake"] or answer["bug"]:
+        elif answer["theirs"] and not self.meanwhile:
+            raise unpacked(answer["theirs"])
+        elif wrong := answer["mistake"] or answer["bug"] or (answer["theirs"] or {}).get("words"):
             self._dismiss(worker)
             self._do_without(wrong.strip().splitlines()[-1])
         else:
@@ -217,6 +221,8 @@ class Pool(WithStates):
             return None
         if answer["mistake"]:
             raise MotetError(answer["mistake"])
+        if answer["theirs"]:
+            raise unpacked(answer["theirs"])
         if answer["bug"]:
             raise RuntimeError(f"in a worker process:\n{answer['bug']}")
         sizes = [size for size in answer["sizes"] if size is not None]
@@ -240,6 +246,23 @@ def _no_main_module() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = script
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that start here do not import from the current folder, which may be a stranger's.
+
+    A worker and the resource tracker start by `python -c`, which looks there first: a `pickle.py` in it would run
+    before any word of ours. What a user's own code imports comes with the parent's path, after Python has started.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_SAFE_PATH)
+        if before is not None:
+            os.environ[_SAFE_PATH] = before
 
 
 @contextmanager

@@ -17,9 +17,10 @@ from motet.engines.shared_box import InBox, OutBox
 from motet.errors import MotetError
 from motet.memory import keep_freed_memory
 from motet.message import decode, pieces
+from motet.user_modules import packed, place_of
 
 STOP = b"stop"
-NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "outcomes": [], "mistake": None, "bug": None}
+NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "outcomes": [], "mistake": None, "theirs": None, "bug": None}
 
 
 def work(connection: Connection, parent: int, build: Callable[[], Work]) -> None:
@@ -30,7 +31,7 @@ def work(connection: Connection, parent: int, build: Callable[[], Work]) -> None
     inbox, outbox = InBox(), OutBox()
     try:
         here = build()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         connection.send_bytes(json.dumps(NOTHING | _what_is_wrong(error)).encode())
         return
     gc.collect()
@@ -63,16 +64,19 @@ def _answer(connection: Connection, order: dict[str, Any], inbox: InBox, outbox:
         answers = [state for outcome in outcomes for state in (outcome.reply, outcome.private)]
         parts = [None if state is None else pieces(state) for state in answers]
         new_box = outbox.write(*(piece for of_one in parts if of_one for piece in of_one))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return NOTHING | _what_is_wrong(error)
     sizes = [None if of_one is None else sum(map(len, of_one)) for of_one in parts]
     found = [[outcome.kind, outcome.client_id, outcome.round, outcome.failure] for outcome in outcomes]
     return NOTHING | {"new_box": new_box, "sizes": sizes, "outcomes": found}
 
 
-def _what_is_wrong(error: Exception) -> dict[str, str]:
-    """A user's mistake is one sentence; anything else is a bug with its traceback."""
-    return {"mistake": str(error)} if isinstance(error, MotetError) else {"bug": traceback.format_exc()}
+def _what_is_wrong(error: BaseException) -> dict[str, object]:
+    """A user's mistake is one sentence, an error in his own code is told whole; anything else is a bug of ours."""
+    if isinstance(error, MotetError):
+        return {"mistake": str(error)}
+    place = place_of(error)
+    return {"theirs": packed(error, place)} if place else {"bug": traceback.format_exc()}
 
 
 def _end_with(parent: int) -> None:

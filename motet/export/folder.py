@@ -149,20 +149,22 @@ def _net(known: Description, state: Mapping[str, Tensor]) -> Net:
     build = partial(build_net, known.net, given, classes, split, batch_statistics=known.batch_statistics)
     if not is_import(net_term(known.net).name):
         with torch.device("meta"):
-            shapes = {name: t.shape for name, t in build().state_dict().items()}
-        _require_shapes(shapes, state)
+            _require_fitting(build().state_dict(), state)
     with seeded(0, "load"):
         net = build()
-    shapes = {name: t.shape for name, t in net.state_dict().items()}
-    _require_shapes(shapes, state)
-    net.load_state_dict({name: t.view(shapes[name]) for name, t in state.items()})
+    wanted = net.state_dict()
+    _require_fitting(wanted, state)
+    net.load_state_dict({name: t.view(wanted[name].shape) for name, t in state.items()})
     return net
 
 
-def _require_shapes(wanted: Mapping[str, torch.Size], state: Mapping[str, Tensor]) -> None:
+def _require_fitting(wanted: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
     if set(wanted) != set(state):
         other = min(set(wanted) ^ set(state))
         raise ValueError(f"the net has {len(wanted)} tensors, the file {len(state)}; {other[:60]!r} is in one of them")
-    for name, shape in wanted.items():
-        if tuple(state[name].shape) != (tuple(shape) or (1,)):
-            raise ValueError(f"{name[:60]!r} has shape {tuple(state[name].shape)}, and the net {tuple(shape)}")
+    for name, own in wanted.items():
+        given = state[name]
+        if tuple(given.shape) != (tuple(own.shape) or (1,)):
+            raise ValueError(f"{name[:60]!r} has shape {tuple(given.shape)}, and the net {tuple(own.shape)}")
+        if given.dtype != own.dtype:  # torch would round whole numbers into weights without a word
+            raise ValueError(f"{name[:60]!r} has type {given.dtype}, and the net {own.dtype}")

@@ -13,6 +13,7 @@ from motet.errors import MotetError, unknown
 from motet.nets.info import NetInfo
 from motet.nets.net import Net
 from motet.plugins import load_object
+from motet.user_modules import place_of
 
 TRUNK, LAST = "trunk", "last"  # the stages of a module that is no row of stages
 
@@ -151,6 +152,10 @@ def _output(name: str, net: nn.Module, x: Tensor) -> Tensor:
         with torch.no_grad():
             y = net(x)
     except Exception as error:
+        if place_of(error) and not isinstance(
+            error, RuntimeError
+        ):  # which is what torch has for shapes that do not fit
+            raise
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise MotetError(f"net {name!r} cannot take samples of shape {tuple(x.shape[1:])} ({reason})") from error
     net.train(training)

@@ -111,6 +111,7 @@ SUMMARY: dict[str, Check] = {
 }
 # of a summary; an older Motet wrote none
 _IF_THERE: dict[str, Check] = {"notes": _texts, "warnings": _texts, "training": _figures}
+SUMMARY_TOO = (*_IF_THERE, "partition", "protocol", "seed", "rounds", "diverged")  # which nobody counts on
 _NEEDED_TO_SUM_UP = ("round", "set_aside", "bytes_down", "bytes_up", "seconds")
 
 

@@ -31,6 +31,7 @@ from motet.runs.rows import refuse_gaps
 from motet.runs.serving import write_serving
 from motet.runs.summary import summarize
 from motet.runs.trust import code_of, refuse_other_code, remember, require_trust
+from motet.user_modules import place_of
 from motet.weights import Layout
 
 
@@ -191,7 +192,7 @@ def fitting(what: str, whether: Callable[[], bool] | None = lambda: True) -> Ite
     try:
         yield
     except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        if whether is None or not whether():
+        if whether is None or not whether() or place_of(error):
             raise
         why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:150]}"
         raise MotetError(f"{what}: the states in its checkpoint do not fit its method ({why})") from error

@@ -36,6 +36,7 @@ __all__ = [
     "describe_measures",
     "measures_of",
     "measures_of_a_run",
+    "require_measures",
 ]
 
 MEASURES: dict[str, Measure] = {measure.name: measure for measure in (ACCURACY, LOSS, TOP5, ECE, MCE)}
@@ -63,6 +64,12 @@ def measures_of_a_run(asked: Iterable[str]) -> tuple[OfARun, ...]:
     terms = [_term(text) for text in asked if not is_import(text)]
     found = [checked(OF_A_RUN[t.name], t.options, f"measure {t.name}") for t in terms if t.name in OF_A_RUN]
     return tuple(dict.fromkeys(found))
+
+
+def require_measures(asked: Sequence[str]) -> None:
+    """Refuse a name or an option that no measure has, for who asks long before anything is measured."""
+    measures_of(asked)
+    measures_of_a_run(asked)
 
 
 def describe_measures() -> list[dict[str, Any]]:

@@ -27,10 +27,13 @@ from motet.runs.choices import nested
 from motet.runs.experiment import Experiment, merge, resolve
 from motet.runs.layers import one_layer
 from motet.runs.toml_text import read
+from motet.scoring import require_measures
 from motet.settings import Section
+from motet.studies.budget import MOST_SEEDS
+from motet.studies.figure_names import could_be_there
 
 QUICK = {"rounds": {"count": 2}}
-MOST_CASES = 10_000
+MOST_CASES = MOST_RUNS = 10_000
 
 
 class Paper(Section):
@@ -51,7 +54,9 @@ class Bench(Section):
     figures: tuple[str, ...] = Field(
         min_length=1, description="to report, by the names of the summary; first the most important"
     )
-    seeds: tuple[int, ...] = Field((0, 1, 2), min_length=1, description="of the runs of each case")
+    seeds: tuple[int, ...] = Field(
+        (0, 1, 2), min_length=1, max_length=MOST_SEEDS, description="of the runs of each case, each once"
+    )
     setting: dict[str, Any] = Field({}, description="choices of all experiments")
     cases: dict[str, dict[str, Any]] = Field({}, description="choices of each case, by its name")
     grid: dict[str, list[Any]] = Field({}, description="values of fields, every combination of which is a case")
@@ -89,20 +94,34 @@ class Bench(Section):
 
 
 def read_bench(path: Path) -> Bench:
-    """The bench of a file, or one sentence about what is wrong with it."""
+    """The bench of a file, or one sentence about what is wrong with it: nothing runs before all of it is looked at."""
     where = f"bench file {path}"
     bench = checked(Bench, read(path, "bench file"), where)
     for name, values in bench.grid.items():
         if not values:
             raise MotetError(f"{where}: grid.{name} is empty; accepted: a list of values")
+    for field, given in (("seeds", bench.seeds), ("figures", bench.figures)):
+        if twice := [value for value in given if given.count(value) > 1]:
+            raise MotetError(f"{where}: {field} has {shown(twice[0])} twice; accepted: each once")
+    cases = bench.experiments()
+    if len(cases) * len(bench.seeds) > MOST_RUNS:
+        raise MotetError(
+            f"{where} asks for {len(cases)} cases with {len(bench.seeds)} seeds each; accepted: up to {MOST_RUNS} runs"
+        )
+    for experiment in (*cases.values(), *bench.experiments(quick=True).values()):
+        require_measures(experiment.scoring.measures)
+    for figure in bench.figures:
+        if not could_be_there(figure, list(cases.values())):
+            raise MotetError(
+                f"{where}: figures names {shown(figure)}; accepted: such as generic.accuracy, "
+                f"personal.split.personal_models, personal.split.accuracy.std, curve.NAME or last.NAME of such a name"
+            )
     for paper in bench.paper:
-        _check_paper(paper, bench, where)
-    bench.experiments()
+        _check_paper(paper, bench, cases, where)
     return bench
 
 
-def _check_paper(paper: Paper, bench: Bench, where: str) -> None:
-    cases = bench.experiments()
+def _check_paper(paper: Paper, bench: Bench, cases: Mapping[str, Experiment], where: str) -> None:
     for figure in paper.figures:
         if figure not in bench.figures:
             raise MotetError(f"{where}: paper.figures names {figure!r}; accepted: {', '.join(bench.figures)}")

@@ -6,15 +6,21 @@ written down once, so that a study that was stopped goes on as planned.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from motet.errors import MotetError
 from motet.report.study_progress import duration
 from motet.statistics import CONTROL
-from motet.studies.folder import read_json, write_json
+from motet.studies.folder import read_as, write_json
 from motet.studies.tuning import rounds_of
 
 FEWEST_TRIALS, FEWEST_SEEDS = 2, 2
+MOST_TRIALS, MOST_SEEDS = 10_000, 1000
 BASELINES = ("local", "fedavg", CONTROL)
 SLACK = 1.3
 """Later rounds can cost more than the first ones, and the last runs are scored on test data too."""
@@ -22,12 +28,13 @@ SLACK = 1.3
 FILE = "plan.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Plan:
-    """What is done in the end, and what was changed for want of time."""
+    """What is done in the end, and what was changed for want of time; plan.json, which is read as anybody may have
+    changed it."""
 
-    trials: int
-    seeds: int
+    trials: Annotated[int, Field(strict=True, ge=1, le=MOST_TRIALS)]
+    seeds: Annotated[int, Field(strict=True, ge=1, le=MOST_SEEDS)]
     left_out: dict[str, str]
     notes: tuple[str, ...] = ()
 
@@ -59,12 +66,18 @@ def planned(asked: Plan, per_round: Mapping[str, float], rounds: int, jobs: int,
     return Plan(trials, seeds, left_out, tuple(notes))
 
 
-def remembered(folder: Path) -> Plan | None:
-    """The plan of a study that was begun before."""
-    if not (folder / FILE).exists():
+def remembered(folder: Path, asked: Plan) -> Plan | None:
+    """The plan of a study that was begun before; it never has more than was asked for."""
+    path = folder / FILE
+    if not path.exists():
         return None
-    found = read_json(folder / FILE)
-    return Plan(int(found["trials"]), int(found["seeds"]), dict(found["left_out"]), tuple(found["notes"]))
+    found = read_as(path, Plan)
+    for name, most in (("trials", asked.trials), ("seeds", asked.seeds)):
+        if getattr(found, name) > most:
+            raise MotetError(
+                f"{path} is damaged: {name} is {getattr(found, name)}; accepted: up to the {most} asked for"
+            )
+    return found
 
 
 def remember(folder: Path, plan: Plan) -> None:

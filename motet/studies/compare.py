@@ -100,7 +100,7 @@ def _plan(asked: Asked, field: Field, folder: Path, jobs: int, progress: Progres
     everything = Plan(asked.trials, asked.seeds, {})
     if asked.seconds is None:
         return everything
-    if before := remembered(folder):
+    if before := remembered(folder, everything):
         return before
     first = {each.name: _first_rounds(each, folder) for each in field.contestants}
     failed = work_off({name: _run([job]) for name, job in first.items()}, jobs, progress)

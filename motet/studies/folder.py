@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from motet import plain_json
 from motet.errors import MotetError
-from motet.files import make_folder, read_own, to_json, write_atomic
+from motet.fields import fitted
+from motet.files import make_folder, read_own, refuse_links, to_json, write_atomic
 from motet.runs.lock import FolderLock
+
+T = TypeVar("T")
 
 ASKED = "asked.json"
 MOST_BYTES = 2**24
@@ -20,6 +23,7 @@ def opened(folder: Path, asked: Mapping[str, Any]) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise MotetError(f"output folder {folder} is a file; choose another --out")
     make_folder(folder)
+    refuse_links(folder)
     lock = FolderLock(folder)
     try:
         _same_or_new(folder, plain_json.loads(to_json(asked).encode()))
@@ -44,6 +48,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise MotetError(f"{path} is damaged; accepted: a JSON object")
     return value
+
+
+def read_as(path: Path, kind: type[T]) -> T:
+    """The same as the model of that file."""
+    return fitted(kind, read_json(path), str(path))
 
 
 def _same_or_new(folder: Path, asked: dict[str, Any]) -> None:

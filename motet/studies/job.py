@@ -12,6 +12,7 @@ from motet.runs.identity import differences
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.runs.trust import refuse_other_code
+from motet.user_modules import place_of, said_of
 
 INLINE = {"engine": {"name": "inline"}}  # runs of a study are computed side by side, a core each
 
@@ -72,8 +73,10 @@ def attempt(job: Job, told: Told) -> str | None:
         perform(job, told)
     except MotetError as error:
         return str(error)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         traceback.print_exc()
+        if place := place_of(error):
+            return said_of(error, place)
         at = traceback.extract_tb(error.__traceback__)[-1]
         return one_sentence(f"{type(error).__name__}: {error} (in {at.filename}, line {at.lineno})")
     return None

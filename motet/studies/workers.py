@@ -86,7 +86,7 @@ class Workers:
     def _hire(self) -> _Worker:
         paths = os.pathsep.join(path for path in sys.path if path)
         process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE],
+            [sys.executable, "-P", "-m", _MODULE],  # -P: the current folder, a stranger's perhaps, is not looked in
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

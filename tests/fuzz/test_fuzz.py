@@ -14,6 +14,7 @@ from fuzz_config import config_case
 from fuzz_data import data_case
 from fuzz_judge import Case, Tally, fingerprint_of, judge
 from fuzz_python import python_case
+from fuzz_studies import study_case
 from fuzz_tables import table_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ AREAS: dict[str, Callable[[random.Random, Path], Case]] = {
     "commands": command_case,
     "data": data_case,
     "python": python_case,
+    "studies": study_case,
     "tables": table_case,
 }
 
@@ -50,7 +52,7 @@ def tried(area: str, seed: int, count: int, folder: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("area", "count"), [("config", 60), ("commands", 25), ("data", 50), ("python", 30), ("tables", 50)]
+    ("area", "count"), [("config", 60), ("commands", 25), ("data", 50), ("python", 30), ("tables", 50), ("studies", 40)]
 )
 def test_a_few_inputs(area: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally) -> None:
     tried(area, 0, count, tmp_path, monkeypatch, tally)
@@ -59,7 +61,8 @@ def test_a_few_inputs(area: str, count: int, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize(
-    ("area", "count"), [("config", 150), ("commands", 75), ("data", 100), ("python", 75), ("tables", 200)]
+    ("area", "count"),
+    [("config", 150), ("commands", 75), ("data", 100), ("python", 75), ("tables", 200), ("studies", 200)],
 )
 def test_many_inputs(
     area: str, count: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from motet import plain_json
 from motet.errors import MotetError
+from motet.fields import fitted
 from motet.files import read_own
+from motet.settings import LARGEST
 
 FILE = "comparison.json"
-FORMAT = 1
 MOST_BYTES = 2**25
 MOST_TEXT = 4096
 
@@ -61,6 +64,68 @@ class Comparison:
     left_out: tuple[str, ...]
 
 
+# ------------------------------------------------------------ the file
+
+
+def _inside(run: str) -> str:
+    path = PurePosixPath(run)
+    if path.is_absolute() or ".." in path.parts or "\0" in run:
+        raise ValueError("a run lies within the folder")
+    return run
+
+
+Text = Annotated[str, Field(max_length=MOST_TEXT)]
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+Inside = Annotated[Text, AfterValidator(_inside)]
+
+
+class _Part(BaseModel):
+    """What the file says of one thing; more may stand there than a page shows."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _Scored(_Part):
+    mean: Number | None = None
+    interval: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = None
+
+
+class _Trial(_Part):
+    options: Any = None
+    score: Number | None
+    rounds: Annotated[int, Field(ge=0)] | None = None
+    failure: Text | None = None
+
+
+class _Method(_Part):
+    method: Text
+    options: Any = None
+    personal: _Scored | None = None
+    generic: _Scored | None = None
+    hurt_clients: list[Text] | None = None
+    runs: list[Inside]
+    trials: list[_Trial] | None = None
+
+
+class _Recommended(_Part):
+    method: Text = ""
+    options: Any = None
+    reason: Text = ""
+    certain: bool | None = None
+    enough_evidence: bool = True
+
+
+class _File(_Part):
+    format: Literal[1]
+    methods: list[_Method]
+    recommended: _Recommended | None = None
+    notes: list[Text] | None = None
+    left_out: dict[Text, Text] | None = None
+
+
+# ------------------------------------------------------------ reading it
+
+
 def is_comparison(folder: Path) -> bool:
     """Whether the folder is one of `motet compare`."""
     return (folder / FILE).exists()
@@ -70,85 +135,57 @@ def read_comparison(folder: Path) -> Comparison:
     """The file of the folder, or one sentence about what is wrong with it."""
     path = folder / FILE
     try:
-        return _comparison(plain_json.loads(read_own(path, MOST_BYTES)), folder)
+        values = plain_json.loads(read_own(path, MOST_BYTES))
     except OSError as error:
         raise MotetError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = f"no {error}" if isinstance(error, KeyError) else str(error)[:120]
-        raise MotetError(f"{path} is damaged ({why}); accepted: what `motet compare` wrote") from None
+    except ValueError as error:
+        raise MotetError(f"{path} is damaged ({error}); accepted: what `motet compare` wrote") from None
+    return _comparison(fitted(_File, values, str(path)), folder)
 
 
 def options_text(options: object) -> str:
     """Options in a line: lr = 0.1, mu = 0.01."""
     if isinstance(options, Mapping):
-        return ", ".join(f"{name} = {_plain(value)}" for name, value in options.items())
+        return ", ".join(f"{name[:200]} = {_plain(value)}" for name, value in options.items())
     return _plain(options) if options else ""
 
 
-def _comparison(values: Any, folder: Path) -> Comparison:
-    if values["format"] != FORMAT:
-        raise ValueError(f"format is {str(values['format'])[:20]!r}, not {FORMAT}")
-    named = values.get("recommended") or {}
+def _comparison(file: _File, folder: Path) -> Comparison:
+    named = file.recommended or _Recommended()
     return Comparison(
-        tuple(_compared(each, folder) for each in values["methods"]),
-        _text(named.get("method", "")),
-        options_text(named.get("options")),
-        _text(named.get("reason", "")),
-        named.get("certain") if isinstance(named.get("certain"), bool) else None,
-        named.get("enough_evidence") is not False,
-        tuple(_text(note) for note in values.get("notes") or []),
-        tuple(f"{_text(name)}: {_text(why)}" for name, why in (values.get("left_out") or {}).items()),
+        tuple(_compared(each, folder) for each in file.methods),
+        named.method,
+        options_text(named.options),
+        named.reason,
+        named.certain,
+        named.enough_evidence,
+        tuple(file.notes or ()),
+        tuple(f"{name}: {why}" for name, why in (file.left_out or {}).items()),
     )
 
 
-def _compared(values: Any, folder: Path) -> Compared:
-    chosen = options_text(values.get("options"))
+def _compared(method: _Method, folder: Path) -> Compared:
+    chosen = options_text(method.options)
     return Compared(
-        _text(values["method"]),
+        method.method,
         chosen,
-        _scored(values.get("personal")),
-        _scored(values.get("generic")),
-        None if values.get("hurt_clients") is None else tuple(map(_text, values["hurt_clients"])),
-        tuple(_inside(folder, run) for run in values["runs"]),
-        tuple(_trial(each, chosen) for each in values.get("trials") or []),
+        _scored(method.personal),
+        _scored(method.generic),
+        None if method.hurt_clients is None else tuple(method.hurt_clients),
+        tuple(folder / run for run in method.runs),
+        tuple(_trial(each, chosen) for each in method.trials or ()),
     )
 
 
-def _trial(values: Any, chosen: str) -> Trial:
-    options, rounds = options_text(values.get("options")), values.get("rounds")
-    score = None if values["score"] is None else _number(values["score"])
-    count = rounds if type(rounds) is int else None
-    return Trial(options, score, count, options == chosen, _text(values.get("failure") or ""))
+def _trial(trial: _Trial, chosen: str) -> Trial:
+    options = options_text(trial.options)
+    return Trial(options, trial.score, trial.rounds, options == chosen, trial.failure or "")
 
 
-def _scored(values: Any) -> Scored | None:
-    if values is None or values.get("mean") is None:
+def _scored(found: _Scored | None) -> Scored | None:
+    if found is None or found.mean is None:
         return None
-    interval = values.get("interval")
-    if interval is None:
-        return Scored(_number(values["mean"]))
-    low, high = interval
-    return Scored(_number(values["mean"]), (_number(low), _number(high)))
-
-
-def _inside(folder: Path, run: object) -> Path:
-    """A run of the comparison lies within its folder."""
-    path = PurePosixPath(_text(run))
-    if path.is_absolute() or ".." in path.parts:
-        raise ValueError("a run outside of the folder")
-    return folder / path
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{str(value)[:20]!r} is no number")
-    return float(value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > MOST_TEXT:
-        raise ValueError(f"{str(value)[:20]!r} is no short text")
-    return value
+    return Scored(found.mean, None if found.interval is None else (found.interval[0], found.interval[1]))
 
 
 def _plain(value: object) -> str:

@@ -16,6 +16,7 @@ from motet.data.federation import ClientData, Federation, Samples
 from motet.data.image_changes import resized
 from motet.data.partitions import inside, parse
 from motet.data.prepare import Prepare, fit_prepare
+from motet.data.preview import dealt_by
 from motet.data.raw import Integers, RawData
 from motet.data.settings import DataSettings
 from motet.data.sources import load
@@ -28,7 +29,9 @@ def build(settings: DataSettings, seed: int) -> Federation:
     if settings.partition_seed is not None:
         seed = settings.partition_seed
     noise = noise_of(settings.label_noise, settings.label_noise_swapped)
-    raw, settings = _changed(load(settings), settings, seed)
+    raw = load(settings)
+    settings = settings.model_copy(update={"partition": dealt_by(settings.partition, raw.client is not None)})
+    raw, settings = _changed(raw, settings, seed)
     dealt = deal_rows(raw, settings, seed)
     splits, new = dealt.splits, dealt.new
     malicious = _draw_malicious([i for i in range(len(splits)) if i not in new], settings, seed)
@@ -63,7 +66,7 @@ def build(settings: DataSettings, seed: int) -> Federation:
         validation=validation,
         validation_domains=_domains(raw, dealt.validation),
         origin=raw.origin,
-        notes=raw.notes,
+        notes=(*raw.notes, *dealt.notes, *prepare.notes),
     )
     if shared := federation.shared_validation():
         federation.clients = [replace(client, val=shared[client.domain], shares_val=True) for client in clients]

@@ -12,12 +12,13 @@ from typing import Any
 from motet.errors import MotetError
 from motet.runs.experiment import Experiment, merge, resolve
 
-DEFAULTS = 2
+DEFAULTS = 3
 """Goes up when a default changes, or when a field comes whose default is not how Motet acted before."""
 
 _UNTIL: dict[int, dict[str, Any]] = {
     0: {"local.together": False},
     1: {"data.normalize_on": "all", "scoring.train_loss": False, "scoring.test": "common"},
+    2: {"data.partition": "dirichlet:0.3", "data.min_count": 1},
 }
 """For each version, the fields that were otherwise up to it: their defaults then, or how Motet acted without them."""
 

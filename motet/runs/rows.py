@@ -109,7 +109,8 @@ SUMMARY: dict[str, Check] = {
     "set_aside": _count,
     "seconds": _number,
 }
-_IF_THERE: dict[str, Check] = {"notes": _texts, "training": _figures}  # of a summary; an older Motet wrote none
+_IF_THERE: dict[str, Check] = {"notes": _texts, "data_notes": _texts, "training": _figures}
+"""Of a summary; an older Motet wrote none."""
 _NEEDED_TO_SUM_UP = ("round", "set_aside", "bytes_down", "bytes_up", "seconds")
 
 

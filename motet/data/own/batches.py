@@ -18,11 +18,12 @@ from motet.inspect_files import regular_size, shown_path
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 DELIMITERS = ",;\t|"
-MOST_COLUMNS = 20_000
+MOST_COLUMNS = 30_000
 """Of a table: each costs time in every piece that is read."""
 _LONGEST_LINE = 2**20  # of the header
 _BLOCK = 2**18  # bytes; pyarrow reads dozens ahead
 _LINES = 8  # of the header's length, at least, in a block
+_MANY_LINES, _WIDE_BLOCK = 256, 2**22  # of a wide table: each piece costs time for each of its columns
 _ROWS = 2**16
 
 # pyarrow's, which says nothing of its types
@@ -114,7 +115,8 @@ def _open_csv(path: Path, where: str, encoding: str, decimal: str) -> Batches:
         delimiter = _delimiter(header)
         survey = Survey(where, delimiter.encode(), re.sub(r'"[^"]*"', "", header).count(delimiter) + 1)
         survey.read(text_of(path, encoding, where))
-        form = _Form(encoding, delimiter, decimal, max(_BLOCK, _LINES * len(header), 2 * survey.longest))
+        block = max(_BLOCK, _LINES * len(header), 2 * survey.longest, min(_MANY_LINES * len(header), _WIDE_BLOCK))
+        form = _Form(encoding, delimiter, decimal, block)
         found = _csv_reader(path, form, {}).schema
         written = list(found.names)
     names, nameless = _named(written, where)

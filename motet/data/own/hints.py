@@ -42,10 +42,10 @@ def leaks(x: Floats, columns: Mapping[str, object], y: Integers, ids: Sequence[s
     telling, empty = list[str](), list[str]()
     if wrong >= _LEAST_MISTAKES:
         for i, (name, categories) in enumerate(columns.items()):
-            if _mistakes(seen[:, i], labels, categories is not None) <= _LEFT * wrong:
-                telling.append(name)
-            elif _holes_tell(np.isnan(seen[:, i]), labels):
+            if _holes_tell(np.isnan(seen[:, i]), labels):
                 empty.append(name)
+            elif _mistakes(seen[:, i], labels, categories is not None) <= _LEFT * wrong:
+                telling.append(name)
     said = "data.leave_out leaves it out if it is not known before the label is"
     return [
         *_named(telling, "alone tells the label almost perfectly", said),

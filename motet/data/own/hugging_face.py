@@ -121,9 +121,12 @@ class _Folder:
     def batches(self) -> Batches:
         """All splits as one table, with classes by their names."""
         first = self._streams(next(iter(self.parts.values())))[0]
-        with self._opened(first) as stream:
-            schema = stream.schema
-        types = {name: self._type(name, schema.field(name).type) for name in schema.names}
+        try:
+            with self._opened(first) as stream:
+                schema = stream.schema
+            types = {name: self._type(name, schema.field(name).type) for name in schema.names}
+        except (ValueError, KeyError) as error:  # names that are no text, or there twice
+            raise self._damaged(first, error) from error
         classes = {name: self._names(name) for name in schema.names}
         return Batches(self.where, types, self._read, classes=classes, split=self._split)
 
@@ -143,7 +146,7 @@ class _Folder:
                         for batch in stream:
                             self.rows[split] += batch.num_rows
                             yield self._with_names(validated(batch, shown_path(path)))
-                except (OSError, pa.ArrowException) as error:
+                except (OSError, ValueError, KeyError, pa.ArrowException) as error:
                     raise self._damaged(path, error) from error
         release_memory()
 

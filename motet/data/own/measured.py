@@ -21,7 +21,8 @@ def refuse_measurements(classes: Sequence[str], rows: int, column: str) -> None:
     fractions = [name for name in numbers if not name.strip().lstrip("+-").isdecimal()]
     numeric = 2 * len(numbers) > len(classes)
     measured = numeric and len(classes) > FEW and 2 * len(fractions) > len(classes)
-    counted = numeric and len(classes) > _MANY and _ROWS_EACH * len(classes) > rows
+    few_each = len(classes) > _MANY and _ROWS_EACH * len(classes) > rows
+    counted = numeric and few_each and not _are_codes(classes)
     if measured or counted:
         raise MotetError(
             f"{column} holds {len(classes)} different numbers such as {shown(numbers[-1])} in {rows} rows, which is a "
@@ -33,3 +34,11 @@ def refuse_measurements(classes: Sequence[str], rows: int, column: str) -> None:
             f"{column} holds {len(classes)} different values such as {shown(classes[-1])} in {rows} rows; accepted: "
             f"classes, of which rows have some in common"
         )
+
+
+def _are_codes(classes: Sequence[str]) -> bool:
+    """Whether names are the numbers from 0 or 1 on, as those of classes are and those of measurements hardly."""
+    if not all(name.isdecimal() and len(name) < 10 for name in classes):
+        return False
+    numbers = sorted(map(int, classes))
+    return numbers[0] in (0, 1) and numbers[-1] - numbers[0] == len(numbers) - 1

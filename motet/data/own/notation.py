@@ -51,8 +51,11 @@ class Notation:
             digits = compute.replace_substring_regex(digits, r"^\.", "")
         return compute.cast(compute.replace_substring(digits, self.decimal, "."), pa.float64())
 
-    def __str__(self) -> str:
-        return f"numbers such as {shown(self.example)}"
+    def value(self, text: str) -> float:
+        """Of one text that is written so."""
+        from motet.data.own.arrow import pa
+
+        return float(self.numbers(pa.array([text]))[0].as_py())
 
 
 def _number(decimal: str) -> str:

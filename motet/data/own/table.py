@@ -281,7 +281,8 @@ class _Reading:
                 *self.roles.notes,
                 *([f"left out: {_reasons(notes)}"] if notes else []),
                 *_said(self.plan.notations),
-                *mixed,
+                *mixed[:MOST_REASONS],
+                *([f"so are {len(mixed) - MOST_REASONS} more columns"] if len(mixed) > MOST_REASONS else []),
                 *leaks(x, lists, fields["y"], self._ids(x, list(lists))),
             ),
             may_name_clients=None if self.plan.roles.client else may_name_clients(list(lists), x, list(notes)),
@@ -333,12 +334,10 @@ def _mixed(name: str, categories: tuple[str, ...]) -> list[str]:
 
 def _said(notations: Mapping[str, Notation]) -> list[str]:
     """Which columns were read as numbers though they are not written as programs write them."""
-    return [
-        f"column {shown(name)} is read as numbers: {notation} are written with "
-        + ("a decimal comma" if notation.decimal == "," else "signs besides digits")
-        + (f" and {shown(notation.prefix or notation.suffix)}" if notation.prefix or notation.suffix else "")
-        for name, notation in list(notations.items())[:MOST_REASONS]
-    ]
+    named = list(notations.items())[:MOST_REASONS]
+    said = [f"{shown(name)} ({shown(found.example)} is {found.value(found.example):g})" for name, found in named]
+    more = f" and {len(notations) - MOST_REASONS} more columns" if len(notations) > MOST_REASONS else ""
+    return [f"read as numbers: {', '.join(said)}{more}"] if said else []
 
 
 def _reasons(notes: dict[str, str]) -> str:

@@ -98,6 +98,10 @@ def flag(value: object) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
+def words_of(name: str, value: object) -> list[str]:
+    return [f"--{name.replace('_', '-')}", *([] if value is True else [flag(value)])]
+
+
 def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Experiment] = []
     monkeypatch.setattr(running, "run_and_show", lambda experiment, *others: seen.append(experiment))
@@ -109,6 +113,9 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "domain": "country",
         "leave_out": ("id",),
         "schema": "s.toml",
+        "encoding": "latin-1",
+        "decimal": ",",
+        "drop_missing": True,
         "data_dir": "elsewhere",
         "partition": "iid",
         "partition_seed": 3,
@@ -127,7 +134,7 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "protocol": "pgfed",
     }
     assert values.keys() == FIELDS.keys()
-    words = [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", flag(value))]
+    words = [word for name, value in values.items() for word in words_of(name, value)]
     assert main(["run", *words]) == 0
     for name, dotted in FIELDS.items():
         value: Any = seen[0]

@@ -25,13 +25,16 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "cut in a row": (GOOD[:-8], "cannot be read as CSV (CSV parse error: Row #121: Expected 5 columns, got 3)"),
     "a long row": (GOOD + "1,2,f,h0,no,6\n", "Expected 5 columns, got 6)"),
     "an open quote": (GOOD + '1,2,f,h0,"no\n', "a quote is opened and never closed"),
-    "another encoding": (GOOD.replace("h1", "Zürich").encode("latin1"), "column 'hospital' is no text in UTF-8"),
+    "another encoding": (
+        GOOD.replace("h1", "Zürich").encode("latin1"),
+        "is not text in UTF-8 (line 3); accepted: CSV in UTF-8, or --encoding",
+    ),
     "another encoding, late": (
         (GOOD + "1,2,f,h0,no\n" * 60_000).encode() + b"1,2,\xe9,h0,no\n",
-        "column 'sex' is no text in UTF-8",
+        "is not text in UTF-8 (line 60122)",
     ),
-    "a header in another encoding": (GOOD.replace("age", "Größe", 1).encode("latin1"), "cannot be read as CSV"),
-    "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9, "cannot be read as CSV"),
+    "a header in another encoding": (GOOD.replace("age", "Größe", 1).encode("latin1"), "is not text in UTF-8 (line 1)"),
+    "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9, "is not text in UTF-8"),
     "zeros": (bytes(5000), "is no text; accepted: CSV in UTF-8"),
     "nothing": ("", "is empty; accepted: a table with a header line"),
     "blank lines": ("\n\n\n", "cannot be read as CSV"),
@@ -51,7 +54,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "clients that are missing": (GOOD.replace(",h1,", ",NA,", 2), "has no client in 2 of 120 rows, first in row 2"),
     "labels that are measured": (
         "\n".join([HEADER, *(f"{row.rpartition(',')[0]},0.{i % 50:03}" for i, row in enumerate(ROWS))]),
-        "column 'outcome' holds 50 different values such as '0.049'; accepted: classes",
+        "column 'outcome' holds 50 different numbers such as '0.049' in 120 rows, which is a measurement",
     ),
     "whole numbers without end": (
         column("dose", str(10**30)),
@@ -96,7 +99,10 @@ def test_a_bad_file_is_refused_in_one_sentence(name: str, tmp_path: Path, capsys
             ("--label", "outcome", "--leave-out", "outcome"),
             "data.leave_out has 'outcome', which is named for something",
         ),
-        (("--label", "id"), "column 'id' holds 120 different values such as '833'; accepted: classes"),
+        (
+            ("--label", "id"),
+            "column 'id' holds 120 different numbers such as '833' in 120 rows, which is a measurement",
+        ),
         (("--label", "outcome", "--set", "data.kind=image"), "data.kind is 'image', but"),
         (("--label", "outcome", "--schema", "nowhere.toml"), "schema nowhere.toml does not exist"),
     ],

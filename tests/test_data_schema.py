@@ -228,12 +228,15 @@ GOOD = 'label = "kind"\nclasses = ["a", "b"]\n[columns.alcohol]\nkind = "number"
         ),
         (GOOD.replace("columns.alcohol", "columns.kind"), "column 'kind' is the label; accepted: other columns"),
         ('label = "kind"\nclasses = ["a", "b"]\ncolumns = 3\n', "columns is 3; accepted: a table"),
-        (GOOD.replace("alcohol", "alcohl"), "unknown column of the schema 'alcohl': did you mean 'alcohol'"),
+        (
+            GOOD.replace("alcohol", "alcohl"),
+            "column 'alcohl' of the schema is missing; accepted: a table with all columns",
+        ),
         (GOOD, r"column 'kind' holds 'class class_\d'; accepted: the classes that are listed, 'a', 'b'"),
         (GOOD.replace("alcohol", "site"), "column 'site' is in the schema, and named for something else"),
         (
             GOOD.replace('"a", "b"', '"class class_0", "class class_1", "class class_2"').replace("alcohol", "group"),
-            "column 'group' holds what is no number, as which the schema has it",
+            "column 'group' holds 'low', but the schema says that it holds numbers; accepted: numbers",
         ),
     ],
 )

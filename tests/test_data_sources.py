@@ -193,11 +193,11 @@ def test_mnist_from_the_users_file(nowhere: Path) -> None:
 @pytest.mark.parametrize(
     ("x", "kind", "stored", "net"),
     [
-        (np.zeros((6, 4, 5), np.uint8), "image", (6, 4, 5, 1), "cnn4"),
-        (np.zeros((6, 4, 5, 3), np.uint8), "image", (6, 4, 5, 3), "cnn4"),
-        (np.zeros((6, 3, 4, 5), np.uint8), "image", (6, 4, 5, 3), "cnn4"),
-        (np.zeros((6, 1, 4, 5), np.float64), "image", (6, 4, 5, 1), "cnn4"),
-        (np.zeros((6, 3, 5, 3), np.uint8), "image", (6, 3, 5, 3), "cnn4"),
+        (np.zeros((6, 4, 5), np.uint8), "image", (6, 4, 5, 1), "mlp"),
+        (np.zeros((6, 4, 5, 3), np.uint8), "image", (6, 4, 5, 3), "mlp"),
+        (np.zeros((6, 3, 4, 5), np.uint8), "image", (6, 4, 5, 3), "mlp"),
+        (np.zeros((6, 1, 4, 5), np.float64), "image", (6, 4, 5, 1), "mlp"),
+        (np.zeros((6, 3, 5, 3), np.uint8), "image", (6, 3, 5, 3), "mlp"),
         (np.zeros((6, 9, 20), np.float16), "signal", (6, 9, 20), "mlp"),
         (np.zeros((6, 7), np.float64), "vector", (6, 7), "mlp"),
         (np.zeros((6, 7), np.uint8), "vector", (6, 7), "mlp"),

@@ -149,7 +149,7 @@ def test_a_text_among_numbers_is_told(tmp_path: Path) -> None:
     path.write_text("\n".join(["age,size,y", *lines, "old,,a", ""]))
     raw = load_own(path, "auto", Columns(label="y"))
     assert raw.x.shape == (60_001, 2)
-    assert raw.notes == ("column 'age' holds numbers and 'old', so that its values are categories",)
+    assert raw.notes[0] == "column 'age' holds numbers and 'old', so that its values are categories"
     prepare = raw.fit(raw.x, "standard", np.arange(60_000)) if raw.fit else None
     assert isinstance(prepare, TablePrepare)
     assert prepare.schema.columns["age"].categories == tuple(sorted(map(str, range(50))))  # type: ignore[union-attr]

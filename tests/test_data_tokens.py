@@ -133,10 +133,10 @@ def test_explicit_kinds_of_other_samples(tmp_path: Path) -> None:
     grey = np.zeros((N, 5, 6), np.float32)
     assert load(write(tmp_path, x=grey)).kind == "signal"
     raw = load(write(tmp_path, x=grey, kind="image"))
-    assert (raw.kind, raw.x.shape, raw.net) == ("image", (N, 5, 6, 1), "cnn4")
+    assert (raw.kind, raw.x.shape, raw.net) == ("image", (N, 5, 6, 1), "mlp")
     raw = load(write(tmp_path, x=grey.astype(np.uint8)), kind="signal")
     assert (raw.kind, raw.x.shape, raw.net) == ("signal", (N, 5, 6), "mlp")
-    assert default_net(write(tmp_path, x=grey, kind="image")) == "cnn4"
+    assert default_net(write(tmp_path, x=grey, kind="image")) == "mlp"
 
 
 def test_a_registered_source_knows_its_kind() -> None:

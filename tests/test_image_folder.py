@@ -52,11 +52,12 @@ def values(raw: RawData) -> list[int]:
 def test_class_and_file(tmp_path: Path, packed: bool) -> None:
     path = zipped(tmp_path / "pets.zip", PETS) if packed else folder_of(tmp_path / "pets", PETS)
     raw = read(path)
-    assert (raw.kind, raw.x.dtype, raw.x.shape, raw.classes, raw.net) == ("image", np.uint8, (3, 8, 8, 3), 2, "cnn4")
+    assert (raw.kind, raw.x.dtype, raw.x.shape, raw.classes, raw.net) == ("image", np.uint8, (3, 8, 8, 3), 2, "mlp")
     assert (raw.class_names, raw.y.tolist(), values(raw)) == (("cat", "dog"), [0, 0, 1], [1, 2, 3])
     assert raw.x[:, 0, 0].max() == 0, "the corner is where it was"
     assert raw.client is None and raw.domain is None and raw.notes == ()
-    assert default_net(str(path)) == "cnn4"
+    assert default_net(str(path)) == "mlp", "too small for two convolutions"
+    assert default_net(str(path), size=16) == default_net(str(path), resize=28) == "cnn4"
 
 
 def level(*tops: str) -> dict[str, bytes]:
@@ -257,7 +258,7 @@ def test_what_was_read_once_comes_from_the_cache(
     (cached,) = own_cache.iterdir()
     assert cached.suffix == ".npz"
     with monkeypatch.context() as context:
-        context.setattr(image_files, "_open", never)
+        context.setattr(image_files, "open_image", never)
         again = read(path, skip_broken=True)
     assert again.x.tobytes() == first.x.tobytes()
     assert (again.y.tolist(), again.notes) == (first.y.tolist(), first.notes)

@@ -20,6 +20,9 @@ OTHER = {  # than the default
     "domain": "country",
     "leave_out": ("id", "date"),
     "schema": "s.toml",
+    "encoding": "latin-1",
+    "decimal": ",",
+    "drop_missing": True,
     "data_dir": "elsewhere",
     "partition": "iid",
     "partition_seed": 3,
@@ -65,11 +68,11 @@ def field(experiment: Experiment, name: str) -> Any:
 def test_every_short_name_is_obeyed_in_a_file_and_by_set(name: str, tmp_path: Path) -> None:
     value = OTHER[name]
     written = list(value) if isinstance(value, tuple) else value
-    line = f"{name} = {written!r}"
+    line = f"{name} = {'true' if written is True else repr(written)}"
     assert field(resolve({}), name) != value
     assert field(chosen(line, tmp_path), name) == value
     assert field(chosen("", tmp_path, line), name) == value
-    assert field(chosen("", tmp_path, f"{name}={written}"), name) == value
+    assert field(chosen("", tmp_path, f"{name}={'true' if written is True else written}"), name) == value
 
 
 @pytest.mark.parametrize(

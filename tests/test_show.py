@@ -89,7 +89,7 @@ def test_natural_clients_are_judged_on_their_own_data(choices: dict[str, Any], t
 def test_runs_from_before_keep_their_fingerprints() -> None:
     """As written by the Motet whose default was the common test set."""
     data = {"partition": "natural", "name": "clinics.npz", "partition_seed": 0}
-    data |= {"normalize_on": "all"}  # how it acted without these two fields
+    data |= {"normalize_on": "all", "min_count": 1}  # how it acted without these fields
     scoring = {"test": "common", "train_loss": False, "pm_source": "last_participation", "by_class": True}
     scoring |= {"class_weights": "literal"}
     common = resolve({"data": data, "net": {"name": "mlp"}, "scoring": scoring, "local": {"lr": 0.3}})

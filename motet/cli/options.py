@@ -39,7 +39,9 @@ def with_choices(names: Iterable[str]) -> Callable[[C], C]:
         signature = inspect.signature(command)
         own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         made = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(CHOICES[name]))
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, CHOICES[name])
+            )
             for name in names
         ]
         command.__signature__ = signature.replace(parameters=[*made, *own])  # type: ignore[attr-defined]
@@ -49,9 +51,11 @@ def with_choices(names: Iterable[str]) -> Callable[[C], C]:
     return decorate
 
 
-def _option(choice: Choice) -> Any:
+def _option(name: str, choice: Choice) -> Any:
     if choice.kind is str:
         return Annotated[str | None, typer.Option(help=choice.help)]
+    if choice.kind is bool:
+        return Annotated[bool | None, typer.Option(f"--{name.replace('_', '-')}", help=choice.help)]
     if choice.kind == list[str]:
         return Annotated[list[str] | None, typer.Option(metavar="NAME", help=choice.help)]
     return Annotated[choice.kind | None, typer.Option(parser=number, metavar="NUMBER", help=choice.help)]

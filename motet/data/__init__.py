@@ -11,7 +11,15 @@ from motet.data.raw import RawData
 from motet.data.schema import Schema
 from motet.data.settings import DataSettings
 from motet.data.site import Holdings, Site
-from motet.data.sources import SOURCES, Source, default_net, describe_sources, fetch_source, locate_sources
+from motet.data.sources import (
+    SOURCES,
+    Source,
+    default_net,
+    default_partition,
+    describe_sources,
+    fetch_source,
+    locate_sources,
+)
 from motet.data.table_prepare import TablePrepare
 
 __all__ = [
@@ -39,6 +47,7 @@ __all__ = [
     "counts_table",
     "deal",
     "default_net",
+    "default_partition",
     "describe_partitions",
     "describe_sources",
     "fetch_source",

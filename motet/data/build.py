@@ -10,16 +10,17 @@ from torch import Tensor
 
 from motet.data.augment import augment_of
 from motet.data.corruption import add_label_noise, noise_of, poison_labels
-from motet.data.dealt import Split, deal_rows
+from motet.data.dealt import Dealt, Split, deal_rows
 from motet.data.domains import simulate
 from motet.data.federation import ClientData, Federation, Samples
 from motet.data.image_changes import resized
 from motet.data.partitions import inside, parse
 from motet.data.prepare import Prepare, fit_prepare
+from motet.data.preview import dealt_by
 from motet.data.raw import Integers, RawData
 from motet.data.settings import DataSettings
 from motet.data.sources import load
-from motet.errors import MotetError
+from motet.errors import MotetError, shown
 from motet.rng import numpy_generator
 
 
@@ -28,8 +29,10 @@ def build(settings: DataSettings, seed: int) -> Federation:
     if settings.partition_seed is not None:
         seed = settings.partition_seed
     noise = noise_of(settings.label_noise, settings.label_noise_swapped)
-    raw, settings = _changed(load(settings), settings, seed)
-    dealt = deal_rows(raw, settings, seed)
+    raw = load(settings)
+    settings = settings.model_copy(update={"partition": dealt_by(settings.partition, raw.client is not None)})
+    raw, settings = _changed(raw, settings, seed)
+    dealt = _dealt(raw, settings, seed)
     splits, new = dealt.splits, dealt.new
     malicious = _draw_malicious([i for i in range(len(splits)) if i not in new], settings, seed)
 
@@ -63,11 +66,22 @@ def build(settings: DataSettings, seed: int) -> Federation:
         validation=validation,
         validation_domains=_domains(raw, dealt.validation),
         origin=raw.origin,
-        notes=raw.notes,
+        notes=(*raw.notes, *dealt.notes, *prepare.notes),
     )
     if shared := federation.shared_validation():
         federation.clients = [replace(client, val=shared[client.domain], shares_val=True) for client in clients]
     return federation
+
+
+def _dealt(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
+    """As the settings say; who forgot to name the column of clients is reminded where rows do not suffice."""
+    try:
+        return deal_rows(raw, settings, seed)
+    except MotetError as error:
+        if not raw.may_name_clients:
+            raise
+        columns = " or ".join(map(shown, raw.may_name_clients))
+        raise MotetError(f"{error}, or real clients by --client, perhaps {columns}") from None
 
 
 def _changed(raw: RawData, settings: DataSettings, seed: int) -> tuple[RawData, DataSettings]:

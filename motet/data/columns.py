@@ -1,6 +1,9 @@
 """Which columns of a user's data are what."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+Decimal = Literal["auto", ".", ","]
 
 
 @dataclass(frozen=True)
@@ -13,10 +16,26 @@ class Columns:
     leave_out: tuple[str, ...] = ()
     schema: str | None = None
     """A file that says how a table becomes network input."""
+    encoding: str = "utf-8"
+    """Of a file of CSV."""
+    decimal: Decimal = "auto"
+    """The sign before the decimals of a number; auto: a point, or a comma where all values of a column have it."""
+    drop_missing: bool = False
+    """Whether rows without a label, client or domain are dropped rather than refused."""
+    min_count: int = 1
+    """Training rows that a category or a word must be in to be known by itself."""
 
     @property
     def named(self) -> dict[str, str]:
         """Those that were given, by the field of the experiment."""
         found = {"label": self.label, "client": self.client, "domain": self.domain, "table_schema": self.schema}
         named = {f"data.{field}": name for field, name in found.items() if name is not None}
+        named |= {f"data.{field}": value for field, value in self.written.items()}
         return named | ({"data.leave_out": ", ".join(self.leave_out)} if self.leave_out else {})
+
+    @property
+    def written(self) -> dict[str, str]:
+        """What was said of how a table is written, where it is not as usual."""
+        usual = Columns()
+        said = {"encoding": self.encoding, "decimal": self.decimal, "drop_missing": self.drop_missing}
+        return {field: str(value) for field, value in said.items() if value != getattr(usual, field)}

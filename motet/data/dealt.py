@@ -10,12 +10,15 @@ from motet.data.pflbed import deal_pflbed, new_of
 from motet.data.raw import Integers, RawData
 from motet.data.settings import DataSettings
 from motet.data.table import Hands, rows_by_value
-from motet.errors import MotetError
+from motet.errors import MotetError, shown
 from motet.rng import numpy_generator
 from motet.room import refuse_if_too_large
 
 COMMON_TEST_SHARE = 0.2
 """Of data without an official test set."""
+
+MOST_NAMED = 8
+"""Of clients in a note; the others are counted."""
 
 Split = tuple[Integers, Integers, Integers]
 """The rows of one client's train, val and test splits."""
@@ -35,6 +38,8 @@ class Dealt:
     """The common test set; None: the clients' test splits make it."""
     validation: Integers | None = None
     """What clients of a domain share for validation."""
+    notes: tuple[str, ...] = ()
+    """Who got nothing, or too little, in sentences."""
 
 
 def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
@@ -60,7 +65,42 @@ def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
     splits = [_split(pool[hand], settings, seed, client) for client, hand in enumerate(hands)]
     if settings.new_share < 1:
         splits = [_fewer(split, settings.new_share) if i in new else split for i, split in enumerate(splits)]
-    return Dealt(pool, splits, new, _names(raw, pool, hands, spec), common, validation)
+    names = _names(raw, pool, hands, spec)
+    notes = _left_behind(raw, pool, settings, names, splits) if parse(spec)[0].name == "natural" else ()
+    return Dealt(pool, splits, new, names, common, validation, notes)
+
+
+def _left_behind(
+    raw: RawData, pool: Integers, settings: DataSettings, names: list[str], splits: list[Split]
+) -> tuple[str, ...]:
+    """The natural clients that take no part because all their rows went elsewhere, and those without test rows."""
+    assert raw.client is not None
+    notes = []
+    values, sizes = np.unique(raw.client, return_counts=True)
+    taking_part = set(raw.client[pool].tolist())
+    gone = {int(v): int(size) for v, size in zip(values, sizes, strict=True) if int(v) not in taking_part}
+    if gone:
+        said = [f"{shown(_name(raw, v))} ({size} rows)" for v, size in gone.items()]
+        notes.append(
+            f"{len(gone):,} of {len(values):,} clients take no part, because all their rows are in the common test set"
+            f"{' or outside the subset' if settings.subset < 1 else ''}: {_some(said)}"
+        )
+    untested = [shown(name) for name, (_, _, test) in zip(names, splits, strict=True) if not len(test)]
+    if untested and settings.test_share:
+        notes.append(
+            f"{len(untested):,} of {len(splits):,} clients have too few rows for test rows of their own: "
+            f"{_some(untested)}"
+        )
+    return tuple(notes)
+
+
+def _some(words: list[str]) -> str:
+    more = f" and {len(words) - MOST_NAMED:,} more" if len(words) > MOST_NAMED else ""
+    return ", ".join(words[:MOST_NAMED]) + more
+
+
+def _name(raw: RawData, client: int) -> str:
+    return raw.client_names[client] if raw.client_names else str(client)
 
 
 def _pool_and_common(raw: RawData, settings: DataSettings, seed: int) -> tuple[Integers, Integers | None]:
@@ -132,5 +172,4 @@ def _names(raw: RawData, pool: Integers, hands: Hands, partition: str) -> list[s
     """Of natural clients, their names or numbers in the data; others have none but their ids."""
     if parse(partition)[0].name != "natural" or raw.client is None:
         return [""] * len(hands)
-    values = [int(raw.client[pool[hand[0]]]) for hand in hands]
-    return [raw.client_names[value] if raw.client_names else str(value) for value in values]
+    return [_name(raw, int(raw.client[pool[hand[0]]])) for hand in hands]

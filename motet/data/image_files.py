@@ -28,6 +28,7 @@ from motet.room import refuse_if_too_large
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 """Of those that Pillow knows: no format that runs other programs."""
+FORMATS = ", ".join(_FORMATS)
 _GREY, _COLOUR = ("1", "L", "LA", "La"), ("RGB", "RGBA", "RGBX", "RGBa", "P", "PA", "CMYK", "YCbCr", "LAB", "HSV")
 LEAST_CACHED = 200
 """Images; fewer are read as fast as a file of them."""
@@ -46,7 +47,7 @@ class Pictures:
     notes: tuple[str, ...]
 
 
-class _Broken(Exception):
+class Broken(Exception):
     """A file that is no image; the text says why."""
 
 
@@ -67,6 +68,15 @@ def read_images(box: Box, files: Sequence[Listed], settings: DataSettings, size:
     return cached
 
 
+def first_sides(box: Box, files: Sequence[Listed]) -> tuple[int, ...]:
+    """Height and width of the first image that can be read; nothing where there is none."""
+    for file in files:
+        with suppress(Broken):
+            image = open_image(_content(box, file))
+            return (image.height, image.width)
+    return ()
+
+
 def _decode(box: Box, files: Sequence[Listed], settings: DataSettings, wanted: int | None) -> Pictures:
     shape = (wanted, wanted) if wanted else None
     mode = {"grey": "L", "rgb": "RGB"}.get(settings.color)
@@ -75,7 +85,7 @@ def _decode(box: Box, files: Sequence[Listed], settings: DataSettings, wanted: i
     kept = np.ones(len(files), bool)
     for number, file in enumerate(files):
         try:
-            image = _open(box, file)
+            image = open_image(_content(box, file))
             found = mode or ("L" if image.mode in _GREY else "RGB")
             if shape is None:
                 shape = (image.height, image.width)
@@ -85,11 +95,11 @@ def _decode(box: Box, files: Sequence[Listed], settings: DataSettings, wanted: i
                         f"accepted: a data.size such as 64"
                     )
             fits = (image.height, image.width) == shape
-            pixels = _pixels(image, found, shape)
-        except _Broken as error:
+            pixels = pixels_of(image, found, shape)
+        except Broken as error:
             if not settings.skip_broken:
                 raise MotetError(
-                    f"{_of(box, file)} cannot be read as an image ({error}); accepted: {', '.join(_FORMATS)} of 8 "
+                    f"{_of(box, file)} cannot be read as an image ({error}); accepted: {FORMATS} of 8 "
                     f"bits, or data.skip_broken = true to leave such files out"
                 ) from None
             kept[number] = False
@@ -100,23 +110,32 @@ def _decode(box: Box, files: Sequence[Listed], settings: DataSettings, wanted: i
         x[count] = pixels if pixels.shape[2] == x.shape[3] else np.repeat(pixels, 3, axis=2)
         count += 1
     if x is None:
-        raise MotetError(f"{shown_path(box.path)}: holds no image that can be read; accepted: {', '.join(_FORMATS)}")
+        raise MotetError(f"{shown_path(box.path)}: holds no image that can be read; accepted: {FORMATS}")
     return Pictures(x[:count], kept, _notes(resized, shape, wanted, broken))
 
 
-def _open(box: Box, file: Listed) -> Any:
-    """The image, its size known and sane, its pixels not yet decoded."""
+def _content(box: Box, file: Listed) -> bytes:
+    try:
+        return box.read(file)
+    except MemoryError:
+        raise
+    except Exception as error:  # of a disk, or of an archive that somebody else wrote
+        raise Broken(reason(error)) from None
+
+
+def open_image(data: bytes) -> Any:
+    """The image in these bytes, its size known and sane, its pixels not yet decoded."""
     pillow = _pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
-            image = pillow.open(io.BytesIO(box.read(file)), formats=_FORMATS)
+            image = pillow.open(io.BytesIO(data), formats=_FORMATS)
     except MemoryError:
         raise
     except Exception as error:  # whatever Pillow's readers have for a file that somebody else wrote
-        raise _Broken(reason(error)) from None
+        raise Broken(reason(error)) from None
     if image.mode not in (*_GREY, *_COLOUR):
-        raise _Broken(f"its pixels are of kind {image.mode}")
+        raise Broken(f"its pixels are of kind {image.mode}")
     return image
 
 
@@ -131,9 +150,10 @@ def _pillow() -> Any:
     return Image
 
 
-def _pixels(image: Any, mode: str, shape: tuple[int, int] | None) -> Array:
+def pixels_of(image: Any, mode: str, shape: tuple[int, int] | None = None) -> Array:
+    """[H, W, 1] or [H, W, 3] of an image, in another size if one is given."""
     pillow = _pillow()
-    assert shape is not None
+    shape = shape or (image.height, image.width)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -143,7 +163,7 @@ def _pixels(image: Any, mode: str, shape: tuple[int, int] | None) -> Array:
     except MemoryError:
         raise
     except Exception as error:
-        raise _Broken(reason(error)) from None
+        raise Broken(reason(error)) from None
     pixels = np.asarray(converted, np.uint8)
     return pixels if pixels.ndim == 3 else pixels[..., None]
 
@@ -205,13 +225,18 @@ def _from_cache(key: str, files: int) -> Pictures | None:
     return Pictures(x, kept, tuple(str(note) for note in notes if str(note)))
 
 
+def _for_me_alone(path: str, flags: int) -> int:
+    """Others may read the cache, but not what the images are of: those may be a patient's."""
+    return os.open(path, flags, 0o600)
+
+
 def _to_cache(key: str, pictures: Pictures) -> None:
     """Whole or not at all; a cache that cannot be written is none, and no reason to stop."""
     path = _cache_file(key)
     part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, "wb") as file:
+        with open(part, "wb", opener=_for_me_alone) as file:
             np.savez(file, x=pictures.x, kept=pictures.kept, notes=np.array([*pictures.notes, ""]))
             file.flush()
             os.fsync(file.fileno())

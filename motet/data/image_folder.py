@@ -1,12 +1,14 @@
 """Images of the user's own: a folder or a .zip of class/file, client/class/file or domain/class/file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from motet.data.image_files import SUFFIXES, is_image, read_images
-from motet.data.listing import Listed, open_box
+from motet.data.image_files import SUFFIXES, first_sides, is_image, read_images
+from motet.data.listing import Box, Listed, open_box
+from motet.data.preview import Preview
 from motet.data.raw import Integers, RawData, default_net_for
 from motet.data.settings import DataSettings
 from motet.errors import MotetError, shown
@@ -35,14 +37,7 @@ def is_one(path: Path) -> bool:
 
 def load(path: Path, settings: DataSettings, size: int | None = None, levels: str = "auto") -> RawData:
     """The images under a path; a data set may propose their size and what its folders are."""
-    if not path.exists():
-        raise MotetError(f"{path}: no such file; accepted: a folder or .zip of class/file")
-    with open_box(path) as box:
-        files = [file for file in box.files if is_image(file.name)]
-        if not files:
-            raise MotetError(
-                f"{shown_path(path)}: holds no image; accepted: class/file with files of {', '.join(SUFFIXES)}"
-            )
+    with _opened(path) as (box, files):
         chosen = settings.levels if settings.levels != "auto" else levels
         folders, around = _folders(path, files, 1 if chosen == "auto" else len(chosen.split("/")))
         meaning = _meaning(path, folders, chosen)
@@ -55,6 +50,29 @@ def load(path: Path, settings: DataSettings, size: int | None = None, levels: st
         meaning,
         (*_said(meaning, chosen, around, others), *pictures.notes),
     )
+
+
+def preview(path: Path, settings: DataSettings) -> Preview:
+    """What the folders are, and how large the first image is that can be read."""
+    with _opened(path) as (box, files):
+        least = 1 if settings.levels == "auto" else len(settings.levels.split("/"))
+        meaning = _meaning(path, _folders(path, files, least)[0], settings.levels)
+        sides = (settings.size, settings.size) if settings.size else first_sides(box, files)
+    return Preview("image", sides, "client" in meaning)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Box, list[Listed]]]:
+    """A folder or .zip and its images, of which there are some."""
+    if not path.exists():
+        raise MotetError(f"{path}: no such file; accepted: a folder or .zip of class/file")
+    with open_box(path) as box:
+        files = [file for file in box.files if is_image(file.name)]
+        if not files:
+            raise MotetError(
+                f"{shown_path(path)}: holds no image; accepted: class/file with files of {', '.join(SUFFIXES)}"
+            )
+        yield box, files
 
 
 def _folders(path: Path, files: Sequence[Listed], least: int) -> tuple[list[tuple[str, ...]], str]:
@@ -128,7 +146,7 @@ def _raw(
         kind="image",
         classes=len(class_names),
         top=255,
-        net=default_net_for("image"),
+        net=default_net_for("image", x.shape[1:]),
         class_names=class_names,
         notes=notes,
         **columns,  # type: ignore[arg-type]

@@ -67,6 +67,11 @@ class Prepare:
             raise MotetError(f"input x has shape ({shape}); accepted: [n, {accepted}]")
         return self._checked(stored)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of what was fitted."""
+        return ()
+
     def as_given(self, stored: Tensor) -> Tensor:
         """Stored samples as `stored` takes an array of them."""
         return stored

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
+Truths = npt.NDArray[np.bool_]
 KindOrAuto = Literal["auto", Kind]
 
 CHANNELS_LAST = (1, 3, 4)
@@ -62,6 +63,8 @@ class RawData:
     """Of a data set by name: how many samples from where, under which licence; its reader may say what is in them."""
     notes: tuple[str, ...] = ()
     """What a user should know of how the data were read, in sentences."""
+    may_name_clients: tuple[str, ...] | None = None
+    """Columns that seem to say whose row it is, of a table for which nobody named one; None of other data."""
 
     def __post_init__(self) -> None:
         """Refuse what a source of the user's own may get wrong and what would fail far from here."""
@@ -117,8 +120,19 @@ def stored_layout(x: Array, where: str, kind: KindOrAuto = "auto") -> tuple[Arra
     return x, found
 
 
-def default_net_for(kind: Kind) -> str:
-    """The network for data nobody registered."""
+def image_sides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Height and width of images in an array of this shape, in any accepted layout."""
+    return shape[2:4] if len(shape) == 4 and shape[3] not in CHANNELS_LAST else shape[1:3]
+
+
+SMALLEST_SIDE = 16
+"""Of images that two convolutions of 5x5 and two halvings leave something of."""
+
+
+def default_net_for(kind: Kind, sides: tuple[int, ...] = ()) -> str:
+    """The network for data nobody registered; images whose sides are known may be too small for one of convolutions."""
+    if kind == "image" and min(sides[:2], default=SMALLEST_SIDE) < SMALLEST_SIDE:
+        return "mlp"
     return {"image": "cnn4", "signal": "mlp", "vector": "mlp", "tokens": "fasttext"}[kind]
 
 

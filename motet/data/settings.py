@@ -5,7 +5,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from motet.data.augment import PAD, AugmentName
-from motet.data.columns import Columns
+from motet.data.columns import Columns, Decimal
+from motet.data.preview import AUTO
 from motet.data.raw import KindOrAuto
 from motet.settings import Section
 
@@ -37,6 +38,23 @@ class DataSettings(Section):
         description="a file of `motet data schema`, edited or not: how a table becomes network input; without it, "
         "training rows decide",
     )
+    encoding: str = Field(
+        "utf-8", description="of the text of a CSV file: utf-8, latin-1, cp1252, utf-16 or another that Python knows"
+    )
+    decimal: Decimal = Field(
+        "auto",
+        description="the sign before the decimals of a table's numbers; auto: a point, or a comma in columns where all "
+        "values are so",
+    )
+    drop_missing: bool = Field(
+        False, description="leave out rows without a label, client or domain, and say how many, instead of refusing"
+    )
+    min_count: int = Field(
+        5,
+        ge=1,
+        description="training rows that a category of a table or a word of a text must be in to be known by itself: "
+        "rarer ones count as unknown, so that nobody's model names what one client alone has",
+    )
     dir: str = Field("", description="the folder where a data set of `motet list data` is looked for first")
     variant: str = Field(
         "", description="which of the versions of a data set by name, such as letters of emnist; default its first"
@@ -45,8 +63,9 @@ class DataSettings(Section):
         "auto", description="what the samples of a file of yours are; auto = as the file says, never tokens by guess"
     )
     partition: str = Field(
-        "dirichlet:0.3",
-        description="how samples are dealt, of `motet list partitions`; with @domain behind it, each domain by itself",
+        AUTO,
+        description="how samples are dealt, of `motet list partitions`; with @domain behind it, each domain by itself; "
+        "auto = natural where the data say whose each sample is, else dirichlet:0.3",
     )
     partition_seed: int | None = Field(None, ge=0, description="seed of everything in [data]; default the run's seed")
     clients: int = Field(20, ge=1, description="number of clients; pflbed's in each domain; natural brings its own")
@@ -160,4 +179,5 @@ class DataSettings(Section):
     @property
     def columns(self) -> Columns:
         """Which columns of the user's own data are what."""
-        return Columns(self.label, self.client, self.domain, self.leave_out, self.table_schema)
+        named = (self.label, self.client, self.domain, self.leave_out, self.table_schema)
+        return Columns(*named, self.encoding, self.decimal, self.drop_missing, self.min_count)

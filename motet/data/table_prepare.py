@@ -18,9 +18,13 @@ from motet.data.prepare import Normalize, Prepare
 from motet.data.raw import Array, Integers
 from motet.data.schema import BooleanColumn, CategoryColumn, Column, NumberColumn, Schema, of_plain
 from motet.data.values import stored_rows
+from motet.errors import shown
 
 SMALLEST_DEVIATION = 1e-12
 """Of numbers that are not all the same but for rounding."""
+NOBODY = "(none)"
+"""The one category of a column in whose list nothing is left."""
+_MOST_NAMED = 8
 _CHUNK = 10_000
 
 
@@ -35,6 +39,8 @@ class TablePrepare(Prepare):
     """What stored categories are places in, for each category column; empty: the lists of the schema."""
     given: bool = False
     """Whether the schema was there before the data."""
+    min_count: int = 1
+    """Training rows that each category was in, at least."""
 
     @property
     def input(self) -> Input:
@@ -45,6 +51,20 @@ class TablePrepare(Prepare):
     def told(self) -> list[object]:
         """A schema that came with the data is part of them; one that was fitted follows from them."""
         return [self.schema.plain()] if self.given else []
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many categories are unknown because they are rare; which ones, nobody is told."""
+        if self.min_count < 2:
+            return ()
+        columns = [name for name, column in self.schema.columns.items() if isinstance(column, CategoryColumn)]
+        rare = {
+            name: len(set(listed) - set(known))
+            for name, listed, known in zip(columns, self.lists, self.schema_categories, strict=True)
+        }
+        found = [f"{count} of {shown(name)}" for name, count in rare.items() if count]
+        some = ", ".join(found[:_MOST_NAMED]) + (" and others" if len(found) > _MOST_NAMED else "")
+        return (f"categories in fewer than {self.min_count} training rows count as unknown: {some}",) if found else ()
 
     def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
         """Words alone."""
@@ -157,6 +177,7 @@ class TableColumns:
     classes: tuple[str, ...]
     lists: Mapping[str, tuple[str, ...] | None]
     booleans: frozenset[str] = frozenset()
+    min_count: int = 1
 
     def fit(self, x: Array, normalize: Normalize, rows: Integers) -> TablePrepare:
         """The preparation that these rows make."""
@@ -164,11 +185,12 @@ class TableColumns:
         for i, (name, listed) in enumerate(self.lists.items()):
             values = x[rows, i]
             if listed is not None:
-                columns[name] = _fit_category(values, listed)
+                columns[name] = _fit_category(values, listed, self.min_count)
             else:
                 columns[name] = _fit_boolean(values) if name in self.booleans else _fit_number(values, normalize)
         lists = tuple(listed for listed in self.lists.values() if listed is not None)
-        return TablePrepare((len(self.lists),), Schema(self.label, self.classes, columns), lists)
+        schema = Schema(self.label, self.classes, columns)
+        return TablePrepare((len(self.lists),), schema, lists, min_count=self.min_count)
 
 
 @dataclass(frozen=True)
@@ -211,10 +233,11 @@ def _fit_boolean(values: Array) -> BooleanColumn:
     return BooleanColumn(fill=bool(np.count_nonzero(values == 1) > np.count_nonzero(values == 0)))
 
 
-def _fit_category(values: Array, listed: Sequence[str]) -> CategoryColumn:
-    """What training rows hold; where they hold nothing, a list of one that stays 0 for everybody."""
-    seen = np.unique(values[values >= 0]).astype(np.int64)
-    return CategoryColumn(categories=tuple(listed[place] for place in seen) or (listed[0],))
+def _fit_category(values: Array, listed: Sequence[str], min_count: int) -> CategoryColumn:
+    """What enough training rows hold; where they hold nothing, a list of one that stays 0 for everybody."""
+    places, counts = np.unique(values[values >= 0], return_counts=True)
+    seen = places[counts >= min_count].astype(np.int64)
+    return CategoryColumn(categories=tuple(listed[place] for place in seen) or (NOBODY,))
 
 
 def _translated(places: Tensor, here: Sequence[str], there: Sequence[str]) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from motet.data.prepare import Normalize, TokensPrepare
-from motet.data.raw import MOST_TOKENS, Array, Integers
+from motet.data.raw import Array, Integers
 from motet.data.text import PADDING, RESERVED, UNKNOWN, Tokenizer
 from motet.errors import MotetError, shown
 
@@ -27,6 +27,17 @@ class TextPrepare(TokensPrepare):
     column: str = "text"
     """Where a user's rows have their texts."""
     larger: Tokenizer | None = None
+    min_count: int = 1
+    """Training texts that each of its words was in, at least."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many words are unknown because they are rare; which ones, nobody is told."""
+        if self.larger is None or self.min_count < 2:
+            return ()
+        rare = len(self.larger.known) - len(self.tokenizer.known)
+        words = f"{rare:,} of {len(self.larger.known):,} words"
+        return (f"{words} are in fewer than {self.min_count} training texts and count as unknown",) if rare else ()
 
     def __call__(self, stored: Tensor) -> Tensor:
         """The tokens of the vocabulary that training rows made."""
@@ -76,17 +87,21 @@ class AllTexts:
 
     tokenizer: Tokenizer
     column: str
+    min_count: int = 1
 
     def fit(self, x: Array, normalize: Normalize, rows: Integers) -> TextPrepare:
-        """With the most frequent words of these rows, as far as stored rows reach."""
-        counts = np.zeros(self.tokenizer.vocabulary, np.int64)
+        """With the most frequent words of these rows, as far as stored rows reach; none that hardly a text has."""
+        counts, texts = np.zeros((2, self.tokenizer.vocabulary), np.int64)
         for at in range(0, len(rows), 10_000):
-            counts += np.bincount(x[rows[at : at + 10_000]].ravel(), minlength=len(counts))
-        seen = (np.flatnonzero(counts[RESERVED:])).tolist()
+            chunk = np.sort(x[rows[at : at + 10_000]], axis=1)
+            first = np.diff(chunk, axis=1, prepend=-1) != 0  # of each word in its text
+            counts += np.bincount(chunk.ravel(), minlength=len(counts))
+            texts += np.bincount(chunk[first], minlength=len(counts))
+        seen = np.flatnonzero(texts[RESERVED:] >= self.min_count).tolist()
         known = self.tokenizer.known
         ranked = sorted(seen, key=lambda i: (-counts[RESERVED + i], known[i]))[: MOST_WORDS - RESERVED]
         made = Tokenizer(self.tokenizer.unit, tuple(known[i] for i in ranked), self.tokenizer.length)
-        return TextPrepare(x.shape[1:], made.vocabulary, made, self.column, self.tokenizer)
+        return TextPrepare(x.shape[1:], made.vocabulary, made, self.column, self.tokenizer, self.min_count)
 
 
 def restored_text(words: Mapping[str, Any]) -> TextPrepare:
@@ -94,7 +109,7 @@ def restored_text(words: Mapping[str, Any]) -> TextPrepare:
     unit, known, length, column = (words[name] for name in ("unit", "known", "length", "column"))
     if unit not in ("word", "character") or type(length) is not int or not 0 < length <= MOST_LENGTH:
         raise ValueError("unit, length")
-    if not isinstance(known, list) or len(known) > MOST_TOKENS or not all(isinstance(w, str) for w in [*known, column]):
+    if not isinstance(known, list) or len(known) > MOST_WORDS or not all(isinstance(w, str) for w in [*known, column]):
         raise ValueError("known")
     made = Tokenizer(unit, tuple(known), length)
     return TextPrepare((length,), made.vocabulary, made, column)

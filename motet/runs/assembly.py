@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from motet.contract import Entry, Facts, Method
-from motet.data import Federation, FederationFacts, Holdings, build, default_net
+from motet.data import Federation, FederationFacts, Holdings, build, default_net, default_partition
 from motet.data.own.memory import look_in
 from motet.data.settings import DataSettings
 from motet.ending import Ending
@@ -106,6 +106,7 @@ def settle(experiment: Experiment) -> Experiment:
     data, net, scoring = experiment.data, experiment.net, experiment.scoring
     if data.partition_seed is None:
         data = data.model_copy(update={"partition_seed": experiment.seed})
+    data = data.model_copy(update={"partition": default_partition(data)})
     if net.name == "auto":
         net = net.model_copy(update={"name": default_net(data)})
     net = net.model_copy(update={"name": str(net_term(net.name))})

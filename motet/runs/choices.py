@@ -18,7 +18,7 @@ class Choice:
     """A field of the experiment that has a short name."""
 
     field: str
-    kind: type[int] | type[float] | type[str] | type[list[str]]
+    kind: type[int] | type[float] | type[str] | type[bool] | type[list[str]]
     help: str
 
 
@@ -30,6 +30,9 @@ CHOICES = {
     "domain": Choice("data.domain", str, "column that says which domain a row belongs to"),
     "leave_out": Choice("data.leave_out", list[str], "column that nobody learns from; repeatable, or with commas"),
     "schema": Choice("data.table_schema", str, "file of `motet data schema`: how a table becomes network input"),
+    "encoding": Choice("data.encoding", str, "of a CSV file, such as latin-1; default utf-8"),
+    "decimal": Choice("data.decimal", str, "sign before decimals in a table: . or ,"),
+    "drop_missing": Choice("data.drop_missing", bool, "leave out rows without a label or client, and say how many"),
     "data_dir": Choice("data.dir", str, "folder to look in first for data by name; then MOTET_DATA and the cache"),
     "partition": Choice("data.partition", str, "how samples are dealt, such as dirichlet:0.3"),
     "partition_seed": Choice("data.partition_seed", int, "seed of the dealing; default the run's seed"),

@@ -18,7 +18,13 @@ DEFAULTS = 3
 _UNTIL: dict[int, dict[str, Any]] = {
     0: {"local.together": False},
     1: {"data.normalize_on": "all", "scoring.train_loss": False, "scoring.test": "common"},
-    2: {"scoring.pm_source": "last_participation", "scoring.by_class": True, "scoring.class_weights": "literal"},
+    2: {
+        "data.partition": "dirichlet:0.3",
+        "data.min_count": 1,
+        "scoring.pm_source": "last_participation",
+        "scoring.by_class": True,
+        "scoring.class_weights": "literal",
+    },
 }
 """For each version, the fields that were otherwise up to it: their defaults then, or how Motet acted without them."""
 

@@ -109,8 +109,8 @@ SUMMARY: dict[str, Check] = {
     "set_aside": _count,
     "seconds": _number,
 }
-# of a summary; an older Motet wrote none
-_IF_THERE: dict[str, Check] = {"notes": _texts, "warnings": _texts, "training": _figures}
+_IF_THERE: dict[str, Check] = {"notes": _texts, "data_notes": _texts, "warnings": _texts, "training": _figures}
+"""Of a summary; an older Motet wrote none."""
 SUMMARY_TOO = (*_IF_THERE, "partition", "protocol", "seed", "rounds", "diverged")  # which nobody counts on
 _NEEDED_TO_SUM_UP = ("round", "set_aside", "bytes_down", "bytes_up", "seconds")
 

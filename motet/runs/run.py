@@ -160,7 +160,8 @@ def _finish(
     write_pictures(record.folder, found.pictures)
     summary = summarize(experiment, method, rows, scores.figures, seconds)
     figures = summary["figures"] | found.figures
-    record.write_summary(summary | {"figures": figures, "training": found.training, "notes": found.notes})
+    said = {"notes": found.notes, "data_notes": list(assembly.federation_facts.notes)}
+    record.write_summary(summary | {"figures": figures, "training": found.training, **said})
 
 
 def _class_counts(assembly: ServerSide) -> dict[int, tuple[int, ...]]:

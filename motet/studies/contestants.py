@@ -39,6 +39,8 @@ class Field:
 
     contestants: tuple[Contestant, ...]
     left_out: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    """What a user should know of how the data were read."""
 
     def by_name(self) -> dict[str, Contestant]:
         """Each under its name."""
@@ -68,7 +70,7 @@ def enter(methods: Sequence[str], asked: Experiment) -> Field:
             left_out[name] = str(error)
     if not entered:
         raise MotetError(next(iter(left_out.values()), "no method is named; accepted: such as fedavg,fedavg+ft"))
-    return Field(_with_folders_of_their_own(entered), left_out)
+    return Field(_with_folders_of_their_own(entered), left_out, facts.notes)
 
 
 def simplicity_of(method: str) -> int:

@@ -9,14 +9,15 @@ from motet.data.input import Kind
 from motet.data.own import arrays
 from motet.data.own.arrays import COLUMNS, from_arrays
 from motet.data.own.batches import CSV, PARQUET, is_table, open_table
-from motet.data.own.hugging_face import is_hugging_face, kind_of_hugging_face, load_hugging_face
+from motet.data.own.hugging_face import is_hugging_face, load_hugging_face, preview_of_hugging_face
 from motet.data.own.memory import called_memory
 from motet.data.own.table import raw_of_table
 from motet.data.own.texts import raw_of_texts
+from motet.data.preview import Preview
 from motet.data.raw import KindOrAuto, RawData
 from motet.errors import MotetError, shown
 
-__all__ = ["COLUMNS", "READERS", "Reader", "from_arrays", "is_own", "kind_of_own", "load_own"]
+__all__ = ["COLUMNS", "READERS", "Reader", "from_arrays", "is_own", "load_own", "preview_of_own"]
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,15 @@ class Reader:
     """As a sentence names them."""
     knows: Callable[[Path], bool]
     """Whether a path is of this form, by its name or by what is in the folder."""
-    kind: Callable[[Path, KindOrAuto, Columns], Kind]
-    """Of its samples; no more is read than is needed to know."""
+    preview: Callable[[Path, KindOrAuto, Columns], Preview]
+    """What its samples are; no more is read than is needed to know."""
     load: Callable[[Path, KindOrAuto, Columns], RawData]
 
 
 def _load_table(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
     if _kind_of_table(path, kind, columns) == "tokens":
-        return raw_of_texts(open_table(path), columns)
-    return raw_of_table(open_table(path), columns)
+        return raw_of_texts(open_table(path, columns), columns)
+    return raw_of_table(open_table(path, columns), columns)
 
 
 def _kind_of_table(path: Path, kind: KindOrAuto, columns: Columns) -> Kind:
@@ -45,9 +46,13 @@ def _kind_of_table(path: Path, kind: KindOrAuto, columns: Columns) -> Kind:
     return "tokens" if kind == "tokens" else "vector"
 
 
-TABLE = Reader(("FILE.csv", "FILE.parquet"), is_table, _kind_of_table, _load_table)
-HUGGING_FACE = Reader((), is_hugging_face, kind_of_hugging_face, load_hugging_face)
-ARRAYS = Reader(("FILE.npz", "FOLDER/"), lambda path: True, arrays.kind_of_arrays, arrays.load_arrays)
+def _preview_of_table(path: Path, kind: KindOrAuto, columns: Columns) -> Preview:
+    return Preview(_kind_of_table(path, kind, columns), clients=columns.client is not None)
+
+
+TABLE = Reader(("FILE.csv", "FILE.parquet"), is_table, _preview_of_table, _load_table)
+HUGGING_FACE = Reader((), is_hugging_face, preview_of_hugging_face, load_hugging_face)
+ARRAYS = Reader(("FILE.npz", "FOLDER/"), lambda path: True, arrays.preview_of_arrays, arrays.load_arrays)
 
 READERS: list[Reader] = [TABLE, HUGGING_FACE, ARRAYS]
 """In the order in which they are asked; the last one takes whatever is left, and says what is wrong with it."""
@@ -59,10 +64,10 @@ def load_own(path: Path, kind: KindOrAuto = "auto", columns: Columns | None = No
         return _reader(path).load(path, kind, columns or Columns())
 
 
-def kind_of_own(path: Path, kind: KindOrAuto = "auto", columns: Columns | None = None) -> Kind:
-    """Which kind of samples such a file or folder holds."""
+def preview_of_own(path: Path, kind: KindOrAuto = "auto", columns: Columns | None = None) -> Preview:
+    """What such a file or folder holds, by its head."""
     with called_memory(path):
-        return _reader(path).kind(path, kind, columns or Columns())
+        return _reader(path).preview(path, kind, columns or Columns())
 
 
 def is_own(path: Path) -> bool:

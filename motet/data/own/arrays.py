@@ -11,6 +11,8 @@ import numpy.typing as npt
 from motet.data.columns import Columns
 from motet.data.input import Kind
 from motet.data.npz import names_in, peek, read_array
+from motet.data.own.measured import refuse_measurements
+from motet.data.preview import Preview
 from motet.data.raw import (
     MOST_TOKENS,
     Array,
@@ -18,6 +20,7 @@ from motet.data.raw import (
     KindOrAuto,
     RawData,
     default_net_for,
+    image_sides,
     kind_of,
     stored_layout,
     token_type,
@@ -52,7 +55,7 @@ class _Table:
 
 def load_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
     """The data of one .npz file, or of a folder with one .npz file per client in the order of their names."""
-    if columns.leave_out or columns.schema:
+    if columns.leave_out or columns.schema or columns.written:
         field, value = list(columns.named.items())[-1]
         raise MotetError(f"{field} is {shown(value)}, but {path} holds arrays; accepted: for tables alone")
     if path.is_dir():
@@ -60,14 +63,17 @@ def load_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
     return _raw(_table(_read_arrays(path, columns), str(path), kind), str(path))
 
 
-def kind_of_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> Kind:
-    """Which kind of samples such a file or folder holds; no more is read than is needed to know."""
+def preview_of_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> Preview:
+    """What such a file or folder holds; no more is read than is needed to know."""
     first = _files(path)[0] if path.is_dir() else path
     names = names_in(first)
     _need("x", names, str(first))
     if kind == "auto" and "kind" in names:
         kind = _word(read_array(first, "kind"), str(first))
-    return kind_of(*peek(first, "x"), kind, str(first))
+    dtype, shape = peek(first, "x")
+    found = kind_of(dtype, shape, kind, str(first))
+    clients = path.is_dir() or (columns.client or "client") in names
+    return Preview(found, image_sides(shape) if found == "image" else (), clients)
 
 
 def from_arrays(arrays: Mapping[str, npt.ArrayLike], where: str = "data", kind: KindOrAuto = "auto") -> RawData:
@@ -150,6 +156,10 @@ def _raw(table: _Table, where: str, client_names: tuple[str, ...] = ()) -> RawDa
         raise MotetError(f"{where}: field 'y' holds only label {only}; accepted: at least two classes, such as 0 and 1")
     if classes > MOST_CLASSES:
         raise MotetError(f"{where}: field 'y' holds {classes} different names; accepted: at most {MOST_CLASSES}")
+    if "client" in numbers and len(np.unique(numbers["client"])) < 2:
+        raise MotetError(f"{where}: names only one client; accepted: at least two, or no field 'client'")
+    present = names["y"] or tuple(map(str, np.unique(y).tolist()))
+    refuse_measurements(present, len(y), f"{where}: field 'y'")
     if "split" in numbers and not (numbers["split"] == 0).any():
         raise MotetError(f"{where}: field 'split' holds no 0; accepted: 0 for training rows, 1 for test rows")
     return RawData(
@@ -158,7 +168,7 @@ def _raw(table: _Table, where: str, client_names: tuple[str, ...] = ()) -> RawDa
         kind=table.kind,
         classes=classes,
         top=255 if table.x.dtype == np.uint8 else 1,
-        net=default_net_for(table.kind),
+        net=default_net_for(table.kind, table.x.shape[1:]),
         vocabulary=table.vocabulary,
         class_names=names["y"],
         client_names=client_names or names.get("client", ()),

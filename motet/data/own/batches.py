@@ -1,13 +1,16 @@
 """Tables on disk or in memory as a stream of record batches, so that no file is in memory as text."""
 
-import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from motet.data.columns import Columns
+from motet.data.own.survey import Survey, known_encoding, text_of
+from motet.data.raw import Integers
 from motet.data.values import FALSE, MISSING, TRUE
 from motet.errors import MotetError, shown
 from motet.inspect_files import regular_size, shown_path
@@ -15,9 +18,12 @@ from motet.inspect_files import regular_size, shown_path
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
 DELIMITERS = ",;\t|"
+MOST_COLUMNS = 30_000
+"""Of a table: each costs time in every piece that is read."""
 _LONGEST_LINE = 2**20  # of the header
 _BLOCK = 2**18  # bytes; pyarrow reads dozens ahead
 _LINES = 8  # of the header's length, at least, in a block
+_MANY_LINES, _WIDE_BLOCK = 256, 2**22  # of a wide table: each piece costs time for each of its columns
 _ROWS = 2**16
 
 # pyarrow's, which says nothing of its types
@@ -48,6 +54,8 @@ class Batches:
     """Columns that the table has no name for, such as an index that pandas wrote: they are called by their place."""
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Of a column whose values the table lists, all of them in order."""
+    split: Callable[[], Integers] | None = None
+    """Of each row that was read last, 1 for the official test set; None where the table does not say it."""
 
 
 def is_table(path: Path) -> bool:
@@ -55,9 +63,9 @@ def is_table(path: Path) -> bool:
     return path.name.lower().endswith((*CSV, *PARQUET))
 
 
-def open_table(path: Path) -> Batches:
-    """The table in a file of CSV or Parquet."""
-    where = shown_path(path)
+def open_table(path: Path, columns: Columns | None = None) -> Batches:
+    """The table in a file of CSV or Parquet; `columns` says how its text is written."""
+    where, columns = shown_path(path), columns or Columns()
     try:
         size = regular_size(path, where)
     except FileNotFoundError:
@@ -66,7 +74,11 @@ def open_table(path: Path) -> Batches:
         raise MotetError(f"{where}: cannot be read ({error.strerror}); accepted: a file that can be") from error
     if not size:
         raise MotetError(f"{where}: is empty; accepted: a table with a header line and rows")
-    return _open_parquet(path, where) if path.name.lower().endswith(PARQUET) else _open_csv(path, where)
+    if not path.name.lower().endswith(PARQUET):
+        return _open_csv(path, where, known_encoding(columns.encoding), columns.decimal)
+    if columns.encoding != Columns().encoding:
+        raise MotetError(f"data.encoding is {shown(columns.encoding)}, but {where} is Parquet; accepted: for CSV alone")
+    return _open_parquet(path, where)
 
 
 def release_memory() -> None:
@@ -76,85 +88,93 @@ def release_memory() -> None:
     pa.default_memory_pool().release_unused()
 
 
+def validated(batch: RecordBatch, where: str) -> RecordBatch:
+    """A batch whose every offset and text was looked at: pyarrow follows wrong ones out of its memory."""
+    from motet.data.own.arrow import pa
+
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except (pa.ArrowException, ValueError) as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            text = "UTF8" in why or "UTF-8" in why
+            raise MotetError(
+                f"{where}: column {shown(name)} "
+                + ("holds text that is not UTF-8" if text else f"is damaged ({shown(why)[1:-1]})")
+                + "; accepted: a complete file with text in UTF-8"
+            ) from error
+    return batch
+
+
 # ---------------------------------------------------------------- CSV
 
 
-def _open_csv(path: Path, where: str) -> Batches:
+def _open_csv(path: Path, where: str, encoding: str, decimal: str) -> Batches:
     with _sentences(where, "CSV", []):
-        first = _first_line(path)
-    if "\0" in first:
-        raise MotetError(f"{where}: is no text; accepted: CSV in UTF-8 with a header line")
-    with _sentences(where, "CSV", []):
-        found = _csv_reader(_Counted(path), first, {}).schema
+        header = _header(path, encoding, where)
+        delimiter = _delimiter(header)
+        survey = Survey(where, delimiter.encode(), re.sub(r'"[^"]*"', "", header).count(delimiter) + 1)
+        survey.read(text_of(path, encoding, where))
+        block = max(_BLOCK, _LINES * len(header), 2 * survey.longest, min(_MANY_LINES * len(header), _WIDE_BLOCK))
+        form = _Form(encoding, delimiter, decimal, block)
+        found = _csv_reader(path, form, {}).schema
         written = list(found.names)
     names, nameless = _named(written, where)
-    for name, kind in zip(names, found.types, strict=True):
-        if str(kind) == "binary":
-            raise MotetError(f"{where}: column {shown(name)} is no text in UTF-8; accepted: CSV in UTF-8")
 
     def read(types: Types) -> Iterator[RecordBatch]:
         as_written = dict(zip(names, written, strict=True))
         forced = {as_written[name]: kind for name, kind in types.items()}
-        counted = _Counted(path)
         with _sentences(where, "CSV", names):
-            for batch in _csv_reader(counted, first, forced):
+            for batch in _csv_reader(path, form, forced):
                 yield batch.rename_columns(names)
         release_memory()
-        if counted.quotes % 2:
-            raise MotetError(f"{where}: a quote is opened and never closed; accepted: a complete CSV file")
 
     return Batches(where, dict(zip(names, found.types, strict=True)), read, nameless)
 
 
-def _csv_reader(file: "_Counted", first_line: str, types: Types) -> Any:
-    """With the sign between columns that stands in the header most often."""
+@dataclass(frozen=True)
+class _Form:
+    """How a file of CSV is written, and in which blocks it is read."""
+
+    encoding: str
+    delimiter: str
+    decimal: str
+    block: int
+
+
+def _csv_reader(path: Path, form: _Form, types: Types) -> Any:
     from motet.data.own.arrow import csv, pa
 
-    delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", first_line).count)
     return csv.open_csv(
-        pa.PythonFile(file, mode="r"),
-        read_options=csv.ReadOptions(block_size=max(_BLOCK, _LINES * len(first_line)), use_threads=False),
-        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        pa.input_stream(str(path), compression="detect"),
+        read_options=csv.ReadOptions(block_size=form.block, use_threads=False, encoding=form.encoding),
+        parse_options=csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             column_types=dict(types),
             null_values=list(MISSING),
             strings_can_be_null=True,
             true_values=list(TRUE),
             false_values=list(FALSE),
+            decimal_point="," if form.decimal == "," else ".",
         ),
     )
 
 
-class _Counted(io.RawIOBase):
-    """The text of a file, decompressed if its name says so; counts quotes, because pyarrow closes an open one."""
-
-    def __init__(self, path: Path):
-        from motet.data.own.arrow import pa
-
-        self._stream = pa.input_stream(str(path), compression="detect")
-        self.quotes = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
-        data: bytes = self._stream.read(size if size >= 0 else None)
-        self.quotes += data.count(b'"')
-        return data
-
-    def close(self) -> None:
-        """The file behind it too."""
-        self._stream.close()
-        super().close()
+def _delimiter(header: str) -> str:
+    """The sign between columns that stands in the header most often."""
+    return max(DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
 
 
-def _first_line(path: Path) -> str:
-    file = _Counted(path)
-    line = file.read(_LONGEST_LINE).split(b"\n", 1)[0].decode(errors="replace")
-    file.close()
-    return line
+def _header(path: Path, encoding: str, where: str) -> str:
+    """The first line of a file, as far as it may be long."""
+    text = b""
+    for chunk in text_of(path, encoding, where):
+        text += chunk
+        if b"\n" in text or len(text) > _LONGEST_LINE:
+            break
+    if b"\0" in text:
+        raise MotetError(f"{where}: is no text; accepted: CSV in UTF-8 with a header line")
+    return text[:_LONGEST_LINE].split(b"\n", 1)[0].decode(errors="replace")
 
 
 # ---------------------------------------------------------------- Parquet
@@ -170,7 +190,7 @@ def _open_parquet(path: Path, where: str) -> Batches:
     def read(types: Types) -> Iterator[RecordBatch]:
         with _sentences(where, "Parquet", []), parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=_ROWS):
-                yield batch.rename_columns(names)
+                yield validated(batch.rename_columns(names), where)
         release_memory()
 
     return Batches(where, dict(zip(names, schema.types, strict=True)), read, nameless)
@@ -181,8 +201,10 @@ def _open_parquet(path: Path, where: str) -> Batches:
 
 def _named(given: list[str], where: str) -> tuple[list[str], frozenset[str]]:
     """A name of its own for each column, and which of them have none in the file."""
+    if len(given) > MOST_COLUMNS:
+        raise MotetError(f"{where}: has {len(given):,} columns; accepted: at most {MOST_COLUMNS:,}")
     names = [str(name).strip() or f"(column {i})" for i, name in enumerate(given, 1)]
-    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise MotetError(f"{where}: column {shown(twice)} is there more than once; accepted: each name once")
     return names, frozenset(name for name, before in zip(names, given, strict=True) if not str(before).strip())
@@ -202,10 +224,6 @@ def _sentences(where: str, form: str, names: list[str]) -> Iterator[None]:
         lines = str(error).strip().splitlines()
         found = _OTHER_TYPE.match(lines[0]) if lines else None
         if found and int(found[1]) < len(names):
-            if found[2] == "string":
-                raise MotetError(
-                    f"{where}: column {shown(names[int(found[1])])} is no text in UTF-8; accepted: CSV in UTF-8"
-                ) from error
             raise OtherType(names[int(found[1])]) from error
         first = re.sub(r"(Expected \d+ columns, got \d+).*", r"\1", lines[0]) if lines else ""  # without the row itself
         why = shown(first)[1:-1] or type(error).__name__

@@ -5,10 +5,17 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.values import LARGEST
+from motet.data.values import FALSE, LARGEST, TRUE
 from motet.errors import MotetError, shown
 
 Kind = Literal["number", "boolean", "category"]
+
+
+def as_arrow(values: npt.NDArray[np.bool_]) -> Any:
+    """Truths as Arrow takes them."""
+    from motet.data.own.arrow import pa
+
+    return pa.array(values)
 
 
 def strings(column: Any, name: str, where: str) -> Any:
@@ -23,6 +30,22 @@ def strings(column: Any, name: str, where: str) -> Any:
         raise MotetError(
             f"{where}: column {shown(name)} holds {str(column.type)[:40]}; accepted: text, numbers or truths"
         ) from error
+
+
+def fits(texts: Any, kind: Kind) -> bool:
+    """Whether all of these texts are such as a file of CSV has for numbers, or for truths."""
+    from motet.data.own.arrow import compute, pa
+
+    bare = compute.utf8_trim_whitespace(texts)
+    if kind == "boolean":
+        return bool(
+            compute.all(compute.is_in(bare.drop_null(), value_set=pa.array([*TRUE, *FALSE])), min_count=0).as_py()
+        )
+    try:
+        compute.cast(bare, pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def numbers(column: Any, name: str, kind: Kind, where: str) -> npt.NDArray[np.float64]:

@@ -5,9 +5,8 @@ names of the splits, is a data set with an official test set where one of them i
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,18 @@ import numpy as np
 
 from motet import plain_json
 from motet.data.columns import Columns
+from motet.data.image_files import FORMATS, Broken, open_image, pixels_of
 from motet.data.input import Kind
-from motet.data.own.batches import Batches, DataType, RecordBatch, Types, release_memory
+from motet.data.own.batches import Batches, DataType, RecordBatch, Types, release_memory, validated
 from motet.data.own.roles import RoleReader, left_out, roles_of
 from motet.data.own.table import kind_of_column, raw_of_table
 from motet.data.own.texts import raw_of_texts
-from motet.data.raw import KindOrAuto, RawData, default_net_for, stored_layout
+from motet.data.preview import Preview
+from motet.data.raw import Array, Integers, KindOrAuto, RawData, default_net_for, stored_layout
+from motet.data.settings import MOST_SIZE
 from motet.errors import MotetError, shown
-from motet.inspect_files import read_small, shown_path
+from motet.inspect_files import read_small, regular_size, shown_path
+from motet.room import refuse_if_too_large
 
 STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 TRAINING, TEST = ("train", "validation", "valid", "dev"), "test"
@@ -34,9 +37,16 @@ def is_hugging_face(path: Path) -> bool:
     return (path / SPLITS).is_file() or ((path / STATE).is_file() and (path / INFO).is_file())
 
 
-def kind_of_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> Kind:
-    """Told from its description."""
-    return _Folder(path).form(kind, columns)
+def preview_of_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> Preview:
+    """Told from its description, and the first image."""
+    folder = _Folder(path)
+    form, table = folder.form(kind, columns), folder.batches()
+    sides: tuple[int, ...] = ()
+    if form == "image":
+        column = folder.images(folder.learned_from(table, columns))[0]
+        first = next((cell for batch in table.read({}) for cell in batch.column(column)), None)
+        sides = () if first is None else _decoded(first.as_py(), column, table.where).shape[:2]
+    return Preview(form, sides, columns.client is not None)
 
 
 def load_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
@@ -45,13 +55,8 @@ def load_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> RawData
     form = folder.form(kind, columns)
     table, label = folder.batches(), folder.usual_label
     if form == "image":
-        raw = _raw_of_images(table, columns, label, folder.images(folder.learned_from(table, columns))[0])
-    elif form == "tokens":
-        raw = raw_of_texts(table, columns, label)
-    else:
-        raw = raw_of_table(table, columns, label)
-    split = np.concatenate([np.full(rows, name == TEST, np.int64) for name, rows in folder.rows.items()])
-    return replace(raw, split=split) if split.any() else raw
+        return _raw_of_images(table, columns, label, folder.images(folder.learned_from(table, columns))[0])
+    return raw_of_texts(table, columns, label) if form == "tokens" else raw_of_table(table, columns, label)
 
 
 @dataclass
@@ -71,7 +76,7 @@ class _Folder:
         if not (self.path / SPLITS).is_file():
             return {"train": self.path}
         names = self._json(self.path / SPLITS).get("splits")
-        if not isinstance(names, list) or not names or not set(names) <= {*TRAINING, TEST}:
+        if not isinstance(names, list) or not names or not all(name in (*TRAINING, TEST) for name in names):
             raise MotetError(f"{self.where} has the splits {shown(names)}; accepted: {', '.join((*TRAINING, TEST))}")
         return {name: self.path / name for name in sorted(names, key=lambda name: name == TEST)}
 
@@ -116,10 +121,18 @@ class _Folder:
     def batches(self) -> Batches:
         """All splits as one table, with classes by their names."""
         first = self._streams(next(iter(self.parts.values())))[0]
-        with self._opened(first) as stream:
-            schema = stream.schema
-        types = {name: self._type(name, schema.field(name).type) for name in schema.names}
-        return Batches(self.where, types, self._read, classes={name: self._names(name) for name in schema.names})
+        try:
+            with self._opened(first) as stream:
+                schema = stream.schema
+            types = {name: self._type(name, schema.field(name).type) for name in schema.names}
+        except (ValueError, KeyError) as error:  # names that are no text, or there twice
+            raise self._damaged(first, error) from error
+        classes = {name: self._names(name) for name in schema.names}
+        return Batches(self.where, types, self._read, classes=classes, split=self._split)
+
+    def _split(self) -> Integers:
+        """Of the rows that were read last, which belong to the official test set."""
+        return np.concatenate([np.full(rows, name == TEST, np.int64) for name, rows in self.rows.items()])
 
     def _read(self, types: Types) -> Iterator[RecordBatch]:
         from motet.data.own.arrow import pa
@@ -132,8 +145,8 @@ class _Folder:
                     with self._opened(path) as stream:
                         for batch in stream:
                             self.rows[split] += batch.num_rows
-                            yield self._with_names(batch)
-                except (OSError, pa.ArrowException) as error:
+                            yield self._with_names(validated(batch, shown_path(path)))
+                except (OSError, ValueError, KeyError, pa.ArrowException) as error:
                     raise self._damaged(path, error) from error
         release_memory()
 
@@ -179,6 +192,7 @@ class _Folder:
         from motet.data.own.arrow import ipc, pa
 
         try:
+            regular_size(path, shown_path(path))  # a pipe would be waited for
             return ipc.open_stream(pa.OSFile(str(path)))
         except (OSError, pa.ArrowException) as error:
             raise self._damaged(path, error) from error
@@ -199,33 +213,40 @@ class _Folder:
 
 def _raw_of_images(table: Batches, columns: Columns, usual_label: str | None, column: str) -> RawData:
     roles = roles_of(table, columns, usual_label)
-    reader, images = RoleReader(roles), list[Any]()
+    reader, images = RoleReader(roles), list[Array]()
+    taken = checked = 0
     for batch in table.read({}):
-        reader.read(batch)
-        images += [_decoded(cell, column, table.where) for cell in batch.column(column).to_pylist()]
-    shapes = {image.shape for image in images}
-    if len(shapes) > 1:
-        small, large = min(shapes), max(shapes)
-        raise MotetError(
-            f"{table.where}: column {shown(column)} holds images of {small} and of {large}; accepted: one size, grey "
-            f"or in colour"
-        )
+        for cell in reader.read(batch).column(column):  # one by one: a batch of cells may hold far more than fits
+            images.append(_decoded(cell.as_py(), column, table.where))
+            if images[-1].shape != images[0].shape:
+                small, large = sorted((images[0].shape, images[-1].shape))
+                raise MotetError(
+                    f"{table.where}: column {shown(column)} holds images of {small} and of {large}; accepted: one "
+                    f"size, grey or in colour"
+                )
+            taken += images[-1].nbytes
+            if taken > 2 * checked:
+                checked = taken
+                refuse_if_too_large(2 * taken, f"{table.where}: {len(images)} images", "fewer or smaller ones")
     fields = reader.fields()
     x, kind = stored_layout(np.stack(images), table.where, "image")
-    return RawData(x=x, kind=kind, top=255, net=default_net_for(kind), **fields)
+    net = default_net_for(kind, x.shape[1:])
+    return RawData(x=x, kind=kind, top=255, net=net, notes=reader.notes, **fields)
 
 
-def _decoded(cell: Any, column: str, where: str) -> Any:
-    """One image as bytes [H, W] or [H, W, 3]."""
+def _decoded(cell: Any, column: str, where: str) -> Array:
+    """One image as bytes [H, W] or [H, W, 3]; how large it is, is known before a pixel is decoded."""
     data = cell.get("bytes") if isinstance(cell, dict) else None
     if not isinstance(data, bytes):
         raise MotetError(f"{where}: column {shown(column)} lacks an image or only names its file; accepted: all inside")
     try:
-        from PIL import Image
-    except ImportError as error:
-        raise MotetError("images are read by Pillow, which is not here; install it: pip install pillow") from error
-    try:
-        with Image.open(BytesIO(data)) as image:
-            return np.asarray(image.convert("L" if image.mode in ("1", "L", "I;16") else "RGB"))
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise MotetError(f"{where}: column {shown(column)} holds an image that cannot be read ({error})") from error
+        image = open_image(data)
+        if max(image.width, image.height) > MOST_SIZE:
+            raise Broken(f"it has {image.width}x{image.height} pixels")
+        pixels = pixels_of(image, "L" if image.mode in ("1", "L") else "RGB")
+    except Broken as error:
+        raise MotetError(
+            f"{where}: column {shown(column)} holds an image that cannot be read ({error}); accepted: {FORMATS} of at "
+            f"most {MOST_SIZE}x{MOST_SIZE} pixels"
+        ) from None
+    return pixels[..., 0] if pixels.shape[2] == 1 else pixels

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.own.roles import FEW
+from motet.data.own.measured import FEW
 
 
 class Numbering:

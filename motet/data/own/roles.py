@@ -1,7 +1,6 @@
 """The columns of a table that are not there to learn from: label, client and domain, by their names."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +8,15 @@ import numpy as np
 
 from motet.data.columns import Columns
 from motet.data.own.batches import Batches, RecordBatch
-from motet.data.own.cells import strings
+from motet.data.own.cells import as_arrow, strings
+from motet.data.own.measured import refuse_measurements
 from motet.data.own.names import MISSING_NAME, Names
-from motet.data.raw import Integers
+from motet.data.raw import Integers, Truths
 from motet.errors import MotetError, shown, unknown
 
 MOST_CLASSES = 65_536
 MOST_CLIENTS = 10_000_000
 _MOST = {"label": MOST_CLASSES, "client": MOST_CLIENTS, "domain": MOST_CLASSES}
-FEW = 10
-"""Rows, or names, from which on something may be said of all."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,10 @@ class Roles:
     where: str
     classes: Sequence[str] | None = None
     """That the label may have, in their order, where the table or a schema lists them."""
+    drop_missing: bool = False
+    """Whether rows without one of these are dropped."""
+    split: Callable[[], Integers] | None = None
+    """Of each row that was read, 1 for the official test set, where the table says it."""
 
     @property
     def columns(self) -> dict[str, str]:
@@ -45,9 +47,10 @@ def roles_of(table: Batches, columns: Columns, usual_label: str | None = None) -
     if label is None:
         raise MotetError(
             f"{table.where}: data.label is not set; accepted: the column that holds the classes, one of "
-            f"{', '.join(map(shown, table.types))}"
+            f"{', '.join(map(shown, list(table.types)[:100]))}"
         )
-    roles = Roles(label, columns.client, columns.domain, table.where, table.classes.get(label) or None)
+    classes = table.classes.get(label) or None
+    roles = Roles(label, columns.client, columns.domain, table.where, classes, columns.drop_missing, table.split)
     named = roles.columns
     for role, name in named.items():
         if name not in table.types:
@@ -81,11 +84,32 @@ class RoleReader:
         given = {"label": roles.classes}
         self._names = {role: Names(_MOST[role], given.get(role)) for role in roles.columns}
         self._parts: dict[str, list[Integers]] = {role: [] for role in roles.columns}
+        self._kept: list[Truths] = []
+        self._dropped: dict[str, int] = dict.fromkeys(roles.columns, 0)
 
-    def read(self, batch: RecordBatch) -> None:
-        """The next rows."""
-        for role, column in self.roles.columns.items():
-            self._parts[role].append(self._names[role].read(strings(batch.column(column), column, self.roles.where)))
+    def read(self, batch: RecordBatch) -> RecordBatch:
+        """The next rows; given back are those that are kept, all of them unless holes are to be dropped."""
+        found = {
+            role: self._names[role].read(strings(batch.column(column), column, self.roles.where))
+            for role, column in self.roles.columns.items()
+        }
+        kept = np.ones(batch.num_rows, bool)
+        for role, numbers in found.items() if self.roles.drop_missing else ():
+            holes = kept & (numbers == MISSING_NAME)
+            self._dropped[role] += int(holes.sum())
+            kept &= ~holes
+        for role, numbers in found.items():
+            self._parts[role].append(numbers[kept])
+        self._kept.append(kept)
+        return batch if kept.all() else batch.filter(as_arrow(kept))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was dropped, with counts."""
+        said = [f"{count:,} without a {role}" for role, count in self._dropped.items() if count]
+        rows = sum(map(len, self._kept))
+        total = sum(self._dropped.values())
+        return (f"{total:,} of {rows:,} rows were dropped: {', '.join(said)}",) if said else ()
 
     def fields(self) -> dict[str, Any]:
         """Of `RawData`, after the last row."""
@@ -98,7 +122,9 @@ class RoleReader:
                 f"accepted: at least two, or no data.client"
             )
         named = {"class_names": classes, "client_names": clients, "domain_names": domains}
-        return {"y": y, "classes": len(classes), "client": client, "domain": domain, **named}
+        split = self.roles.split()[np.concatenate(self._kept)] if self.roles.split else None
+        found = {"y": y, "classes": len(classes), "client": client, "domain": domain, **named}
+        return found if split is None or not split.any() else {**found, "split": split}
 
     def labels_as_listed(self) -> Integers:
         """The classes of all rows; one that is not on a list that was given is refused."""
@@ -117,13 +143,7 @@ class RoleReader:
         classes, places = names.sorted()
         if bool((y == y[0]).all()):
             raise MotetError(f"{column} holds only label {shown(classes[int(y[0])])}; accepted: at least two classes")
-        fractions = [name for name in classes if re.fullmatch(r"-?\d*\.\d+(e[-+]?\d+)?", name, re.IGNORECASE)]
-        measured = len(fractions) > len(classes) // 2 and len(classes) > FEW
-        if len(classes) == len(y) or measured:
-            raise MotetError(
-                f"{column} holds {len(classes)} different values such as {shown(classes[-1])}; accepted: classes, of "
-                f"which rows have some in common"
-            )
+        refuse_measurements(classes, len(y), column)
         return places[y], classes
 
     def _numbers(self, role: str) -> tuple[Integers | None, tuple[str, ...]]:
@@ -141,11 +161,13 @@ class RoleReader:
             )
         numbers = np.concatenate([*self._parts[role], np.zeros(0, np.int64)])
         if not len(numbers):
-            raise MotetError(f"{self.roles.where}: holds no rows; accepted: a table with a header line and rows")
+            left = "no row with a label and a client" if sum(self._dropped.values()) else "no rows"
+            raise MotetError(f"{self.roles.where}: holds {left}; accepted: a table with a header line and rows")
         holes = np.flatnonzero(numbers == MISSING_NAME)
         if len(holes):
             raise MotetError(
                 f"{self.roles.where}: column {column} has no {role} in {len(holes)} of {len(numbers)} rows, first in "
-                f"row {holes[0] + 1}; accepted: a {role} in every row, so take those rows out"
+                f"row {holes[0] + 1}; accepted: a {role} in every row, or --drop-missing (data.drop_missing) to leave "
+                f"such rows out"
             )
         return numbers

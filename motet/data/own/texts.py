@@ -3,6 +3,7 @@
 from motet.data.columns import Columns
 from motet.data.own.batches import Batches
 from motet.data.own.cells import strings
+from motet.data.own.hints import names_clients
 from motet.data.own.roles import RoleReader, left_out, roles_of
 from motet.data.own.table import kind_of_column
 from motet.data.raw import MOST_TOKENS, RawData, default_net_for
@@ -10,6 +11,8 @@ from motet.data.text import fit_tokenizer, words_of
 from motet.data.text_prepare import AllTexts
 from motet.errors import MotetError, shown
 
+MOST_NAMED = 8
+"""Of columns that are left out; the others are counted."""
 LENGTH = 128
 """Words of a text that are read, at most."""
 
@@ -25,8 +28,8 @@ def raw_of_texts(table: Batches, columns: Columns, usual_label: str | None = Non
         raise MotetError(f"{table.where}: {said}; accepted: one, and data.leave_out for the others")
     column, reader, texts = found[0], RoleReader(roles), list[str]()
     for batch in table.read(_types(table, column, list(roles.columns.values()))):
-        texts += [text or "" for text in strings(batch.column(column), column, table.where).to_pylist()]
-        reader.read(batch)
+        kept = reader.read(batch)
+        texts += [text or "" for text in strings(kept.column(column), column, table.where).to_pylist()]
     fields = reader.fields()
     length = max(1, min(LENGTH, max(len(words_of(text)) for text in texts)))
     tokenizer = fit_tokenizer("word", texts, MOST_TOKENS, length)
@@ -37,10 +40,16 @@ def raw_of_texts(table: Batches, columns: Columns, usual_label: str | None = Non
         top=1,
         net=default_net_for("tokens"),
         vocabulary=tokenizer.vocabulary,
-        fit=AllTexts(tokenizer, column).fit,
-        notes=(f"left out, as texts alone are read: {', '.join(map(shown, others[:8]))}",) if others else (),
+        fit=AllTexts(tokenizer, column, columns.min_count).fit,
+        notes=(*reader.notes, *([f"left out, as texts alone are read: {_named(others)}"] if others else [])),
+        may_name_clients=None if columns.client else tuple(filter(names_clients, others)),
         **fields,
     )
+
+
+def _named(columns: list[str]) -> str:
+    more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+    return ", ".join(map(shown, columns[:MOST_NAMED])) + more
 
 
 def _types(table: Batches, column: str, roles: list[str]) -> dict[str, object]:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from motet.data import image_folder
-from motet.data.input import Kind
-from motet.data.own import forms, is_own, kind_of_own, load_own
+from motet.data.npz import names_in
+from motet.data.own import forms, is_own, load_own, preview_of_own
 from motet.data.own.memory import is_in_memory, place_of
+from motet.data.preview import AUTO, DRAWN, Preview, dealt_by
 from motet.data.raw import RawData, default_net_for
 from motet.data.settings import IMAGE_FIELDS, DataSettings
 from motet.data.sources import (
@@ -37,7 +38,16 @@ from motet.errors import MotetError, shown, unknown
 from motet.inspect_files import user_path
 from motet.plugins import is_import, load_object
 
-__all__ = ["SOURCES", "Source", "default_net", "describe_sources", "fetch_source", "load", "locate_sources"]
+__all__ = [
+    "SOURCES",
+    "Source",
+    "default_net",
+    "default_partition",
+    "describe_sources",
+    "fetch_source",
+    "load",
+    "locate_sources",
+]
 
 _MODULES = (
     *(digits, digits_domains, digits4, mnist, fashion, emnist, femnist, cifar10, cifar100, tiny_imagenet),
@@ -74,7 +84,7 @@ def default_net(data: DataSettings | str, **choices: Any) -> str:
     """The network a data set gets when the user names none; of the user's own file only the header is read."""
     settings = _settings(data, choices)
     source = _source(settings.name)
-    net = source.net if source else default_net_for(_kind_of_file(settings))
+    net = source.net if source else _net_of_file(settings)
     if source and not net:  # a function says nothing of itself
         net = load(settings).net
     if not net:
@@ -83,6 +93,24 @@ def default_net(data: DataSettings | str, **choices: Any) -> str:
             f"file.py:build"
         )
     return net
+
+
+def default_partition(settings: DataSettings) -> str:
+    """How data are dealt where nobody says it: to the clients that they name, if they name some."""
+    if settings.partition != AUTO:
+        return settings.partition
+    source = _source(settings.name)
+    return dealt_by(AUTO, _preview_of_file(settings).clients if source is None else _has_clients(source, settings))
+
+
+def _has_clients(source: Source, settings: DataSettings) -> bool:
+    """Whether a data set says whose each sample is, told by its files, or by all of it where a function makes it."""
+    if source.load:
+        return load(settings).client is not None
+    found = find(source, settings.dir)
+    if found is None:
+        return any(form.clients for form in source.forms[:1])  # as it will be fetched
+    return "client" in names_in(found.paths[0]) if found.form.clients is None else found.form.clients
 
 
 def describe_sources() -> list[dict[str, str]]:
@@ -139,12 +167,31 @@ def _load_file(settings: DataSettings) -> RawData:
         check_fields(settings, (*IMAGE_FIELDS, "levels"))
         return image_folder.load(path, settings)
     check_fields(settings, ())
-    return load_own(path, settings.kind, settings.columns)
+    return _with_hint(load_own(path, settings.kind, settings.columns), settings)
 
 
-def _kind_of_file(settings: DataSettings) -> Kind:
+def _with_hint(raw: RawData, settings: DataSettings) -> RawData:
+    """A note where clients are simulated though nobody asked for it, with the columns that may name real ones."""
+    if raw.may_name_clients is None or (settings.partition not in (AUTO, DRAWN) and not raw.may_name_clients):
+        return raw
+    partition = dealt_by(settings.partition, False)
+    note = f"nothing says whose row it is, so {settings.clients} clients are simulated by {partition}"
+    if raw.may_name_clients:
+        columns = ", ".join(map(shown, raw.may_name_clients))
+        note += f"; --client COLUMN makes real ones, and {columns} may be such a column"
+    return replace(raw, notes=(*raw.notes, note))
+
+
+def _net_of_file(settings: DataSettings) -> str:
+    found = _preview_of_file(settings)
+    return default_net_for(found.kind, (settings.resize, settings.resize) if settings.resize else found.sides)
+
+
+def _preview_of_file(settings: DataSettings) -> Preview:
     path = _path(settings.name)
-    return "image" if image_folder.is_one(path) else kind_of_own(path, settings.kind, settings.columns)
+    if image_folder.is_one(path):
+        return image_folder.preview(path, settings)
+    return preview_of_own(path, settings.kind, settings.columns)
 
 
 def _refuse_columns(settings: DataSettings) -> None:

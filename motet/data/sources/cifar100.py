@@ -61,7 +61,7 @@ ENTRY = Source(
     net="cnn4",
     obeys=("variant",),
     forms=(
-        Form(_NPZ.files, npz),
+        Form(_NPZ.files, npz, clients=None),
         Form(("cifar-100-binary",), binary),
         Form(("cifar-100-binary.tar.gz",), binary),
         Form(("cifar-100-python",), python),

@@ -160,9 +160,9 @@ ENTRY = Source(
     net="cnn4",
     obeys=("variant",),
     forms=(
-        Form(("matlab.zip",), mat_zip, own_folder=True),
-        Form(("emnist-matlab.zip",), mat_zip),
-        Form(("matlab",), mat_folder, own_folder=True),
+        Form(("matlab.zip",), mat_zip, own_folder=True, clients=True),
+        Form(("emnist-matlab.zip",), mat_zip, clients=True),
+        Form(("matlab",), mat_folder, own_folder=True, clients=True),
         Form(("gzip.zip",), idx_zip, own_folder=True),
         Form(("emnist-gzip.zip",), idx_zip),
         Form(("gzip",), idx_folder, own_folder=True),

@@ -75,7 +75,7 @@ ENTRY = Source(
     licence="LEAF BSD-2-Clause; NIST Special Database 19 is in the public domain",
     net="cnn4",
     forms=tuple(
-        Form(files, read, own_folder=True)
+        Form(files, read, own_folder=True, clients=True)
         for folder in ("", "data/")
         for files in (
             (f"{folder}train/*.json", f"{folder}test/*.json"),

@@ -66,8 +66,12 @@ ENTRY = Source(
     net="cnn4",
     obeys=IMAGE_FIELDS,
     forms=(
-        Form(("mini_gld_train_split.csv", "mini_gld_test.csv", "images"), read),
-        Form(("data_user_dict/gld23k_user_dict_train.csv", "data_user_dict/gld23k_user_dict_test.csv", "images"), read),
+        Form(("mini_gld_train_split.csv", "mini_gld_test.csv", "images"), read, clients=True),
+        Form(
+            ("data_user_dict/gld23k_user_dict_train.csv", "data_user_dict/gld23k_user_dict_test.csv", "images"),
+            read,
+            clients=True,
+        ),
     ),
     folders=("gld", "Landmarks", "landmarks"),
     where="the lists of TensorFlow Federated, and their images of the Google Landmarks Dataset v2 as images/ID.jpg",

@@ -101,9 +101,9 @@ ENTRY = Source(
     net="har-cnn",
     obeys=("layout",),
     forms=(
-        Form(_NPZ.files, npz),
-        Form(("UCI HAR Dataset",), text),
-        Form(("UCI HAR Dataset.zip",), text),
+        Form(_NPZ.files, npz, clients=None),
+        Form(("UCI HAR Dataset",), text, clients=True),
+        Form(("UCI HAR Dataset.zip",), text, clients=True),
     ),
     samples=10_299,
     downloads=(

@@ -22,4 +22,4 @@ def npz_form(file: str, kind: str, classes: int, class_names: tuple[str, ...] = 
             )
         return replace(raw, classes=classes, class_names=raw.class_names or class_names)
 
-    return Form((file,), read)
+    return Form((file,), read, clients=None)

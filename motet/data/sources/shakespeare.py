@@ -136,10 +136,10 @@ ENTRY = Source(
     net="stacked-lstm",
     obeys=("min_characters", "stride"),
     forms=(
-        Form(("shakespeare.jsonl.gz",), lines),
-        Form(("shakespeare.jsonl",), lines),
+        Form(("shakespeare.jsonl.gz",), lines, clients=True),
+        Form(("shakespeare.jsonl",), lines, clients=True),
         *(
-            Form(files, leaf, own_folder=True)
+            Form(files, leaf, own_folder=True, clients=True)
             for folder in ("", "data/")
             for files in (
                 (f"{folder}train/*.json", f"{folder}test/*.json"),

@@ -20,6 +20,8 @@ class Form:
     """From their paths, in that order, to the data."""
     own_folder: bool = False
     """Whether they must lie in a folder of the data set's name, because others have files of these names too."""
+    clients: bool | None = False
+    """Whether they say whose each sample is; None: as the fields of the .npz file have it."""
 
     def __str__(self) -> str:
         first, *others = self.files

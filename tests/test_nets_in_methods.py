@@ -10,7 +10,7 @@ from motet.methods.fedbasis import FedBasis
 from motet.nets import NETS, net_term
 from motet.runs.experiment import Experiment
 from motet.runs.run import run
-from motet.testing.checks import _everything, _first_difference
+from motet.testing.comparing import everything, first_difference
 from motet.testing.twin import play, tiny
 
 METHODS = ["fedavg", "fedbasis(k=2, warm_start=0)", "dbe", "superfed-lm(start=0)", "fedper", "fedrod(head=hyper)"]
@@ -37,7 +37,7 @@ def asked(net: str, method: str, folder: Path) -> Experiment:
 def test_a_net_in_a_method(net: str, method: str, tmp_path: Path) -> None:
     experiment = asked(net, method, tmp_path)
     inline, strict = play(experiment), play(experiment, strict=True)
-    assert _first_difference(_everything(inline), _everything(strict)) is None
+    assert first_difference(everything(inline), everything(strict)) is None
     assert (inline.timeless(), inline.clients) == (strict.timeless(), strict.clients)
     assert all(not row["set_aside"] for row in inline.rows)
 

@@ -69,7 +69,7 @@ def predicts_at_rest(trial: Trial) -> None:
 def learns(trial: Trial) -> None:
     """After the tiny experiment's rounds its models fit the clients' training data better than at the start.
 
-    What follows a method is made after the rounds, perhaps without learning anything: its personal models are not asked.
+    What follows a method is made after the rounds, perhaps without learning anything: its own models are not asked.
     """
     played = trial.play()
     start, end = (_training_loss(played, at_start) for at_start in (True, False))

@@ -165,12 +165,14 @@ def test_who_trained_longer_is_not_better_for_that() -> None:
     tables = {"fedavg": table(0.80), CONTROL: table(0.88, seed=1)}
     done = recommend(candidates(tables), differences(tables))
     assert (done.method, done.certain) == (CONTROL, True)
-    learning = recommend(candidates(tables, fedavg={"climb": 0.03}), differences(tables))
+    learning = recommend(candidates(tables, fedavg={"climb": 0.05}), differences(tables))
     assert (learning.method, learning.certain, learning.enough_evidence) == ("fedavg", False, False)
     assert "fedavg was still learning when its rounds ended" in learning.reason
-    assert "gained +3.0 points in the last fifth" in learning.reason
+    assert "gained +5.0 points in the last fifth" in learning.reason
     far = {"fedavg": table(0.40), CONTROL: table(0.88, seed=1)}
     assert recommend(candidates(far, fedavg={"climb": 0.03}), differences(far)).method == CONTROL
+    alone = {"local": table(0.80), "fedavg": table(0.88, seed=1)}  # nobody is asked to wait for it
+    assert recommend(candidates(alone, local={"climb": 0.05}), differences(alone)).method == "fedavg"
     swapped = {"fedavg": table(0.88), CONTROL: table(0.80, seed=1)}  # the simpler one leads: nothing to be unfair to
     assert recommend(candidates(swapped, **{CONTROL: {"climb": 0.03}}), differences(swapped)).method == "fedavg"
 
@@ -208,6 +210,7 @@ def test_what_was_gained_in_the_last_fifth_of_the_rounds() -> None:
     ]
     assert climb(rows, figure) == pytest.approx(0.1)  # from round 4 to 5
     assert climb([*rows, *({"round": r, str(figure): 0.7} for r in range(6, 11))], figure) == 0
+    assert climb([{"round": 5, str(figure): 0.5}, {"round": 10, str(figure): 0.6}], figure) == pytest.approx(0.04)
     assert climb(rows[:1], figure) is None and climb([], figure) is None
 
 

@@ -104,6 +104,8 @@ def _with_validation(asked: Experiment) -> Experiment:
         values = merge(values, {"data": {"val_share": VALIDATION_SHARE}})
     if asked.scoring.report == "best":
         values = merge(values, {"scoring": {"report": "last"}})
+    fifth = max(1, asked.rounds.count // 5)  # whether a method is still learning is told by the last one
+    values = merge(values, {"scoring": {"every": min(asked.scoring.every, fifth)}})
     return resolve(values)
 
 

@@ -17,8 +17,8 @@ from motet.statistics import CONTROL, Differences, Estimate
 
 CLIMBING = 0.01
 """Of accuracy, in the last fifth of the rounds: a method that gains more is not done."""
-CATCHES_UP = 5
-"""Last fifths of the rounds: what a method that is still learning might gain if it went on as long again."""
+CATCHES_UP = 2
+"""Times what it gained in the last fifth of its rounds: what a method that is still learning might yet gain."""
 MARGIN = 0.03
 ENOUGH_ALONE = 50
 """Training rows of the median client, below which learning alone is not taken for being as good and simpler."""
@@ -73,8 +73,8 @@ def recommend(candidates: Sequence[Candidate], found: Differences, rows: float |
 
 
 def _may_catch_up(best: Candidate, other: Candidate) -> bool:
-    """Whether a simpler method was stopped while it was still learning, near enough to the best."""
-    if other.climb is None or other.climb <= CLIMBING or other.simplicity >= best.simplicity:
+    """Whether a simpler method that shares models was stopped while it was still learning, near enough to the best."""
+    if other.climb is None or other.climb <= CLIMBING or not 0 < other.simplicity < best.simplicity:
         return False
     return best.estimate.mean - other.estimate.mean <= CATCHES_UP * other.climb
 

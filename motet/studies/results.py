@@ -99,13 +99,16 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], dat
 
 
 def climb(rounds: Sequence[Row], figure: Figure) -> float | None:
-    """What a figure gained in the last fifth of the rounds, or since the round before that was scored last."""
+    """What a figure gained in the last fifth of the rounds; where it was not scored then, as if it gained evenly."""
     scored = [(row["round"], value) for row in rounds if (value := figure.of(row)) is not None]
     if not scored:
         return None
     last, value = scored[-1]
-    earlier = [before for round, before in scored if round <= 0.8 * last]
-    return value - earlier[-1] if earlier else None
+    earlier = [(round, before) for round, before in scored if round <= 0.8 * last]
+    if not earlier:
+        return None
+    round, before = earlier[-1]
+    return (value - before) * 0.2 * last / (last - round)
 
 
 def _table(by_seed: Sequence[Mapping[int, float]], clients: Sequence[int]) -> Table:

@@ -70,6 +70,11 @@ class Result:
         return dict(self.summary["figures"])
 
     @property
+    def warnings(self) -> list[str]:
+        """What failed in the run, a sentence each, such as that a model predicts one class only; empty if nothing."""
+        return list(self.summary.get("warnings", []))
+
+    @property
     def generic(self) -> Figures:
         """`accuracy` of the generic model on the common test set."""
         figures: Figures = self.summary.generic
@@ -248,7 +253,10 @@ def run(
             if out is None:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-    return Result(folder, temporary=out is None)
+    result = Result(folder, temporary=out is None)
+    for sentence in result.warnings:
+        warnings.warn(sentence, stacklevel=2)
+    return result
 
 
 @contextmanager

@@ -87,6 +87,12 @@ def test_a_model_that_predicts_one_class_is_marked_in_every_table(
     assert "the generic model predicts one class only" in (imbalanced.parent / "page.html").read_text()
 
 
+def test_python_is_warned() -> None:
+    with pytest.warns(UserWarning, match="every training failed"):
+        result = motet.run(clients=4, rounds=1, lr=1e19, **{"engine.name": "inline"})
+    assert result.warnings[0].startswith("every training failed")
+
+
 def test_a_run_that_failed_altogether_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--clients", "4", "--rounds", "2", "--lr", "1e19", "--out", str(tmp_path / "run")]
     assert main(["run", *words]) == 1

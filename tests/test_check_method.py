@@ -6,15 +6,14 @@ from typing import ClassVar
 
 import pytest
 import torch
+from planted_mistakes import PLANTED, UNSEEN, KeepsInClass, LearnsElsewhere, TellsCounts
 from torch import Tensor
 
 from motet.contract import Part, Serving, Training
 from motet.contract.part import Acts
-from motet.data import Samples
 from motet.message import Message
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
-from motet.methods.fedper import FedPer
 from motet.nets import Net
 from motet.testing import CHECKS, Fault, check_method
 from motet.testing.twin import ALONE, NEED_MORE_CLIENTS
@@ -99,114 +98,45 @@ def test_every_method_passes(method: str) -> None:
 # ---------------------------------------------------------------- broken on purpose
 
 
-class KeepsInItself(FedPer):
-    """Wrong on purpose: the number of trainings is kept in the method, not at the client."""
-
-    seen: ClassVar[dict[int, int]] = {}
-
-    def correct(self, t: Training) -> None:
-        """Steps get shorter with what only this process knows."""
-        t.net.steps = getattr(t.net, "steps", 0) + 1
-        t.g_shared.add_(t.shared, alpha=0.01 * t.net.steps)
-
-
-class TellsCounts(Part):
-    """Wrong on purpose: class counts leave the client, undeclared."""
-
-    uploads: ClassVar = {"tells.share": "each"}
-
-    def after(self, t: Training, reply: Message) -> None:
-        """Class counts, as a share."""
-        reply["tells.share"] = t.client.counts / t.client.counts.sum()
-
-
-class ZeroesTheGradient(Averaging):
-    """Wrong on purpose: makes room for the gradient, and loses the momentum."""
-
-    def gradient(self, t: Training, x: Tensor, y: Tensor) -> None:
-        """As the first edition's Ditto recipe did."""
-        t.g.zero_()
-        t.backward(x, y)
-
-
-class LearnsElsewhere(Averaging):
-    """Wrong on purpose: says that its steps are FedAvg's, and does something else before them."""
-
-    plain_steps = True
-
-    def learn(self, t: Training, samples: Samples) -> None:
-        """Begins at half the weights."""
-        t.w.mul_(0.5)
-        super().learn(t, samples)
-
-
-class ChangesInPlace(Part):
-    """Wrong on purpose: writes into the tensor that the server sent."""
-
-    def before(self, t: Training, message: Message) -> None:
-        """Inline this is the server's own tensor."""
-        w = message["w"]
-        assert isinstance(w, Tensor)
-        w.add_(1)
-
-
-class UploadsMore(Part):
-    """Wrong on purpose: a field that nobody was told of."""
-
-    def after(self, t: Training, reply: Message) -> None:
-        """The number of steps."""
-        reply["more.steps"] = t.descent.steps
-
-
-class ForgetsOnResume(Part):
-    """Wrong on purpose: what `start` knew is kept in the object."""
-
-    acts: ClassVar[Acts] = "server"
-    started: ClassVar[list[int]] = []
-
-    def start(self, s: Serving) -> None:
-        """Not called when a run is resumed."""
-        self.started[:] = [id(s.net)]
-
-    def aggregate(self, s: Serving, replies: dict[int, Message]) -> None:
-        """Moves the model only in the process that started it."""
-        if self.started == [id(s.net)]:
-            s.state["w"] = s.state["w"] + 0.001  # type: ignore[operator]
-
-
-class ScoresAnotherModel(Averaging):
-    """Wrong on purpose: who is scored receives other weights than who trains."""
-
-    personal_from_global = True
-
-    def broadcast(self, server: dict, client_id: int, scoring: bool = False) -> Message:  # type: ignore[type-arg]
-        """The server's first weights are never trained."""
-        message = super().broadcast(server, client_id, scoring)
-        return {**message, "w": self.fresh[self.layout.shared]} if scoring else message
-
-    def personal(self, client: object, message: Message) -> torch.nn.Module:
-        """From what was just sent."""
-        return self.predictor(client, self.received(client, message))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("broken", "sentence"),
-    [
-        (KeepsInItself, "is another one when each task is done by a fresh method.*keeps nothing in itself"),
-        (ChangesInPlace, "is another one when each task is done by a fresh method.*changes no tensor"),
-        (TellsCounts, "gives away its class counts as shares.*`tells` declares nothing"),
-        (ZeroesTheGradient, "local.clip = 1e[+]20, which clips nothing.*t.g holds the momentum"),
-        (LearnsElsewhere, "trained as one computation with other clients.*`plain_steps = True` promises"),
-        (UploadsMore, "a reply has the field 'more.steps'; `uploads` declares 'n', 'w'"),
-        (ForgetsOnResume, "is another one after a stop and a resume.*`start` is not called"),
-        (ScoresAnotherModel, "makes another personal model of what it is sent to be scored"),
-    ],
-)
-def test_a_broken_method_is_told_what_is_wrong(broken: type, sentence: str) -> None:
+@pytest.mark.parametrize(("broken", "sentence"), PLANTED, ids=[kind.__name__ for kind, _ in PLANTED])
+def test_a_planted_mistake_is_named(broken: type, sentence: str) -> None:
     with pytest.raises(Fault, match=sentence) as caught:
         check_method(broken)
     assert "\n" not in str(caught.value) and broken.__name__.lower() in str(caught.value)
     assert broken.__name__.lower() not in METHODS
+
+
+@pytest.mark.parametrize("broken", UNSEEN)
+def test_what_is_not_seen_is_said_in_the_docs(broken: type) -> None:
+    assert check_method(broken) == list(CHECKS)
+    page = (Path(__file__).parents[1] / "docs" / "own-method.md").read_text()
+    assert "### What it cannot see" in page
+
+
+def test_a_mistake_is_found_again_when_the_class_was_used_before() -> None:
+    """What was left in the class by the first run is the same after the second."""
+    for _ in range(2):
+        with pytest.raises(Fault, match=r"`KeepsInClass.last` changed during a run"):
+            check_method(KeepsInClass)
+
+
+def test_an_error_of_the_users_own_is_shown_as_it_is() -> None:
+    class Raises(Part):
+        """A slip of the pen."""
+
+        def before(self, t: Training, message: Message) -> None:
+            message["near.mu"]
+
+    with pytest.raises(KeyError, match=r"near.mu") as caught:
+        check_method(Raises)
+    assert caught.traceback[-1].name == "before"
+
+
+def test_global_randomness_is_as_it_was_after_the_checks() -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    check_method("fedavg")
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_what_is_declared_may_be_told() -> None:

@@ -11,8 +11,11 @@ from inputs import input_of
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from motet.contract import Entry, Part
+from motet.contract import Training as TrainingOf
 from motet.engines import Task
 from motet.errors import MotetError
+from motet.message import Message
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
 from motet.nets import Net, build_net
@@ -491,10 +494,34 @@ def test_modes_are_set_before_each_use(nets: Path) -> None:
     method.net.eval()
     x, y = assembly.federation.clients[0].train.batch(torch.arange(8))
     t.gradient_at(t.w, x, y)
-    assert all(modes) and method.net.training
+    assert modes and all(modes) and not method.net.training
+    t.bind()
+    assert method.net.training
     with t.at(t.w):
         assert not method.net.training
     assert method.net.training
+    method.learn(t, assembly.federation.clients[0].train)
+    assert not method.net.training  # whoever looks at it now, in `after` or `end_round`, does so at rest
+
+
+def test_a_part_finds_its_own_client_in_the_net_when_the_steps_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where several clients were trained as one computation."""
+    seen = list[bool]()
+
+    class Looks(Part):
+        """Looks at the net after the local steps."""
+
+        def after(self, t: TrainingOf, reply: Message) -> None:
+            seen.append(torch.equal(t.layout.flatten(t.net), t.w) and not t.net.training)
+
+    monkeypatch.setitem(METHODS, "looks", Entry("looks", "", "", part=Looks))
+    assembly = assemble(tiny("looks", local={"together": True}))
+    assert assembly.workplace.together > 1
+    server = assembly.method.start()
+    tasks = [Task("train", i, 1, assembly.method.broadcast(server, i)) for i in assembly.client_ids]
+    assembly.workplace.perform_together(tasks, [{} for _ in tasks])
+    assembly.workplace.perform(tasks[0], {})
+    assert len(seen) == len(tasks) + 1 and all(seen)
 
 
 # ---------------------------------------------------------------- refused

@@ -50,6 +50,10 @@ class Training:
         """Put these weights and their gradient into the net, in the mode in which it learns."""
         self.layout.bind(self.net.train(), self.w, self.g)
 
+    def rest(self) -> None:
+        """Put these weights into the net in eval mode, for whoever looks at it when the local steps are done."""
+        self.layout.bind(self.net.eval(), self.w, self.g)
+
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
         """The local objective on a batch, without corrections."""
         return self.objective(self, x, y)
@@ -73,13 +77,14 @@ class Training:
     def at(self, w: Tensor, g: Tensor | None = None) -> Iterator[None]:
         """Other weights in the net, inside the block; without g it is in eval mode, which leaves statistics alone.
 
-        After the block the training's own weights are in it again, and it learns.
+        After the block the training's own weights are in it again, in the mode that it had.
         """
+        before = self.net.training
         self.layout.bind(self.net.train(g is not None), w, g)
         try:
             yield
         finally:
-            self.bind()
+            self.layout.bind(self.net.train(before), self.w, self.g)
 
     def gradient_at(self, w: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """The gradient of the local objective on a batch at other weights, without corrections: a new vector."""

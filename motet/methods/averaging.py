@@ -213,8 +213,11 @@ class Averaging(Method):
     def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
         ts = [self.begin_round(c, m) for c, m in zip(clients, messages, strict=True)]
         learn_together(self.net, self.layout, sorted(ts, key=lambda t: -t.descent.count(t.client.samples)))
-        finite = [is_finite(t.w) for t in ts]
-        return [self.end_round(t) if fine else Diverged(NOT_FINITE) for t, fine in zip(ts, finite, strict=True)]
+        return [self._ended(t) if is_finite(t.w) else Diverged(NOT_FINITE) for t in ts]
+
+    def _ended(self, t: Training) -> Message:
+        t.rest()  # the net is everybody's: a part that looks at it shall see this client's
+        return self.end_round(t)
 
     def begin_round(self, client: Client, message: Message) -> Training:
         """A round's training, with the momentum of the client's last one where that persists."""
@@ -271,6 +274,7 @@ class Averaging(Method):
         for part in t.parts:
             samples = part.samples(t, samples)
         learn_in_phases(t, samples, partial(self.gradient, t))
+        t.rest()
 
     def gradient(self, t: Training, x: Tensor, y: Tensor) -> None:
         """Add to t.g what moves the weights on one batch; in rounds, in adaptation and in `prepare`."""

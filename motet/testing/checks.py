@@ -238,10 +238,10 @@ CHECKS: dict[str, Callable[[Trial], None]] = {
     for check in (
         uploads_what_it_declares,
         sends_replies_that_can_be_used,
+        keeps_nothing_in_its_class,
         looks_at_training_data_alone,
         changes_nothing_in_place,
         draws_by_its_own_randomness,
-        keeps_nothing_in_its_class,
         runs_on_bytes_alone,
         reports_the_bytes_it_sends,
         keeps_secrets,

@@ -7,38 +7,49 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from motet.message import Message
+from motet.engines import Outcome, Task
+from motet.message import Message, State
+from motet.runs.assembly import assemble
 from motet.testing.comparing import ABSOLUTE, RELATIVE, everything, far, first_difference
+from motet.testing.outside import kept_outside
 from motet.testing.trial import Trial
+from motet.testing.twin import play
 from motet.testing.walk import InPlace
 
 
 def draws_by_its_own_randomness(trial: Trial) -> None:
-    """Whatever torch's, NumPy's and Python's global generators say, a run ends in the same numbers."""
+    """Whatever torch's, NumPy's and Python's global generators say, a run on a net with dropout ends in the same."""
     ends, moved = [], set[str]()
     for seed in (1, 2):
         with _global_seeds(seed, moved):
-            ends.append(everything(trial.play_anew()))
+            ends.append(everything(play(trial.with_modes())))
     if where := first_difference(*ends):
         drawn = f"that of {' and '.join(sorted(moved))} was drawn from" if moved else "or from the clock"
         raise trial.fault(
             f"{where} is another one in a second run of the same experiment: something is drawn from global or "
             f"unseeded randomness ({drawn}); draw from `client.rng(purpose)`, `client.descent(purpose)` or "
-            "`s.rng(purpose)`"
+            "`s.rng(purpose)`, and look at a net outside of its local steps inside `t.at(w)`, where dropout rests"
         )
 
 
 def keeps_nothing_in_its_class(trial: Trial) -> None:
-    """Class attributes and globals of the user's own modules are as they were after a run."""
-    before = trial.kept_outside()
-    trial.play_anew()
-    after = trial.kept_outside()
-    for name, value in after.items():
-        if before.get(name) != value:
-            raise trial.fault(
-                f"{name} changed during a run: what is kept in a class or a module is one for all clients and is lost "
-                "in another process; the server state and `client.private` are a method's memory"
-            )
+    """Class attributes and globals of the user's own modules are after every task as they were before the run."""
+    assembly = assemble(trial.experiment())
+    perform, before = assembly.workplace.perform, kept_outside(assembly.method)
+
+    def looked_after(task: Task, private: State) -> Outcome:
+        outcome = perform(task, private)
+        for name, value in kept_outside(assembly.method).items():
+            if before.get(name) != value:
+                raise trial.fault(
+                    f"{name} changed during a run: what is kept in a class or a module is one for all clients and is "
+                    "lost in another process; the server state and `client.private` are a method's memory"
+                )
+        return outcome
+
+    if before:
+        assembly.workplace.perform = looked_after  # type: ignore[method-assign]
+        play(assembly.experiment, assembly=assembly)
 
 
 def changes_nothing_in_place(trial: Trial) -> None:
@@ -54,14 +65,19 @@ def uses_every_reply_alike(trial: Trial) -> None:
     walk = trial.walk
     if not walk.replies:
         return
+    method = walk.assembly.method
+    plain, again = (method.aggregate(walk.server, walk.replies) for _ in range(2))
+    if where := first_difference({"the server state": plain}, {"the server state": again}):
+        raise trial.fault(
+            f"{where} is another one when `aggregate` is asked again with the same state and replies; the server's "
+            "memory is the server state, not the method"
+        )
     ours, theirs = (walk.generic_from(order) for order in (dict, _reversed))
     if ours is not None and theirs is not None and not torch.allclose(ours, theirs, RELATIVE, ABSOLUTE):
         raise trial.fault(
             "the generic model is another one when the replies come in another order; a server weighs clients by what "
             "they tell, not by who comes first"
         )
-    method = walk.assembly.method
-    plain = method.aggregate(walk.server, walk.replies)
     for name, rule in method.uploads.items():
         if rule == "each" or name in ("w", "n") or any(name not in reply for reply in walk.replies.values()):
             continue

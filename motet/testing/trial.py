@@ -1,14 +1,9 @@
 """A method on trial: the tiny experiment that it is tried in, played in several ways."""
 
-import pickle
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any
 
-from torch import Tensor
-
-from motet.contract import Method, Part, Wrapped
 from motet.engines import Task
 from motet.errors import MotetError
 from motet.runs.assembly import assemble
@@ -50,9 +45,9 @@ class Trial:
 
     # ------------------------------------------------------------ ways to play it
 
-    def play_anew(self) -> Played:
-        """Inline, once more."""
-        return self._play()
+    def with_modes(self) -> Experiment:
+        """The same experiment on a net with BatchNorm and dropout; on the user's net, where the changes have one."""
+        return tiny(self.text, **{"net": {"name": tiny_net.NAME}, **self.changes})
 
     @cached_property
     def walk(self) -> Walk:
@@ -62,8 +57,7 @@ class Trial:
     @cached_property
     def watched(self) -> tuple[Played, Watched]:
         """On a net with BatchNorm and dropout, under observation; a fault where it looks at data not meant for it."""
-        changes = {"net": {"name": tiny_net.NAME}, **self.changes}
-        experiment = tiny(self.text, **changes)
+        experiment = self.with_modes()
         assembly = assemble(experiment)
         assembly.workplace = watched = Watched.instead_of(assembly.workplace)
         method = assembly.method
@@ -78,40 +72,3 @@ class Trial:
                 "is never shown test data"
             ) from found
         return played, watched
-
-    def kept_outside(self) -> dict[str, bytes]:
-        """What the user's own classes and modules hold, as bytes; nothing of Motet's or of other packages'."""
-        found = dict[str, bytes]()
-        for kind in dict.fromkeys(each for thing in _things(self._method) for each in type(thing).__mro__):
-            if kind.__module__.split(".")[0] in ("motet", "builtins", "abc", "pydantic", "typing"):
-                continue
-            found |= {f"`{kind.__name__}.{name}`": _bytes(value) for name, value in _values(vars(kind))}
-            module = sys.modules.get(kind.__module__)
-            found |= {f"`{name}` of module {kind.__module__}": _bytes(v) for name, v in _values(vars(module or object))}
-        return found
-
-    @cached_property
-    def _method(self) -> Method:
-        return assemble(self.experiment()).method
-
-
-def _things(method: Method) -> Iterator[Method | Part]:
-    """A method, its parts, and the method that it follows."""
-    yield method
-    yield from getattr(method, "parts", ())
-    if isinstance(method, Wrapped):
-        yield from _things(method.inner)
-
-
-def _values(held: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Containers, tensors and numbers: what state is made of."""
-    for name, value in held.items():
-        if not name.startswith("_") and isinstance(value, dict | list | set | Tensor | int | float | str):
-            yield name, value
-
-
-def _bytes(value: object) -> bytes:
-    try:
-        return pickle.dumps(value)
-    except Exception:  # whatever a class of the user's cannot
-        return repr(value).encode()

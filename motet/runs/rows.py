@@ -5,7 +5,7 @@ Only what Motet itself reads is checked. A figure that is no number reads as non
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from motet.errors import MotetError
 from motet.scoring import ScoringSettings
@@ -95,6 +95,12 @@ def _chosen(field: str) -> Check:
     return lambda value: isinstance(value, str) and value in words
 
 
+def _reported(value: object) -> bool:
+    """The weighting is of newer Motets."""
+    needed = _section(rule=_chosen("report"), round=_count, figure=_headline)
+    return needed(value) and _chosen("client_weighting")(cast(Row, value).get("client_weighting", "uniform"))
+
+
 ROUND: dict[str, Check] = {
     "round": _count,
     "cohort": _ids,
@@ -112,9 +118,7 @@ CLIENT: dict[str, Check] = {"round": _count, "client": _whole, "new": _truth, "s
 SUMMARY: dict[str, Check] = {
     "method": _text,
     "data": _text,
-    "reported": _section(
-        rule=_chosen("report"), round=_count, figure=_headline, client_weighting=_chosen("client_weighting")
-    ),
+    "reported": _reported,
     "generic": _section(accuracy=_number_or_none, derived=_truth),
     "personal": _branch,
     "new_clients": _branch,

@@ -168,6 +168,8 @@ def _all() -> Iterator[tuple[str, Attack]]:
     for key in ("rule", "round", "rounds", "headline", "figure", "client_weighting", "pm_source"):
         for word, value in VALUES.items():
             yield f"reported {key} is {word}", partial(_inner, "summary.json", "reported", key, value)
+    for name in ("personal.common.accuracy.mean", "x.split.accuracy.mean", "after.split.accuracy.mean", "a.b.c"):
+        yield f"reported figure is {name}", partial(_inner, "summary.json", "reported", "figure", json.dumps(name))
     for key in SUMMARY_KEYS:
         for word, value in VALUES.items():
             yield f"summary {key} is {word}", partial(_object, "summary.json", key, value)

@@ -150,3 +150,13 @@ def test_a_measure_that_is_none_is_said_before_all_tuning(
     words = [command, "digits", "--methods", "fedavg", "--trials", "2", *LESS]
     assert main([*words, "--set", "scoring.measures=['nope']"]) == 2
     assert "'nope'" in capsys.readouterr().err and not Path("study").exists()
+
+
+def test_a_comparison_needs_something_to_look_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was computed whole, and ended in a KeyError."""
+    monkeypatch.chdir(tmp_path)
+    assert main([*COMPARE, "--set", "scoring.test=none"]) == 2
+    assert "scoring.test is 'none', but methods are compared on test data; accepted: " in capsys.readouterr().err
+    assert not Path("study").exists()

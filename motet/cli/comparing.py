@@ -52,6 +52,11 @@ def compare_and_show(
 ) -> None:
     """Compare methods and show which to take."""
     require_measures(experiment.scoring.measures)  # which are asked for after all tuning
+    if not experiment.scoring.looks_at_test:
+        raise MotetError(
+            "scoring.test is 'none', but methods are compared on test data; accepted: auto, common or split (tuning "
+            "looks at validation data alone)"
+        )
     asked = compare.Asked(
         experiment,
         method_names(methods) if methods is not None else compare.SHORTLIST,

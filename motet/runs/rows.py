@@ -5,17 +5,22 @@ Only what Motet itself reads is checked. A figure that is no number reads as non
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from motet.errors import MotetError
+from motet.scoring import ScoringSettings
 from motet.scoring.figures import Figure, is_scored
+from motet.settings import LARGEST_COUNT
+
+LARGEST = 1e100
+"""Of numbers: whatever a net in 32 bits tells is less, and sums and squares of such are finite."""
 
 Row = dict[str, Any]
 Check = Callable[[object], bool]
 
 
 def _count(value: object) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value <= LARGEST_COUNT
 
 
 def _whole(value: object) -> bool:
@@ -23,7 +28,7 @@ def _whole(value: object) -> bool:
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _number_or_none(value: object) -> bool:
@@ -79,8 +84,21 @@ def _branch(value: object) -> bool:
     return isinstance(value, dict) and _tree(value)
 
 
-def _figure(value: object) -> bool:
-    return isinstance(value, str) and Figure.read(value) is not None
+def _headline(value: object) -> bool:
+    figure = Figure.read(value) if isinstance(value, str) else None
+    return figure is not None and figure.data != "common"
+
+
+def _chosen(field: str) -> Check:
+    """What a field of [scoring] may be."""
+    words = get_args(ScoringSettings.model_fields[field].annotation)
+    return lambda value: isinstance(value, str) and value in words
+
+
+def _reported(value: object) -> bool:
+    """The weighting is of newer Motets."""
+    needed = _section(rule=_chosen("report"), round=_count, figure=_headline)
+    return needed(value) and _chosen("client_weighting")(cast(Row, value).get("client_weighting", "uniform"))
 
 
 ROUND: dict[str, Check] = {
@@ -100,7 +118,7 @@ CLIENT: dict[str, Check] = {"round": _count, "client": _whole, "new": _truth, "s
 SUMMARY: dict[str, Check] = {
     "method": _text,
     "data": _text,
-    "reported": _section(rule=_text, round=_count, figure=_figure),
+    "reported": _reported,
     "generic": _section(accuracy=_number_or_none, derived=_truth),
     "personal": _branch,
     "new_clients": _branch,

@@ -25,7 +25,10 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "cut in a row": (GOOD[:-8], "cannot be read as CSV (CSV parse error: Row #121: Expected 5 columns, got 3)"),
     "a long row": (GOOD + "1,2,f,h0,no,6\n", "Expected 5 columns, got 6)"),
     "an open quote": (GOOD + '1,2,f,h0,"no\n', "a quote is opened and never closed"),
-    "another encoding": (GOOD.replace("h1", "Zürich").encode("latin1"), "is not text in UTF-8 (line 3); accepted: CSV in UTF-8, or --encoding"),
+    "another encoding": (
+        GOOD.replace("h1", "Zürich").encode("latin1"),
+        "is not text in UTF-8 (line 3); accepted: CSV in UTF-8, or --encoding",
+    ),
     "another encoding, late": (
         (GOOD + "1,2,f,h0,no\n" * 60_000).encode() + b"1,2,\xe9,h0,no\n",
         "is not text in UTF-8 (line 60122)",
@@ -96,7 +99,10 @@ def test_a_bad_file_is_refused_in_one_sentence(name: str, tmp_path: Path, capsys
             ("--label", "outcome", "--leave-out", "outcome"),
             "data.leave_out has 'outcome', which is named for something",
         ),
-        (("--label", "id"), "column 'id' holds 120 different numbers such as '833' in 120 rows, which is a measurement"),
+        (
+            ("--label", "id"),
+            "column 'id' holds 120 different numbers such as '833' in 120 rows, which is a measurement",
+        ),
         (("--label", "outcome", "--set", "data.kind=image"), "data.kind is 'image', but"),
         (("--label", "outcome", "--schema", "nowhere.toml"), "schema nowhere.toml does not exist"),
     ],

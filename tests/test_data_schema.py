@@ -228,7 +228,10 @@ GOOD = 'label = "kind"\nclasses = ["a", "b"]\n[columns.alcohol]\nkind = "number"
         ),
         (GOOD.replace("columns.alcohol", "columns.kind"), "column 'kind' is the label; accepted: other columns"),
         ('label = "kind"\nclasses = ["a", "b"]\ncolumns = 3\n', "columns is 3; accepted: a table"),
-        (GOOD.replace("alcohol", "alcohl"), "column 'alcohl' of the schema is missing; accepted: a table with all columns"),
+        (
+            GOOD.replace("alcohol", "alcohl"),
+            "column 'alcohl' of the schema is missing; accepted: a table with all columns",
+        ),
         (GOOD, r"column 'kind' holds 'class class_\d'; accepted: the classes that are listed, 'a', 'b'"),
         (GOOD.replace("alcohol", "site"), "column 'site' is in the schema, and named for something else"),
         (

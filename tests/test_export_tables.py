@@ -123,7 +123,10 @@ def test_a_new_hospital_gets_its_model(run: motet.Result, tmp_path: Path, capsys
 
 WRONG_TABLES = {
     "lacks.csv": ("age,sex,smoker\n1,male,true\n", "column 'ward' of the schema is missing"),
-    "words.csv": ("age,sex,smoker,ward\nold,male,true,A\n", "column 'age' holds 'old', but the schema says that it holds numbers"),
+    "words.csv": (
+        "age,sex,smoker,ward\nold,male,true,A\n",
+        "column 'age' holds 'old', but the schema says that it holds numbers",
+    ),
     "empty.csv": ("", "is empty"),
     "header.csv": ("age,sex,smoker,ward\n", "holds no samples"),
     "x.npz": ("no zip", "cannot be read as .npz"),

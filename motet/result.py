@@ -1,8 +1,6 @@
 """What a run leaves in the hands of a Python user: its figures, its histories and its models."""
 
 import os
-import shutil
-import tempfile
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +14,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from motet.data.own.memory import handed_over
+from motet.data.own.scratch import new_scratch_folder, remove_scratch_folder
 from motet.errors import MotetError, shown
 from motet.inspect_files import user_path
 from motet.report.progress import onlooker
@@ -55,7 +54,7 @@ class Result:
         record, beside = Record(self.folder), None if local is None else Record(user_path(local, "folder"))
         self.summary = Figures(record.summary if beside is None else beside_local(record, beside))
         if temporary:
-            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+            weakref.finalize(self, remove_scratch_folder, self.folder)
 
     # ------------------------------------------------------------ figures
 
@@ -246,12 +245,12 @@ def run(
         tracked(watcher, track, warnings.warn) as logged,
     ):
         chosen = choose(short, file, *settings, beside=[nested(name, value) for name, value in dotted.items()])
-        folder = user_path(out, "out") if out is not None else Path(tempfile.mkdtemp(prefix="motet-"))
+        folder = user_path(out, "out") if out is not None else new_scratch_folder()
         try:
             logged.finished(runs.run(chosen, folder, logged))
         except BaseException:
             if out is None:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_scratch_folder(folder)
             raise
     result = Result(folder, temporary=out is None)
     for sentence in result.warnings:

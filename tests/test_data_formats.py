@@ -341,11 +341,12 @@ def test_shakespeare_from_leaf(data: Path) -> None:
     windows = [TEXT[n : n + 80] for n in range(30)]
     nexts = [TEXT[n + 80] for n in range(30)]
     put(data / "shakespeare/data/train/all_data_0.json", leaf({"HAMLET": (windows[:20], [*nexts[:19], "é"])}))
+    put(data / "shakespeare/data/train/all_data_1.json", leaf({"OPHELIA": (windows, nexts)}))
     put(data / "shakespeare/data/test/all_data_0.json", leaf({"HAMLET": (windows[20:], nexts[20:]), "X": ([], [])}))
     raw = load("shakespeare", min_characters=100)
-    assert len(raw.y) == 29, "nobody is asked for a character that is not in the alphabet"
-    assert [ALPHABET[label] for label in raw.y] == nexts[:19] + nexts[20:]
-    assert column(raw.split) == [0] * 19 + [1] * 10
+    assert len(raw.y) == 59, "nobody is asked for a character that is not in the alphabet"
+    assert [ALPHABET[label] for label in raw.y] == nexts[:19] + nexts + nexts[20:]
+    assert column(raw.split) == [0] * 49 + [1] * 10
     with pytest.raises(MotetError, match="no role says 1,000"):
         load("shakespeare")
 

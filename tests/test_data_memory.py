@@ -179,5 +179,5 @@ def test_frames_that_cannot_be(frame: pandas.DataFrame) -> None:
     with pytest.raises(MotetError, match=r"^client is a ndarray of shape \(178,\), but data is a table"):
         motet.run(data=frame, label="kind", client=CLIENT, **TINY)
     frame["mixed"] = [1, "a"] * 89
-    with pytest.raises(MotetError, match=r"^data is a table with a column that is no column"):
+    with pytest.raises(MotetError, match=r"^data is a table with a column that cannot be stored"):
         motet.run(data=frame, label="kind", **TINY)

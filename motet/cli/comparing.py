@@ -102,7 +102,7 @@ def _where(folder: Path, report: str | None) -> str:
 
 def seconds_of(text: str) -> float:
     """Such as 90s, 20m, 2h or 1h30m."""
-    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", text.strip())
+    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", text.strip(), re.ASCII)
     seconds = sum(int(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
     if not seconds:
         raise MotetError(f"--time is {text!r}; accepted: hours, minutes and seconds, such as 20m, 90s or 1h30m")

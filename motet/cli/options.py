@@ -24,10 +24,10 @@ def number(text: str) -> int | float | str:
 
     1 is a whole number and 1.0 is not: they are different cohorts.
     """
-    if re.fullmatch(r"\s*[+-]?\d+\s*", text):
+    if re.fullmatch(r"\s*[+-]?\d+\s*", text, re.ASCII):
         return int(text) if len(text) <= MOST_DIGITS else text
     try:
-        return float(text)
+        return float(text) if text.isascii() else text
     except ValueError:
         return text
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motet.data.long_tail import tail
+from motet.data.naming import listed, some
 from motet.data.partitions import deal, laid, parse
 from motet.data.pflbed import deal_pflbed, new_of
 from motet.data.raw import Integers, RawData
@@ -16,9 +17,6 @@ from motet.room import refuse_if_too_large
 
 COMMON_TEST_SHARE = 0.2
 """Of data without an official test set."""
-
-MOST_NAMED = 8
-"""Of clients in a note; the others are counted."""
 
 Split = tuple[Integers, Integers, Integers]
 """The rows of one client's train, val and test splits."""
@@ -83,20 +81,15 @@ def _left_behind(
         said = [f"{shown(_name(raw, v))} ({size} rows)" for v, size in gone.items()]
         notes.append(
             f"{len(gone):,} of {len(values):,} clients take no part, because all their rows are in the common test set"
-            f"{' or outside the subset' if settings.subset < 1 else ''}: {_some(said)}"
+            f"{' or outside the subset' if settings.subset < 1 else ''}: {some(said)}"
         )
-    untested = [shown(name) for name, (_, _, test) in zip(names, splits, strict=True) if not len(test)]
+    untested = [name for name, (_, _, test) in zip(names, splits, strict=True) if not len(test)]
     if untested and settings.test_share:
         notes.append(
             f"{len(untested):,} of {len(splits):,} clients have too few rows for test rows of their own: "
-            f"{_some(untested)}"
+            f"{listed(untested)}"
         )
     return tuple(notes)
-
-
-def _some(words: list[str]) -> str:
-    more = f" and {len(words) - MOST_NAMED:,} more" if len(words) > MOST_NAMED else ""
-    return ", ".join(words[:MOST_NAMED]) + more
 
 
 def _name(raw: RawData, client: int) -> str:

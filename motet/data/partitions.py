@@ -102,7 +102,7 @@ def parse(spec: str) -> tuple[Partition, float]:
         return partition, 0.0
     whole = partition.argument in ("CLASSES", "SHARDS")
     try:
-        value = float(int(text)) if whole else float(text)
+        value = math.nan if not text.isascii() else float(int(text)) if whole else float(text)
     except (ValueError, OverflowError):
         value = math.nan
     accepted = f"{name}:{partition.argument}, {partition.accepted}"

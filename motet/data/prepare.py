@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motet.data.augment import Augment
 from motet.data.input import Input, Kind
-from motet.data.raw import MOST_TOKENS, Array, Integers, RawData
+from motet.data.raw import MOST_FEATURES, MOST_TOKENS, Array, Integers, RawData
 from motet.errors import MotetError
 
 Normalize = Literal["standard", "half", "unit", "constants", "none"]
@@ -119,6 +119,10 @@ class NumbersPrepare(Prepare):
         numbers = stored.to(torch.float32)
         if not torch.isfinite(numbers).all():
             raise MotetError("input x holds NaN or infinite values; accepted: finite numbers")
+        if not stored.is_floating_point() and len(numbers) and numbers.abs().max() > LARGEST_WHOLE:
+            raise MotetError(
+                f"input x holds {numbers.abs().max():g} in whole numbers; accepted: at most {LARGEST_WHOLE:g}"
+            )
         return numbers
 
 
@@ -223,6 +227,8 @@ def fit_prepare(
 
 
 MOST_NUMBERS = 2**24  # of one sample
+LARGEST_WHOLE = 1e15
+"""Of whole numbers that are samples: beyond it they are ids, or overflowed."""
 
 
 def restored(words: Mapping[str, object], constants: Mapping[str, object]) -> Prepare:
@@ -240,6 +246,8 @@ def restored(words: Mapping[str, object], constants: Mapping[str, object]) -> Pr
         raise ValueError("shape")
     shape = tuple(sides)
     if not 0 < math.prod(shape) <= MOST_NUMBERS or len(shape) != {"image": 3, "signal": 2}.get(str(kind), 1):
+        raise ValueError("shape")
+    if kind in ("vector", "tokens") and shape[0] > MOST_FEATURES:
         raise ValueError("shape")
     if kind == "tokens" and type(vocabulary) is int and 0 < vocabulary <= MOST_TOKENS:
         return TokensPrepare(shape, vocabulary)

@@ -21,8 +21,10 @@ KindOrAuto = Literal["auto", Kind]
 CHANNELS_LAST = (1, 3, 4)
 CHANNELS_FIRST = (1, 3)
 SHAPES = "images [n, H, W] (uint8) or [n, H, W, C] with C 1, 3 or 4, signals [n, C, T] (float) or vectors [n, F]"
-MOST_TOKENS = 10_000_000
+MOST_TOKENS = 1_000_000
 """A token beyond this is a mistake (a hash, a time stamp), and would cost memory in every net."""
+MOST_FEATURES = 500_000
+"""Of a vector, likewise."""
 
 _OF_KIND: dict[Kind, str] = {
     "image": "images [n, H, W] or [n, H, W, C] with C 1, 3 or 4",
@@ -100,6 +102,8 @@ def kind_of(dtype: np.dtype[Any], shape: tuple[int, ...], kind: KindOrAuto, wher
     if found is None or not _fits(found, shape):
         accepted = SHAPES if kind == "auto" else _OF_KIND[kind]
         raise MotetError(f"{where}: field 'x' has shape {shape}; accepted: {accepted}")
+    if found == "vector" and shape[1] > MOST_FEATURES:
+        raise MotetError(f"{where}: field 'x' has {shape[1]:,} features; accepted: at most {MOST_FEATURES:,}")
     return found
 
 

@@ -17,7 +17,13 @@ from motet.settings import Section
 from motet.toml_writing import dumps
 
 MOST_BYTES = 2**24
-MOST_COLUMNS = 2**20
+MOST_COLUMNS = 100_000
+MOST_CLASSES = 65_536
+MOST_CATEGORIES = 65_536
+MOST_RATIO = 1e12
+"""Of a mean to its deviation: what is left of a number beyond it is rounding."""
+MOST_PLACES = 1_000_000
+"""Of network input, over all columns: a net would have a weight for each and each of its units."""
 
 _HEAD = """\
 # How a table becomes network input. Columns that are not here are not used.
@@ -32,9 +38,9 @@ class NumberColumn(Section):
     """Numbers, which are centred and scaled."""
 
     kind: Literal["number"] = "number"
-    mean: float = 0.0
-    deviation: float = Field(1.0, gt=0)
-    fill: float | None = None
+    mean: float = Field(0.0, strict=True)
+    deviation: float = Field(1.0, gt=0, strict=True)
+    fill: float | None = Field(None, strict=True)
 
     width: ClassVar[int] = 1
 
@@ -43,7 +49,7 @@ class BooleanColumn(Section):
     """True or false, as 1 and 0."""
 
     kind: Literal["boolean"] = "boolean"
-    fill: bool | None = None
+    fill: bool | None = Field(None, strict=True)
 
     width: ClassVar[int] = 1
 
@@ -116,11 +122,17 @@ def of_values(values: Mapping[str, Any], where: str) -> Schema:
         raise MotetError(f"{where}: label is {shown(label)}; accepted: the name of a column")
     if classes is None or not _are_names(classes) or len(classes) < 2:
         raise MotetError(f"{where}: classes is {shown(classes)}; accepted: two or more names, each once")
+    if len(classes) > MOST_CLASSES:
+        raise MotetError(f"{where}: classes has {len(classes):,} names; accepted: at most {MOST_CLASSES:,}")
     if not isinstance(columns, Mapping) or not 0 < len(columns) <= MOST_COLUMNS:
         raise MotetError(f"{where}: columns is {shown(columns)}; accepted: a table [columns.NAME] for each column")
     if label in columns:
         raise MotetError(f"{where}: column {shown(label)} is the label; accepted: other columns")
-    return Schema(label, tuple(classes), {name: _column(name, column, where) for name, column in columns.items()})
+    schema = Schema(label, tuple(classes), {name: _column(name, column, where) for name, column in columns.items()})
+    places = sum(column.width for column in schema.columns.values())
+    if places > MOST_PLACES:
+        raise MotetError(f"{where}: columns make {places:,} places of input; accepted: at most {MOST_PLACES:,}")
+    return schema
 
 
 def _column(name: object, values: object, where: str) -> Column:
@@ -131,7 +143,16 @@ def _column(name: object, values: object, where: str) -> Column:
     if section is None:
         raise MotetError(f"{place}: kind is {shown(values.get('kind'))}; accepted: {' | '.join(COLUMNS)}")
     column = checked(section, values, place)
+    if isinstance(column, NumberColumn) and abs(column.mean) > MOST_RATIO * column.deviation:
+        raise MotetError(
+            f"{place}: mean is {column.mean:g} and deviation {column.deviation:g}; accepted: a mean of at most "
+            f"{MOST_RATIO:g} deviations"
+        )
     if isinstance(column, CategoryColumn):
+        if len(column.categories) > MOST_CATEGORIES:
+            raise MotetError(
+                f"{place}: categories has {len(column.categories):,} names; accepted: at most {MOST_CATEGORIES:,}"
+            )
         if not _are_names(column.categories):
             raise MotetError(f"{place}: categories is {shown(column.categories)}; accepted: names, each once")
         if column.fill is not None and column.fill not in column.categories:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from motet.data.input import Input, Kind
+from motet.data.naming import some
 from motet.data.prepare import Normalize, Prepare
 from motet.data.raw import Array, Integers
 from motet.data.schema import BooleanColumn, CategoryColumn, Column, NumberColumn, Schema, of_plain
@@ -24,7 +25,6 @@ SMALLEST_DEVIATION = 1e-12
 """Of numbers that are not all the same but for rounding."""
 NOBODY = "(none)"
 """The one category of a column in whose list nothing is left."""
-_MOST_NAMED = 8
 _CHUNK = 10_000
 
 
@@ -63,8 +63,8 @@ class TablePrepare(Prepare):
             for name, listed, known in zip(columns, self.lists, self.schema_categories, strict=True)
         }
         found = [f"{count} of {shown(name)}" for name, count in rare.items() if count]
-        some = ", ".join(found[:_MOST_NAMED]) + (" and others" if len(found) > _MOST_NAMED else "")
-        return (f"categories in fewer than {self.min_count} training rows count as unknown: {some}",) if found else ()
+        said = f"categories in fewer than {self.min_count} training rows count as unknown: {some(found)}"
+        return (said,) if found else ()
 
     def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
         """Words alone."""

@@ -31,6 +31,8 @@ def stored_rows(x: Any, schema: Schema) -> Floats:
     """One stored row for each row of the user's."""
     if isinstance(x, Tensor):
         x = x.numpy(force=True)
+    if isinstance(x, np.ndarray) and x.dtype.kind == "c":
+        raise MotetError(f"input x has dtype {x.dtype}; accepted: real numbers")
     if isinstance(x, np.ndarray) and x.dtype.kind in "biuf":
         return _checked_array(x, schema)
     columns = _columns(x, schema)

@@ -271,6 +271,10 @@ def _column(values: Array, field: str, length: int, where: str) -> Array:
         raise MotetError(f"{where}: field {field!r} has dtype {values.dtype}; accepted: {accepted}")
     if values.shape != (length,):
         raise MotetError(f"{where}: field {field!r} has shape {values.shape}; accepted: ({length},) as x has samples")
+    if values.dtype.kind == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
+        raise MotetError(
+            f"{where}: field {field!r} holds {values.max()}; accepted: whole numbers of 64 bits with a sign"
+        )
     return values if values.dtype.kind == "U" else values.astype(np.int64)
 
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from motet.data.naming import MOST_NAMED, listed
 from motet.data.own.growing import Floats
 from motet.data.raw import Integers
-from motet.errors import shown
 
 _MOST_CELLS = 20_000_000
 """That are looked at: of a larger table, rows at equal distances."""
@@ -22,7 +22,6 @@ _FEW_ROWS = 5
 _LEFT = 0.05
 """The share of the majority's mistakes that a column may leave to be said to tell the label."""
 _LEAST_MISTAKES = 10
-_MOST_NAMED = 8
 _CLIENTS = re.compile(
     r"(^|[\W_])(hospital|clinic|site|cent(er|re)|client|user|subject|patient|person|participant|customer|device|"
     r"sensor|station|school|store|shop|branch|bank|region|country|city|county|state|district|location|writer|speaker|"
@@ -62,7 +61,7 @@ def may_name_clients(names: Sequence[str], x: Floats, left_out: Sequence[str]) -
             values = x[:, i][~np.isnan(x[:, i])]
             if 2 <= len(np.unique(values)) <= max(2, len(values) // 2):
                 found.append(name)
-    return tuple(found[:_MOST_NAMED])
+    return tuple(found[:MOST_NAMED])
 
 
 def names_clients(column: str) -> bool:
@@ -111,7 +110,5 @@ def _holes_tell(holes: np.ndarray, labels: Integers) -> bool:
 def _named(names: Sequence[str], what: str, accepted: str) -> list[str]:
     if not names:
         return []
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    listed = ", ".join(map(shown, names[:_MOST_NAMED])) + more
     each = "column" if len(names) == 1 else "each of the columns"
-    return [f"possible leak: {each} {listed} {what}; {accepted}"]
+    return [f"possible leak: {each} {listed(names)} {what}; {accepted}"]

@@ -20,7 +20,7 @@ def refuse_measurements(classes: Sequence[str], rows: int, column: str) -> None:
     numbers = [name for name in classes if is_number(name)]
     fractions = [name for name in numbers if not name.strip().lstrip("+-").isdecimal()]
     numeric = 2 * len(numbers) > len(classes)
-    measured = numeric and len(classes) > FEW and 2 * len(fractions) > len(classes)
+    measured = numeric and len(classes) > FEW and 4 * len(fractions) > len(classes)
     few_each = len(classes) > _MANY and _ROWS_EACH * len(classes) > rows
     counted = numeric and few_each and not _are_codes(classes)
     if measured or counted:

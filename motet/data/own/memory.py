@@ -7,7 +7,6 @@ of the run, which can then be resumed and served; without a folder it lives as l
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,9 +17,11 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from motet.data.own.scratch import scratch_folder
 from motet.data.raw import Array
 from motet.errors import MotetError, shown
 from motet.files import kind_of_file, writing
+from motet.room import refuse_if_too_large
 
 PREFIX = "in-memory-"
 ARRAYS, TABLE = "in-memory.npz", "in-memory.parquet"
@@ -28,6 +29,7 @@ ACCEPTED = (
     "a name of `motet list data`, a path, (x, y), a data frame or Arrow table with label=, or a torch Dataset of (x, y)"
 )
 _HASH_LENGTH = 16
+_OBJECT = 100  # bytes that Python takes for a sample, besides its numbers
 
 _places: dict[str, Path] = {}
 """Where the data of a name are, as far as this process knows."""
@@ -50,8 +52,7 @@ def is_in_memory(name: str) -> bool:
 @contextmanager
 def handed_over(data: Any, client: Any, domain: Any) -> Iterator[Handed]:
     """The data under a name, until the block ends or a run keeps them."""
-    folder = Path(tempfile.mkdtemp(prefix="motet-data-"))
-    try:
+    with scratch_folder() as folder:
         if _is_frame(data) or _is_arrow(data):
             names = (_column_name(client, "client"), _column_name(domain, "domain"))
             handed, path = Handed(_write_table(data, folder / TABLE), *names), folder / TABLE
@@ -61,8 +62,6 @@ def handed_over(data: Any, client: Any, domain: Any) -> Iterator[Handed]:
             handed, path = Handed(_write_arrays(fields, folder / ARRAYS), *names), folder / ARRAYS
         _places[handed.name] = path
         yield handed
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def keep(name: str, folder: Path) -> None:
@@ -134,7 +133,7 @@ def _of_dataset(data: Any) -> dict[str, Array]:
     tensors = getattr(data, "tensors", None)
     if isinstance(tensors, tuple) and len(tensors) == 2:
         return {"x": _array("x", tensors[0]), "y": _array("y", tensors[1])}
-    samples = [data[i] for i in range(len(data))] if hasattr(data, "__len__") else list(data)
+    samples = _samples(data)
     if not samples or not all(isinstance(sample, tuple | list) and len(sample) == 2 for sample in samples):
         raise MotetError(f"data is a {type(data).__name__} of {len(samples)} samples; accepted: samples (x, y), some")
     try:
@@ -144,6 +143,23 @@ def _of_dataset(data: Any) -> dict[str, Array]:
             f"data is a {type(data).__name__} whose samples x have several shapes; accepted: one shape"
         ) from None
     return {"x": x, "y": _array("y", [y.item() if isinstance(y, Tensor) else y for _, y in samples])}
+
+
+def _samples(data: Any) -> list[Any]:
+    """All of them, one after the other; one that claims more than memory holds is refused after its first sample."""
+    if not hasattr(data, "__len__"):
+        return list(data)
+    count = len(data)
+    first = [data[0]] if count else []
+    each = sum(_bytes(part) for part in first[0]) if first and isinstance(first[0], tuple | list) else 0
+    refuse_if_too_large(
+        count * (each + _OBJECT), f"data is a {type(data).__name__} of {count:,} samples, which", "fewer"
+    )
+    return first + [data[i] for i in range(1, count)]
+
+
+def _bytes(part: Any) -> int:
+    return int(part.nelement() * part.element_size()) if isinstance(part, Tensor) else int(getattr(part, "nbytes", 8))
 
 
 def _given(**columns: Any) -> dict[str, Array]:
@@ -156,8 +172,10 @@ def _given(**columns: Any) -> dict[str, Array]:
 def _array(field: str, values: Any) -> Array:
     try:
         array = values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
-    except (TypeError, ValueError):
-        array = np.empty(0, object)  # rows of several lengths
+    except (TypeError, ValueError, OverflowError, NotImplementedError, RuntimeError):
+        array = np.empty(0, object)  # rows of several lengths, numbers without end, a tensor that holds nothing
+    if isinstance(values, Tensor) and array.dtype.hasobject:
+        raise MotetError(f"data: {field} is {_described(values)} that NumPy cannot hold; accepted: a plain tensor")
     if array.dtype.hasobject and array.size and all(isinstance(value, str) for value in array.flat):
         array = array.astype(str)
     if array.dtype.hasobject:
@@ -201,11 +219,13 @@ def _write_table(data: Any, path: Path) -> str:
             table = pa.Table.from_pandas(data, preserve_index=False)
         else:
             table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+            table.validate(full=True)
         parquet.write_table(table.replace_schema_metadata(), path)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         why = (str(error).splitlines() or [""])[0]
         raise MotetError(
-            f"data is a table with a column that is no column ({shown(why)}); accepted: one type per column"
+            f"data is a table with a column that cannot be stored ({shown(why)}); accepted: one type per column, whole "
+            f"numbers of 64 bits, text in Unicode"
         ) from error
     return PREFIX + _hash_of(path)
 

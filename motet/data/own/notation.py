@@ -22,6 +22,8 @@ _PARTS = re.compile(
 )
 _PLAIN = re.compile(rf"{_SIGN}(\d+\.?\d*|\.\d+)([eE]{_SIGN}\d+)?", re.ASCII)
 
+_WHOLE = re.compile(rf"{_SIGN}\d+", re.ASCII)
+
 
 @dataclass(frozen=True)
 class Notation:
@@ -82,14 +84,15 @@ def notation_of(values: Iterable[str], decimal: Decimal, column: str, where: str
     texts = [value.strip() for value in values]
     parts = [_PARTS.fullmatch(text) for text in texts]
     found = [part for part in parts if part is not None]
-    if not texts or len(found) < len(parts) or all(map(is_plain, texts)):
+    plain = _WHOLE if decimal == "," else _PLAIN
+    odd = [text for text in texts if not plain.fullmatch(text)]
+    if not odd or len(found) < len(parts):
         return None
     prefixes, suffixes = {part["prefix"] or "" for part in found}, {part["suffix"] or "" for part in found}
     if len(prefixes) > 1 or len(suffixes) > 1:
         return None
-    example = next(text for text in texts if not is_plain(text))
     sign = _decimal([part["number"] for part in found], decimal, column, where)
-    return None if sign is None else Notation(sign, prefixes.pop(), suffixes.pop().strip(), example)
+    return None if sign is None else Notation(sign, prefixes.pop(), suffixes.pop().strip(), odd[0])
 
 
 def _decimal(numbers: Sequence[str], decimal: Decimal, column: str, where: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from motet.data.columns import Columns, Decimal
+from motet.data.naming import some
 from motet.data.own.batches import Batches, DataType, OtherType, RecordBatch
 from motet.data.own.cells import Kind, fits, numbers, strings
 from motet.data.own.growing import Floats, Growing
@@ -18,13 +19,15 @@ from motet.data.own.notation import Notation, is_number, is_plain, notation_of
 from motet.data.own.numbering import Numbering
 from motet.data.own.roles import RoleReader, Roles, left_out, roles_of
 from motet.data.raw import Integers, RawData, default_net_for
-from motet.data.schema import CategoryColumn, Schema, read_schema
+from motet.data.schema import CategoryColumn, Column, NumberColumn, Schema, read_schema
 from motet.data.table_prepare import GivenSchema, TableColumns
 from motet.errors import MotetError, shown
 from motet.room import refuse_if_too_large
 
 MOST_CATEGORIES = 256
 """Different texts of a column that may be categories without a schema that lists them."""
+MOST_DEVIATIONS = 1e9
+"""From the mean that a schema gives."""
 MANY = 50
 """Rows of which all different whole numbers are an id rather than a measurement."""
 MOST_REASONS = 8
@@ -43,6 +46,8 @@ def rows_by_schema(table: Batches, schema: Schema) -> tuple[Floats, RoleReader]:
     label = schema.label if schema.label in table.types else None
     roles = Roles(label, None, None, table.where, schema.classes)
     reading, rows = _walked(table, _by_schema(schema, roles, {name for name in table.types if name != label}, table))
+    for i, (name, column) in enumerate(schema.columns.items()):
+        reading.refuse_far(rows[:, i], name, column)
     return rows, reading.roles
 
 
@@ -258,6 +263,8 @@ class _Reading:
                 continue
             keep.append(i)
             lists[name] = None
+            if self.plan.schema:
+                self.refuse_far(x[:, i], name, self.plan.schema.columns[name])
             if kind == "category":
                 lists[name], places = self.categories[name].sorted()
                 _put_in_order(x[:, i], places)
@@ -288,6 +295,17 @@ class _Reading:
             may_name_clients=None if self.plan.roles.client else may_name_clients(list(lists), x, list(notes)),
             **fields,
         )
+
+    def refuse_far(self, values: Floats, name: str, column: Column) -> None:
+        """A mean and deviation that are not of these numbers make input that no net can compute with."""
+        if not isinstance(column, NumberColumn) or not len(values) or np.isnan(values).all():
+            return
+        for value in (float(np.nanmin(values)), float(np.nanmax(values))):
+            if abs(value - column.mean) > MOST_DEVIATIONS * column.deviation:
+                raise MotetError(
+                    f"{self.table.where}: column {shown(name)} holds {value:g}, but the schema says mean "
+                    f"{column.mean:g} and deviation {column.deviation:g}; accepted: those of such numbers"
+                )
 
     def _ids(self, x: Floats, names: list[str]) -> list[str]:
         """Columns of whole numbers that are all different, though no count and not called an id."""
@@ -334,10 +352,10 @@ def _mixed(name: str, categories: tuple[str, ...]) -> list[str]:
 
 def _said(notations: Mapping[str, Notation]) -> list[str]:
     """Which columns were read as numbers though they are not written as programs write them."""
-    named = list(notations.items())[:MOST_REASONS]
-    said = [f"{shown(name)} ({shown(found.example)} is {found.value(found.example):g})" for name, found in named]
-    more = f" and {len(notations) - MOST_REASONS} more columns" if len(notations) > MOST_REASONS else ""
-    return [f"read as numbers: {', '.join(said)}{more}"] if said else []
+    said = [
+        f"{shown(name)} ({shown(found.example)} is {found.value(found.example):g})" for name, found in notations.items()
+    ]
+    return [f"read as numbers: {some(said)}"] if said else []
 
 
 def _reasons(notes: dict[str, str]) -> str:

@@ -1,6 +1,7 @@
 """A column of texts with a label: from record batches to rows of tokens."""
 
 from motet.data.columns import Columns
+from motet.data.naming import listed
 from motet.data.own.batches import Batches
 from motet.data.own.cells import strings
 from motet.data.own.hints import names_clients
@@ -11,8 +12,6 @@ from motet.data.text import fit_tokenizer, words_of
 from motet.data.text_prepare import AllTexts
 from motet.errors import MotetError, shown
 
-MOST_NAMED = 8
-"""Of columns that are left out; the others are counted."""
 LENGTH = 128
 """Words of a text that are read, at most."""
 
@@ -41,15 +40,10 @@ def raw_of_texts(table: Batches, columns: Columns, usual_label: str | None = Non
         net=default_net_for("tokens"),
         vocabulary=tokenizer.vocabulary,
         fit=AllTexts(tokenizer, column, columns.min_count).fit,
-        notes=(*reader.notes, *([f"left out, as texts alone are read: {_named(others)}"] if others else [])),
+        notes=(*reader.notes, *([f"left out, as texts alone are read: {listed(others)}"] if others else [])),
         may_name_clients=None if columns.client else tuple(filter(names_clients, others)),
         **fields,
     )
-
-
-def _named(columns: list[str]) -> str:
-    more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
-    return ", ".join(map(shown, columns[:MOST_NAMED])) + more
 
 
 def _types(table: Batches, column: str, roles: list[str]) -> dict[str, object]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from motet.data.image_folder import coded
 from motet.data.leaf import UserData, read_users
+from motet.data.naming import listed
 from motet.data.raw import Array, RawData
 from motet.data.settings import DataSettings
 from motet.data.sources.source import Form, Source
@@ -18,9 +19,10 @@ SIDE = 28
 
 def read(paths: Sequence[Path], settings: DataSettings) -> RawData:
     """Every user is a client; LEAF's pixels from 0 to 1 become the bytes that they were made from."""
-    parts, labels, users, split = [], [], list[str](), list[int]()
+    parts, labels, users, split, empty = [], [], list[str](), list[int](), list[str]()
     for found in read_users(paths):
         if not found.y:
+            empty.append(found.user)
             continue
         parts.append(_pixels(found))
         labels.append(_labels(found))
@@ -29,6 +31,11 @@ def read(paths: Sequence[Path], settings: DataSettings) -> RawData:
     if not parts:
         raise MotetError(f"{paths[0].parent}: holds users without samples; accepted: at least one sample")
     client, names = coded(users)
+    without = sorted(set(empty) - set(users))
+    if len(names) < 2:
+        raise MotetError(
+            f"{paths[0].parent}: holds samples of user {shown(names[0])} alone; accepted: two users or more"
+        )
     tested = any(split) and not all(split)
     return RawData(
         x=np.concatenate(parts),
@@ -41,6 +48,7 @@ def read(paths: Sequence[Path], settings: DataSettings) -> RawData:
         client=client,
         class_names=CLASSES,
         client_names=names,
+        notes=(f"{len(without)} users without samples take no part: {listed(without)}",) if without else (),
     )
 
 
@@ -59,10 +67,10 @@ def _pixels(found: UserData) -> Array:
 
 
 def _labels(found: UserData) -> Array:
-    wrong = next((y for y in found.y if type(y) is not int or not 0 <= y < len(CLASSES)), None)
-    if wrong is not None:
+    wrong = [y for y in found.y if type(y) is not int or not 0 <= y < len(CLASSES)]
+    if wrong:
         raise MotetError(
-            f"{found.where}: y of user {shown(found.user)} holds {shown(wrong)}; accepted: whole numbers from 0 to "
+            f"{found.where}: y of user {shown(found.user)} holds {shown(wrong[0])}; accepted: whole numbers from 0 to "
             f"{len(CLASSES) - 1}"
         )
     return np.array(found.y, np.int64)

@@ -10,6 +10,7 @@ import numpy as np
 from motet.data.archives import read_file
 from motet.data.image_folder import coded
 from motet.data.leaf import UserData, read_users
+from motet.data.naming import listed
 from motet.data.raw import Array, RawData
 from motet.data.settings import DataSettings
 from motet.data.sources.source import Form, Source
@@ -38,9 +39,10 @@ class _Part:
 
 def lines(paths: Sequence[Path], settings: DataSettings) -> RawData:
     """One JSON object per line: client and text. A role's last fifth is test data, and no window crosses the border."""
-    roles = [(role, text) for role, text in _roles(paths[0]) if len(text) >= settings.min_characters]
-    parts = [part for role, text in roles for part in _of_text(role, text, settings.stride)]
-    return _raw(parts, paths[0], settings)
+    roles = list(_roles(paths[0]))
+    long = [(role, text) for role, text in roles if len(text) >= settings.min_characters]
+    parts = [part for role, text in long for part in _of_text(role, text, settings.stride)]
+    return _raw(parts, paths[0], settings, {role for role, _ in roles})
 
 
 def leaf(paths: Sequence[Path], settings: DataSettings) -> RawData:
@@ -52,7 +54,7 @@ def leaf(paths: Sequence[Path], settings: DataSettings) -> RawData:
     for user in found:
         said[user.user] = said.get(user.user, WINDOW) + len(user.y)
     parts = [_of_windows(user) for user in found if said[user.user] >= settings.min_characters]
-    return _raw(parts, paths[0], settings)
+    return _raw(parts, paths[0], settings, set(said))
 
 
 def _roles(path: Path) -> Iterator[tuple[str, str]]:
@@ -85,8 +87,8 @@ def _of_text(role: str, text: str, stride: int) -> Iterator[_Part]:
 
 
 def _of_windows(user: UserData) -> _Part:
-    wrong = next((x for x in user.x if not isinstance(x, str) or len(x) != WINDOW), None)
-    if wrong is not None or not all(isinstance(y, str) and len(y) == 1 for y in user.y):
+    windows = all(isinstance(x, str) and len(x) == WINDOW for x in user.x)
+    if not windows or not all(isinstance(y, str) and len(y) == 1 for y in user.y):
         raise MotetError(
             f"{user.where}: user {shown(user.user)} has samples that are no windows; accepted: {WINDOW} characters and "
             f"the next"
@@ -95,7 +97,7 @@ def _of_windows(user: UserData) -> _Part:
     return _Part(user.user, TOKENIZER(user.x), nexts, int(user.test))
 
 
-def _raw(parts: Iterable[_Part], path: Path, settings: DataSettings) -> RawData:
+def _raw(parts: Iterable[_Part], path: Path, settings: DataSettings, all_roles: set[str]) -> RawData:
     known = [(part, part.y >= RESERVED) for part in parts]
     if not any(keep.any() for _, keep in known):
         raise MotetError(
@@ -105,7 +107,15 @@ def _raw(parts: Iterable[_Part], path: Path, settings: DataSettings) -> RawData:
     counts = [int(keep.sum()) for _, keep in known]
     roles, names = coded([part.role for part, _ in known])
     split = np.repeat([part.split for part, _ in known], counts)
+    speaking = {part.role for (part, _), count in zip(known, counts, strict=True) if count}
+    if len(speaking) < 2:
+        raise MotetError(
+            f"{shown_path(path)}: only role {shown(min(speaking))} says {settings.min_characters:,} characters and a "
+            f"window of {WINDOW}; accepted: two roles or more, or a smaller data.min_characters"
+        )
     notes = []
+    if silent := sorted(all_roles - speaking):
+        notes.append(f"{len(silent):,} roles that say less than data.min_characters take no part: {listed(silent)}")
     if settings.stride < WINDOW:
         notes.append(
             "windows overlap, so a client's own test windows share characters with its training windows; the common "

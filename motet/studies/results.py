@@ -108,7 +108,7 @@ def climb(rounds: Sequence[Row], figure: Figure) -> float | None:
     if not earlier:
         return None
     round, before = earlier[-1]
-    return (value - before) * 0.2 * last / (last - round)
+    return float((value - before) * 0.2 * last / (last - round))
 
 
 def _table(by_seed: Sequence[Mapping[int, float]], clients: Sequence[int]) -> Table:

@@ -85,7 +85,8 @@ def test_only_training_changes_private_states(strict: bool) -> None:
 
 
 def test_a_diverged_client_keeps_its_private_state() -> None:
-    assembly = assemble(tiny("scaffold", local={"momentum_across_rounds": "persist"}))
+    scoring = {"pm_source": "last_participation"}
+    assembly = assemble(tiny("scaffold", local={"momentum_across_rounds": "persist"}, scoring=scoring))
     engine = Inline(OneByOne(assembly.workplace.perform))
     message = assembly.method.broadcast(assembly.method.start(), 0)
     engine.run([Task("train", 0, 1, message)])

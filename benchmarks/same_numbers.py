@@ -66,7 +66,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "local": {"epochs": 1, "batch": 20, "lr": 0.02},
     },
 }
-ALIKE = {"rounds": {"count": 3, "cohort": 0.5}, "adapt": {"epochs": 1}, "engine": {"name": "inline"}}
+ALIKE = {
+    "rounds": {"count": 3, "cohort": 0.5},
+    "adapt": {"epochs": 1},
+    "engine": {"name": "inline"},
+    "scoring": {"pm_source": "last_participation"},  # so that every client keeps the model that it trained
+}
 
 
 def main() -> int:

@@ -70,7 +70,7 @@ ALIKE = {
     "rounds": {"count": 3, "cohort": 0.5},
     "adapt": {"epochs": 1},
     "engine": {"name": "inline"},
-    "scoring": {"pm_source": "last_participation"},  # so that every client keeps the model that it trained
+    "scoring": {"pm_source": "last_participation", "class_weights": "literal"},  # every client keeps what it trained
 }
 
 

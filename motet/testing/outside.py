@@ -43,9 +43,9 @@ def _mark(value: object) -> object:
     """What tells whether a value has changed: of numbers and words themselves, of tensors their sum, of containers what
     they hold, of the first of many, and of anything else which object it is."""
     if isinstance(value, Tensor):
-        return tuple(value.shape), value.data_ptr(), value._version, float(value.double().sum())
+        return tuple(value.shape), value.data_ptr(), value._version, repr(value.double().sum())
     if isinstance(value, dict):
         return len(value), tuple((_mark(key), _mark(held)) for key, held in islice(value.items(), FIRST))
     if isinstance(value, list | tuple | set):
         return len(value), tuple(map(_mark, islice(value, FIRST)))
-    return value if isinstance(value, int | float | str) else id(value)
+    return repr(value) if isinstance(value, int | float | str) else id(value)

@@ -16,8 +16,14 @@ LEAST_PROGRESS = 0.001  # of the loss at the start, in three rounds; what does n
 
 
 def looks_at_training_data_alone(trial: Trial) -> None:
-    """Test data are the scorer's, and validation data are for methods that declare that they choose by them."""
-    assert trial.watched  # which says so
+    """Test data are the scorer's; validation data are for methods that declare that they choose by them, no more."""
+    _, watched = trial.watched  # which says who looks at what he may not
+    for seen in watched.trainings:
+        if seen.on_validation:
+            raise trial.fault(
+                f"client {seen.client} learns from its validation data in round {seen.round}: they go through the net "
+                "in train mode, for a gradient; `needs_validation = True` is for choosing by them, in eval mode"
+            )
 
 
 def learns_in_train_mode(trial: Trial) -> None:

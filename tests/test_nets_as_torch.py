@@ -129,6 +129,12 @@ def whole_body(input, classes, split):
     return net
 
 
+def head_frozen(input, classes, split):
+    net = plain(input, classes, split)
+    net.out.requires_grad_(False)
+    return net
+
+
 def all_frozen(input, classes, split):
     return plain(input, classes, split).requires_grad_(False)
 
@@ -417,6 +423,21 @@ def test_frozen_weights_stay_to_the_bit_in_every_method(nets: Path, method: str)
     present = {name.split("net.")[-1]: p for name, p in model.named_parameters()}
     moved = [name for name, value in others.items() if name in present and not torch.equal(present[name], value)]
     assert moved, who
+
+
+@pytest.mark.parametrize("net", ["whole_body", "head_frozen"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("fedrep(head_epochs=1)+fednova+lp", "fedper+pgfed", "fedper+scaffold", "lg-fedavg+feddyn", "fedavg+lp"),
+        *("fedbasis", "superfed-lm", "pfedhn", "fedrod(loss=meta-bsm)", "mtl(penalty=lineage)+fedper"),
+    ],
+)
+def test_a_body_or_a_head_may_be_frozen_as_a_whole(nets: Path, method: str, net: str) -> None:
+    experiment = tiny(method, net={"name": f"./own.py:{net}"}, local={"weight_decay": 0.1})
+    assembly = assemble(experiment)
+    first = {n: p.detach().clone() for n, p in assembly.workplace.generic_net.named_parameters() if not p.requires_grad}
+    assert_kept(assembly, play(experiment, assembly=assembly), first)
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedprox", "scaffold", "feddyn", "fedrep", "fedper+ft", "ditto"])

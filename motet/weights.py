@@ -13,6 +13,9 @@ Frozen parameters are those that whoever wrote the net took `requires_grad` from
 travel and are saved like all weights, and as no gradient step, weight decay or momentum may move them, they lie outside
 of `trainable`, beside the buffers. Arithmetic over whole vectors rounds, so who mixes models puts them back (`keep`).
 
+Buffers of whole numbers or booleans, such as masks and positions, are constants: they are bound as what they are, and
+a net's changes of them are not kept. Only BatchNorm's counters move, as numbers like all others.
+
 Convolution kernels lie in channels-last order inside the vector (the fast order for torch's kernels); their
 views have the usual shape.
 """
@@ -23,6 +26,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+COUNTER = "num_batches_tracked"  # BatchNorm's
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,12 @@ class Layout:
                 self.places[name] = Place(slice(at, at + t.numel()), tuple(t.shape), is_buffer, is_frozen)
                 at += t.numel()
             ends.append(at)
+        self.constants = {
+            name: t.dtype
+            for group in groups
+            for name, t, is_buffer, _ in group
+            if is_buffer and not t.is_floating_point() and not name.endswith(COUNTER)
+        }
         self.size = at
         self.shared = slice(0, ends[3])
         self.private = slice(ends[3], at)
@@ -105,7 +116,12 @@ class Layout:
             for name, b in owner._buffers.items():
                 if b is not None:
                     # .data has a version counter of its own: one layer's statistics change before another's backward
-                    owner._buffers[name] = self.places[dot + name].view(w).data
+                    owner._buffers[name] = self._value(dot + name, w).data
+
+    def _value(self, name: str, flat: Tensor) -> Tensor:
+        """A named tensor of a vector: a view, or a copy where it is a constant of whole numbers."""
+        view, kind = self.places[name].view(flat), self.constants.get(name)
+        return view if kind is None else view.round().to(kind)
 
     def outside(self, region: slice) -> set[str]:
         """The names of the parameters and buffers that do not lie in a region."""
@@ -126,7 +142,7 @@ class Layout:
         """Copy a flat vector's values into a module that keeps its own memory."""
         with torch.no_grad():
             for name, t in _named_tensors(module):
-                t.copy_(self.places[name].view(flat))
+                t.copy_(self._value(name, flat))
 
     def convert(self, flat: Tensor, to: "Layout") -> Tensor:
         """The same named values in another layout (that may hold fewer names)."""

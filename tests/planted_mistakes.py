@@ -78,6 +78,17 @@ class ChoosesByValidation(Averaging):
         return self.end_round(t)
 
 
+class TrainsOnDeclaredValidation(Averaging):
+    """Declares that it chooses by validation data, and trains on them."""
+
+    needs_validation = True
+
+    def train(self, client: Client, message: Message) -> Message:
+        t = self.begin_round(client, message)
+        self.learn(t, Samples.union([client.data.train, client.data.val]))
+        return self.end_round(t)
+
+
 class AdaptsOnTest(Averaging):
     """A newcomer keeps the adapted model only where its test data say so."""
 
@@ -173,6 +184,18 @@ class TellsPrivateState(Part):
         kept = t.client.private.get("tells.secret", torch.randn(64, generator=t.client.rng("secret")))
         assert isinstance(kept, Tensor)
         reply["tells.kept"] = kept
+        t.client.private["tells.secret"] = kept + torch.randn(64, generator=t.client.rng("secret"))
+
+
+class TellsScaledPrivateState(Part):
+    """Sends twice what it keeps for itself."""
+
+    uploads: ClassVar[Mapping[str, Rule]] = {"tells.kept": "each"}
+
+    def after(self, t: Training, reply: Message) -> None:
+        kept = t.client.private.get("tells.secret", torch.randn(64, generator=t.client.rng("secret")))
+        assert isinstance(kept, Tensor)
+        reply["tells.kept"] = 2 * kept
         t.client.private["tells.secret"] = kept + torch.randn(64, generator=t.client.rng("secret"))
 
 
@@ -528,17 +551,6 @@ class TellsBehindNoise(Tells):
         return mean + 0.1 * torch.randn(mean.shape, generator=client.rng("noise"))
 
 
-class TrainsOnDeclaredValidation(Averaging):
-    """Declares that it chooses by validation data, and trains on them."""
-
-    needs_validation = True
-
-    def train(self, client: Client, message: Message) -> Message:
-        t = self.begin_round(client, message)
-        self.learn(t, Samples.union([client.data.train, client.data.val]))
-        return self.end_round(t)
-
-
 class WrongEquation(Part):
     """FedProx with the wrong sign: away from what the server sent, a little."""
 
@@ -548,7 +560,7 @@ class WrongEquation(Part):
 
 TEST = "reads a client's test data in a task of kind '{}'.*never shown test data"
 VALIDATION = "reads a client's validation data in a task of kind 'train'.*`needs_validation = True`"
-UNSEEN = (TellsBehindNoise, TrainsOnDeclaredValidation, WrongEquation)
+UNSEEN = (TellsBehindNoise, WrongEquation)
 PLANTED: list[tuple[Any, str]] = [
     (TrainsOnTest, TEST.format("train")),
     (TrainsOnTestAlone, TEST.format("train")),
@@ -557,6 +569,7 @@ PLANTED: list[tuple[Any, str]] = [
     (CountsOverAllSplits, TEST.format("train")),
     (TrainsOnValidation, VALIDATION),
     (ChoosesByValidation, VALIDATION),
+    (TrainsOnDeclaredValidation, "learns from its validation data.*is for choosing by them"),
     (TellsMeanImage, "gives away the mean prepared sample.*`tells` declares nothing"),
     (TellsClassMeans, "gives away (the mean prepared sample of a class|a prepared sample)"),
     (TellsScaledSample, "gives away a prepared sample times a number"),
@@ -565,6 +578,7 @@ PLANTED: list[tuple[Any, str]] = [
     (TellsOneHotMean, "gives away its class counts as shares"),
     (TellsLabelSum, "gives away the sum of its labels"),
     (TellsPrivateState, "gives away its private 'tells.secret'"),
+    (TellsScaledPrivateState, "gives away its private 'tells.secret times a number'"),
     (UploadsMore, "a reply has the field 'more.steps'; `uploads` declares 'n', 'w'"),
     (NeverLearns, "it does not learn: the generic model's loss"),
     (ForgetsTheMean, "it does not learn: the generic model's loss.*is the server's mean not kept"),

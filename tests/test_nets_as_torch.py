@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import torch
 from inputs import input_of
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+import motet
 from motet.contract import Entry, Part
 from motet.contract import Training as TrainingOf
 from motet.engines import Task
@@ -21,6 +23,8 @@ from motet.methods.averaging import Averaging
 from motet.nets import Net, build_net
 from motet.nets.dense import as_layer, leading_row
 from motet.runs.assembly import Assembly, assemble
+from motet.runs.run import run
+from motet.testing import CHECKS, check_method
 from motet.testing.twin import NEED_MORE_CLIENTS, Played, play, tiny
 from motet.together import group_size
 from motet.weights import Layout, frozen
@@ -125,6 +129,12 @@ def whole_body(input, classes, split):
     return net
 
 
+def head_frozen(input, classes, split):
+    net = plain(input, classes, split)
+    net.out.requires_grad_(False)
+    return net
+
+
 def all_frozen(input, classes, split):
     return plain(input, classes, split).requires_grad_(False)
 
@@ -217,6 +227,25 @@ class Unused(nn.Module):
 
 def never_shaped(input, classes, split):
     return Net(rows(input, ("first", Unused())), input, split)
+
+
+class Masked(nn.Module):
+    "A mask, and places in a table, as buffers that are no floats."
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.arange(24) % 3 == 0)
+        self.register_buffer("places", torch.arange(24).flip(0), persistent=False)
+        self.table = nn.Embedding(24, 1)
+
+    def forward(self, x):
+        return x.masked_fill(self.mask, 0.0) + self.table(self.places).squeeze(1)
+
+
+def masked(input, classes, split):
+    stages = rows(input)
+    stages["fc1"] = nn.Sequential(nn.Flatten(), nn.Linear(64, 24), Masked(), nn.BatchNorm1d(24), nn.ReLU())
+    return Net(stages, input, split)
 
 
 def one_buffer(input, classes, split):
@@ -396,6 +425,21 @@ def test_frozen_weights_stay_to_the_bit_in_every_method(nets: Path, method: str)
     assert moved, who
 
 
+@pytest.mark.parametrize("net", ["whole_body", "head_frozen"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("fedrep(head_epochs=1)+fednova+lp", "fedper+pgfed", "fedper+scaffold", "lg-fedavg+feddyn", "fedavg+lp"),
+        *("fedbasis", "superfed-lm", "pfedhn", "fedrod(loss=meta-bsm)", "mtl(penalty=lineage)+fedper"),
+    ],
+)
+def test_a_body_or_a_head_may_be_frozen_as_a_whole(nets: Path, method: str, net: str) -> None:
+    experiment = tiny(method, net={"name": f"./own.py:{net}"}, local={"weight_decay": 0.1})
+    assembly = assemble(experiment)
+    first = {n: p.detach().clone() for n, p in assembly.workplace.generic_net.named_parameters() if not p.requires_grad}
+    assert_kept(assembly, play(experiment, assembly=assembly), first)
+
+
 @pytest.mark.parametrize("method", ["fedavg", "fedprox", "scaffold", "feddyn", "fedrep", "fedper+ft", "ditto"])
 def test_adapters_are_trained_and_their_base_is_not(nets: Path, method: str) -> None:
     experiment = tiny(method, net={"name": "./own.py:lora"}, local={"weight_decay": 0.1, "epochs": 2})
@@ -554,3 +598,33 @@ def test_a_row_with_a_mode_of_its_own_keeps_it_under_a_named_head(nets: Path) ->
     torch.manual_seed(0)
     net = build_net("./own.py:row_of_ones_own", input_of(1, 8, 8), 10, "4")
     assert not net.train().get_submodule("trunk.2").training and net.training
+
+
+# ---------------------------------------------------------------- whole experiments
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedrep(head_epochs=1)+ft", "fedbasis", "superfed-mm"])
+def test_every_check_is_passed_on_a_frozen_net(nets: Path, method: str) -> None:
+    """The strict twin, a stop and a resume, the mode and the data: frozen weights change nothing of these."""
+    assert check_method(method, net={"name": "./own.py:backbone"}) == list(CHECKS)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedrep(head_epochs=1)", "fedbasis", "superfed-mm", "fedavg+ft", "apfl"])
+def test_buffers_of_whole_numbers_are_what_they_are(nets: Path, method: str) -> None:
+    experiment = tiny(method, net={"name": "./own.py:masked"})
+    played = play(experiment)
+    for _, model in models_of(played):
+        buffers = {name.rpartition(".")[2]: b for name, b in model.named_buffers()}
+        assert torch.equal(buffers["mask"], torch.arange(24) % 3 == 0)
+        assert torch.equal(buffers["places"], torch.arange(24).flip(0))
+
+
+def test_a_run_with_a_frozen_body_serves_and_saves_it(nets: Path) -> None:
+    experiment = tiny("fedavg", net={"name": "./own.py:backbone"}, local={"weight_decay": 0.1})
+    folder = run(experiment, nets / "run")
+    first = {n: p for n, p in assemble(experiment).method.net.named_parameters() if not p.requires_grad}
+    saved = load_file(folder / "weights.safetensors")
+    result = motet.load(folder, trust_code=True)
+    served = dict(result.personal_model(0).model.net.named_parameters())
+    for name, value in first.items():
+        assert torch.equal(saved[name].view_as(value), value) and torch.equal(served[name], value)

@@ -70,7 +70,7 @@ class Lineage(Part):
 
     def correct(self, t: Training) -> None:
         """∇ += 2·10^(−p)·(w_i + (1 − 1/m)²·w_i + (1/m²)·Σ_{j≠i} w_j), where the m − 1 others are at their mean"""
-        m, scale = self.m, 10.0 ** -(math.floor(math.log10(len(t.shared)) + 1) + 1)
+        m, scale = self.m, 10.0 ** -(math.floor(math.log10(max(1, len(t.shared))) + 1) + 1)
         t.g_shared.add_(t.shared * (1 + (1 - 1 / m) ** 2) + t.anchor * ((m - 1) / m**2), alpha=2 * scale)
 
 

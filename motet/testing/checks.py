@@ -30,7 +30,7 @@ from motet.testing.conduct import (
     uses_every_reply_alike,
 )
 from motet.testing.learning import learns, learns_in_train_mode, looks_at_training_data_alone, predicts_at_rest
-from motet.testing.privacy import COUNTS, disguised_in, found_in, scalars_told
+from motet.testing.privacy import COUNTS, disguised_in, found_in, private_in_disguise, scalars_told
 from motet.testing.trial import Trial
 from motet.testing.twin import Notes, Strict, last_states, loop_of, play, tiny
 from motet.weights import parameter_count
@@ -119,6 +119,7 @@ def keeps_secrets(trial: Trial) -> None:
         strict=True,
     )
     told = strict.assembly.method.tells
+    parameters = parameter_count(strict.assembly.generic_net)
     rounds = dict[tuple[str, int], dict[int, tuple[Message, Client]]]()
     for exchange in strict.engine.exchanges:
         task = exchange.task
@@ -127,7 +128,7 @@ def keeps_secrets(trial: Trial) -> None:
         client, reply = strict.assembly.workplace.client(task, exchange.before), decode(exchange.answered)
         secrets = found_in(exchange.answered, exchange, client)
         if task.kind in ("prepare", "train"):
-            secrets |= disguised_in(reply, client, parameter_count(strict.assembly.generic_net))
+            secrets |= disguised_in(reply, client, parameters) | private_in_disguise(reply, exchange, parameters)
             rounds.setdefault((task.kind, task.round), {})[client.id] = reply, client
         _refuse_telling(trial, task.kind, secrets, told)
     for (kind, _), met in rounds.items():

@@ -16,8 +16,14 @@ LEAST_PROGRESS = 0.001  # of the loss at the start, in three rounds; what does n
 
 
 def looks_at_training_data_alone(trial: Trial) -> None:
-    """Test data are the scorer's, and validation data are for methods that declare that they choose by them."""
-    assert trial.watched  # which says so
+    """Test data are the scorer's; validation data are for methods that declare that they choose by them, no more."""
+    _, watched = trial.watched  # which says who looks at what he may not
+    for seen in watched.trainings:
+        if seen.on_validation:
+            raise trial.fault(
+                f"client {seen.client} learns from its validation data in round {seen.round}: they go through the net "
+                "in train mode, for a gradient; `needs_validation = True` is for choosing by them, in eval mode"
+            )
 
 
 def learns_in_train_mode(trial: Trial) -> None:
@@ -72,18 +78,19 @@ def predicts_at_rest(trial: Trial) -> None:
 def learns(trial: Trial) -> None:
     """After the tiny experiment's rounds its models fit the clients' training data better than at the start.
 
-    What follows a method is made after the rounds, perhaps without learning anything: such models are not asked.
+    By loss or by accuracy: a server with large steps may be more often right and too sure of it. What follows a method
+    is made after the rounds, perhaps without learning anything: such personal models are not asked.
     """
     played = trial.play()
-    start, end = (_training_loss(played, at_start) for at_start in (True, False))
+    start, end = (_fits(played, at_start) for at_start in (True, False))
     if isinstance(played.assembly.method, Wrapped):
         start.pop(PERSONAL, None)
-    for which, before in start.items():
-        after = end.get(which)
-        if after is not None and not after < before * (1 - LEAST_PROGRESS):
+    for which, (loss, right) in start.items():
+        loss_after, right_after = end.get(which, (0.0, 1.0))
+        if not (loss_after < loss * (1 - LEAST_PROGRESS) or right_after > right):
             raise trial.fault(
-                f"it does not learn: the {which} loss on training data is {after:.4f} after "
-                f"{played.progress.round} rounds, and was {before:.4f} before the first (is `t.g` zeroed after "
+                f"it does not learn: the {which} loss on training data is {loss_after:.4f} after "
+                f"{played.progress.round} rounds, and was {loss:.4f} before the first (is `t.g` zeroed after "
                 "`t.backward`, is a gradient computed under no_grad, or is the server's mean not kept?)"
             )
 
@@ -108,14 +115,14 @@ def _answers(played: Played, client_id: int, *batches: Tensor) -> list[Tensor] |
         return None if model is None else [model(x) for x in batches]
 
 
-def _training_loss(played: Played, at_start: bool) -> dict[str, float]:
-    """The mean loss of the generic and of the personal models on training clients' data."""
+def _fits(played: Played, at_start: bool) -> dict[str, tuple[float, float]]:
+    """Mean loss and accuracy of the generic and of the personal models on training clients' data."""
     assembly, method = played.assembly, played.assembly.method
     server = method.start() if at_start else played.server
-    losses = dict[str, list[float]]()
+    found = dict[str, list[Tensor]]()
     for i in assembly.federation.training_ids:
         x, y = assembly.federation.clients[i].train.batch(torch.arange(len(assembly.federation.clients[i].train)))
-        models: dict[str, nn.Module | None] = {GENERIC: None}
+        models: dict[str, nn.Module | None] = {}
         if (flat := method.generic(server)) is not None:
             assembly.workplace.generic_layout.bind(assembly.workplace.generic_net.eval(), flat)
             models[GENERIC] = assembly.workplace.generic_net
@@ -124,5 +131,8 @@ def _training_loss(played: Played, at_start: bool) -> dict[str, float]:
         for which, model in models.items():
             if model is not None:
                 with torch.no_grad():
-                    losses.setdefault(which, []).append(float(cross_entropy(model(x), y)))
-    return {which: sum(found) / len(found) for which, found in losses.items()}
+                    logits = model(x)
+                right = (logits.argmax(1) == y).double().mean()
+                found.setdefault(which, []).append(torch.stack([cross_entropy(logits, y).double(), right]))
+    means = {which: torch.stack(each).mean(0).tolist() for which, each in found.items()}
+    return {which: (loss, right) for which, (loss, right) in means.items()}

@@ -18,6 +18,7 @@ from motet.data import Samples
 from motet.message import Message, decode, encode
 from motet.testing.twin import Exchange
 
+SHORTEST = 8  # numbers, of a private tensor that is looked for in disguise
 PIECE = 64  # bytes: 16 numbers of float32
 COUNTS = "class counts"  # the word for `tells`
 
@@ -39,6 +40,19 @@ def disguised_in(reply: Message, client: Client, parameters: int) -> set[str]:
         if name not in ("w", "n") and isinstance(value, Tensor) and value.numel() < parameters / 2:
             told = value.detach().double().flatten()
             found |= {secret for secret, of in secret_vectors(client) if _is_affine_in(told, of)}
+    return found
+
+
+def private_in_disguise(reply: Message, exchange: Exchange, parameters: int) -> set[str]:
+    """The private tensors that a field of a reply is a multiple of, up to a constant, unless one of the message is."""
+    sent = [v.double().flatten() for v in decode(exchange.sent).values() if isinstance(v, Tensor)]
+    found = set()
+    for name, kept in (*exchange.before.items(), *exchange.after.items()) if exchange.before else ():
+        if isinstance(kept, Tensor) and SHORTEST <= kept.numel() < parameters / 2:
+            for told in (v for n, v in reply.items() if n != "w" and isinstance(v, Tensor)):
+                same = _is_affine_in(told.double().flatten(), kept) and told.numel() < parameters / 2
+                if same and not any(_is_affine_in(each, kept) for each in sent):
+                    found.add(f"{name} times a number")
     return found
 
 

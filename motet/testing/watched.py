@@ -58,6 +58,7 @@ class Training:
     steps: int = 0
     learning: int = 0  # passes for a gradient with the net in train mode
     first: Tensor | None = None  # the first batch of them
+    on_validation: bool = False  # whether validation samples were among them
 
 
 @dataclass
@@ -78,11 +79,13 @@ class Watched(Workplace):
         self.doing: Kind = "train"
         self._now: Training | None = None
         self._descents = list[Descent]()
+        self._held_out = set[bytes]()
         first = next(net.children())
 
         def note(module: nn.Module, given: tuple[Tensor, ...]) -> None:
             if self._now is not None and module.training and torch.is_grad_enabled():
                 self._now.learning += 1
+                self._now.on_validation |= not self._held_out.isdisjoint(_rows(given[0]))
                 if self._now.first is None:
                     self._now.first = given[0].detach().clone()
 
@@ -95,6 +98,8 @@ class Watched(Workplace):
             return super().perform(task, private)
         self._now = now = Training(task.client_id, task.round, self._samples(task.client_id))
         self._descents = list[Descent]()
+        data = super().client(replace(task, kind="score"), {}).data
+        self._held_out = _prepared(data.val) - _prepared(data.train)
         try:
             return super().perform(task, private)
         finally:
@@ -126,3 +131,12 @@ class Watched(Workplace):
                     return training
             seen[training.client].append(training)
         return None
+
+
+def _prepared(samples: Samples) -> set[bytes]:
+    """Samples as a net is given them."""
+    return _rows(samples.batch(torch.arange(len(samples)))[0])
+
+
+def _rows(x: Tensor) -> set[bytes]:
+    return {row.numpy().tobytes() for row in x.detach().cpu().contiguous()}

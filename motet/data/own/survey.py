@@ -84,10 +84,7 @@ class Survey:
                 raise MotetError(f"{self.where}: is no text; accepted: CSV with a header line")
             rest = self._rows(rest + chunk)
             if len(rest) > LONGEST_ROW:
-                raise MotetError(
-                    f"{self.where}: the row that begins in line {self._line} has more than {LONGEST_ROW:,} bytes; "
-                    f"accepted: shorter rows, and quotes that are closed"
-                )
+                raise self._too_long(self._line)
         left = self._rows(rest + b"\n") if rest else b""
         if left:
             line = self._line + left[: left.index(b'"')].count(b"\n")
@@ -95,6 +92,12 @@ class Survey:
                 f"{self.where}: a quote is opened and never closed, in line {line} or after it; accepted: a complete "
                 f"CSV file, with quotes inside a cell doubled"
             )
+
+    def _too_long(self, line: int) -> MotetError:
+        return MotetError(
+            f"{self.where}: the row that begins in line {line} has more than {LONGEST_ROW:,} bytes; accepted: shorter "
+            f"rows, and quotes that are closed"
+        )
 
     def _rows(self, data: bytes) -> bytes:
         """Look at the rows that are whole, and give back what is left of the last."""
@@ -119,6 +122,9 @@ class Survey:
     def _measure(self, values: npt.NDArray[np.uint8], ends: Integers) -> None:
         lengths = np.diff(ends, prepend=-1)
         self.longest = max(self.longest, int(lengths.max()))
+        if self.longest > LONGEST_ROW:
+            start = int(ends[lengths.argmax()] - lengths.max())
+            raise self._too_long(self._line + int(np.count_nonzero(values[: start + 1] == _NEWLINE)))
         bare = ends[lengths <= 2]
         self._empty += int(np.count_nonzero((lengths[lengths <= 2] == 1) | (values[bare - 1] == _RETURN)))
         if self._empty > MOST_EMPTY_LINES:

@@ -92,6 +92,19 @@ def test_labels_that_are_classes_stay_so(tmp_path: Path, labels: Sequence[Any], 
     assert read(table(tmp_path, rows, outcome=labels)).classes == len(labels)
 
 
+def test_classes_that_somebody_lists_are_meant(tmp_path: Path) -> None:
+    y = RNG.choice(1000, 300, replace=False)
+    named = np.array([f"{i}" for i in range(1000)])
+    np.savez(tmp_path / "a.npz", x=np.zeros((300, 3), np.float32), y=y, class_names=named)
+    assert load_own(tmp_path / "a.npz").classes == 1000
+    pixels = np.zeros((150, 32, 32, 3), np.uint8)
+    np.savez(tmp_path / "cifar100.npz", x=pixels, y=RNG.integers(0, 100, 150))
+    assert build(DataSettings(name="cifar100", dir=str(tmp_path), partition="iid", clients=3), 0).classes == 100
+    classes = ", ".join(f'"{value}.5"' for value in range(60))
+    (tmp_path / "s.toml").write_text(f'label = "outcome"\nclasses = [{classes}]\n[columns.noise]\nkind = "number"\n')
+    assert read(table(tmp_path, outcome=[f"{value}.5" for value in range(60)]), schema=str(tmp_path / "s.toml"))
+
+
 def test_arrays_of_measured_labels_are_refused_too(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.zeros((442, 3), np.float32), y=RNG.integers(25, 347, 442))
     with pytest.raises(MotetError, match=r"field 'y' holds \d+ different numbers such as .* which is a measurement"):

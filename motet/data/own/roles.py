@@ -143,7 +143,8 @@ class RoleReader:
         classes, places = names.sorted()
         if bool((y == y[0]).all()):
             raise MotetError(f"{column} holds only label {shown(classes[int(y[0])])}; accepted: at least two classes")
-        refuse_measurements(classes, len(y), column)
+        if names.grows:  # who lists classes means them
+            refuse_measurements(classes, len(y), column)
         return places[y], classes
 
     def _numbers(self, role: str) -> tuple[Integers | None, tuple[str, ...]]:

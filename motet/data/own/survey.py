@@ -25,7 +25,7 @@ _SURE = 3
 """Delimiters of a row from which on one line alone that has just as many is no chance."""
 
 
-def text_of(path: Path, encoding: str, where: str) -> Iterator[bytes]:
+def text_of(path: Path, encoding: str, where: str, accepted: str) -> Iterator[bytes]:
     """The text of a file in UTF-8, decompressed if its name says so; a byte that is none is refused with its line."""
     from motet.data.own.arrow import pa
 
@@ -38,11 +38,8 @@ def text_of(path: Path, encoding: str, where: str) -> Iterator[bytes]:
                 text = decoder.decode(data, final=not data)
             except UnicodeDecodeError as error:
                 line = lines + bytes(error.object[: error.start]).count(b"\n")
-                other = (
-                    "another data.encoding" if encoding != "utf-8" else "CSV in UTF-8, or --encoding such as latin-1"
-                )
                 raise MotetError(
-                    f"{where}: is not text in {encoding.upper()} (line {line}); accepted: {other}"
+                    f"{where}: is not text in {encoding.upper()} (line {line}); accepted: {accepted}"
                 ) from None
             lines += text.count("\n")
             if not data:

@@ -86,6 +86,7 @@ def test_a_label_that_is_a_measurement_is_refused(tmp_path: Path, labels: Sequen
         (list(range(1, 101)), 600),
         ([f"c{i}" for i in range(30)], 240),
         ([2000, 2001, 2005], 60),
+        ([f"{grade}{letter}" for grade in range(1, 9) for letter in "abc"], 240),  # of a school
     ],
 )
 def test_labels_that_are_classes_stay_so(tmp_path: Path, labels: Sequence[Any], rows: int) -> None:
@@ -128,6 +129,10 @@ def test_arrays_of_measured_labels_are_refused_too(tmp_path: Path) -> None:
         (["€ 10", "€ 20,50", "€ 3"], [10.0, 20.5, 3.0]),
         (["$1,000.50", "$2", "$3"], [1000.5, 2.0, 3.0]),
         (["10 €", "NA", "3 €"], [10.0, float("nan"), 3.0]),
+        (["5,5 l/100km", "7 l/100km", "6,25 l/100km"], [5.5, 7.0, 6.25]),
+        (["40 m2", "1.000,5 m2", "60 m2"], [40.0, 1000.5, 60.0]),
+        (["Fr. 5", "Fr. 7.50", "Fr. 1'000"], [5.0, 7.5, 1000.0]),
+        (["-5 °C", "+7 °C", "0 °C"], [-5.0, 7.0, 0.0]),
         (["0,123", "0,500", "1,5"], [0.123, 0.5, 1.5]),
     ],
 )
@@ -169,7 +174,9 @@ def test_what_is_half_numbers_is_told(tmp_path: Path, written: list[str]) -> Non
     assert any("'dose'" in note and "so that its values are categories" in note for note in raw.notes)
 
 
-@pytest.mark.parametrize("codes", [["A1", "A2"], ["2020-01-01", "x"], ["h0", "h1"], ["1.2.3", "1.2.4"], ["<5", ">5"]])
+@pytest.mark.parametrize(
+    "codes", [["A1", "A2"], ["2020-01-01", "x"], ["h0", "h1"], ["1.2.3", "1.2.4"], ["<5", ">5"], ["3a", "3b"]]
+)
 def test_codes_stay_categories_without_a_word(tmp_path: Path, codes: list[str]) -> None:
     raw = read(table(tmp_path, delimiter=";", code=[*codes, *codes[::-1], codes[0]]))
     assert not [note for note in raw.notes if "code" in note]
@@ -177,8 +184,8 @@ def test_codes_stay_categories_without_a_word(tmp_path: Path, codes: list[str]) 
 
 
 def test_what_is_a_number() -> None:
-    assert all(map(is_number, ["1", "-1.5", "1e5", ".5", "18,0", "1.234,5", "1,234", "5 %", "€ 3", "72 kg"]))
-    assert not any(map(is_number, ["", "a", "a1", "1-2", "1.2.3", "12:30", "1,2,3", "kg"]))
+    assert all(map(is_number, ["1", "-1.5", "1e5", ".5", "18,0", "1.234,5", "1,234", "5 %", "€ 3", "72 kg", "5 g"]))
+    assert not any(map(is_number, ["", "a", "a1", "3a", "10B", "1-2", "1.2.3", "12:30", "1,2,3", "kg"]))
 
 
 def test_rows_to_predict_may_be_written_so_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -343,6 +343,8 @@ def test_data_that_say_whose_each_sample_is_are_natural_by_default(tmp_path: Pat
     assert (
         settle(resolve({"data": {"name": str(path), "partition": "dirichlet:0.3"}})).data.partition == "dirichlet:0.3"
     )
+    (note,) = build(DataSettings(name=str(path), clients=3), 0).notes
+    assert note.startswith("data.clients is 3, but the data say whose each sample is, so there are 7 clients")
     without = arrays(tmp_path)
     assert settle(resolve({"data": {"name": str(without)}})).data.partition == "dirichlet:0.3"
     assert len(build(DataSettings(name=str(without), clients=5), 0).clients) == 5

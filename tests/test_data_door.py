@@ -246,6 +246,11 @@ def test_rows_with_holes_are_refused_with_their_count_or_dropped_with_it(
     lines = path.read_text().splitlines()[1:]
     whole = [line.split(",") for line in lines if "NA" not in line and ",," not in line]
     assert column(raw, "noise") == pytest.approx([float(line[0]) for line in whole], abs=1e-4)
+    only = table(tmp_path, 60, outcome=["no", "yes", "odd"], hospital=["Bern", "Genf", ""])
+    assert read(only, drop_missing=True).class_names == ("no", "yes"), "a class of dropped rows alone is none"
+    path = table(
+        tmp_path, 210, outcome=["no", "yes", "NA", "no", "yes"], hospital=["Bern", "Genf", "", "Zug", "Zug", "Bern"]
+    )
     words = ["data", "show", str(path), "--label", "outcome", "--client", "hospital", "--drop-missing", "--json"]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["notes"][0].startswith("70 of 210 rows were dropped")

@@ -14,6 +14,7 @@ from motet.data.raw import Integers
 from motet.data.values import FALSE, MISSING, TRUE
 from motet.errors import MotetError, shown
 from motet.inspect_files import regular_size, shown_path
+from motet.room import refuse_if_too_large
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
@@ -119,6 +120,7 @@ def _open_csv(path: Path, where: str, encoding: str, decimal: str, accepted: str
         survey.read(text_of(path, encoding, where, accepted))
         block = max(_BLOCK, _LINES * len(header), 2 * survey.longest, min(_MANY_LINES * len(header), _WIDE_BLOCK))
         form = _Form(encoding, delimiter, decimal, block)
+        refuse_if_too_large(4.0 * survey.lines * survey.columns, where, "a table that fits")  # before it is parsed
         found = _csv_reader(path, form, {}).schema
         written = list(found.names)
     names, nameless = _named(written, where)

@@ -73,6 +73,11 @@ class Survey:
     _line: int = 1
     _empty: int = 0
 
+    @property
+    def lines(self) -> int:
+        """So far."""
+        return self._line
+
     def read(self, chunks: Iterator[bytes]) -> None:
         """From the first byte to the last; whatever pyarrow would misread is refused."""
         rest = b""

@@ -86,10 +86,24 @@ def test_a_label_that_is_a_measurement_is_refused(tmp_path: Path, labels: Sequen
         (list(range(1, 101)), 600),
         ([f"c{i}" for i in range(30)], 240),
         ([2000, 2001, 2005], 60),
+        ([f"{grade}{letter}" for grade in range(1, 9) for letter in "abc"], 240),  # of a school
     ],
 )
 def test_labels_that_are_classes_stay_so(tmp_path: Path, labels: Sequence[Any], rows: int) -> None:
     assert read(table(tmp_path, rows, outcome=labels)).classes == len(labels)
+
+
+def test_classes_that_somebody_lists_are_meant(tmp_path: Path) -> None:
+    y = RNG.choice(1000, 300, replace=False)
+    named = np.array([f"{i}" for i in range(1000)])
+    np.savez(tmp_path / "a.npz", x=np.zeros((300, 3), np.float32), y=y, class_names=named)
+    assert load_own(tmp_path / "a.npz").classes == 1000
+    pixels = np.zeros((150, 32, 32, 3), np.uint8)
+    np.savez(tmp_path / "cifar100.npz", x=pixels, y=RNG.integers(0, 100, 150))
+    assert build(DataSettings(name="cifar100", dir=str(tmp_path), partition="iid", clients=3), 0).classes == 100
+    classes = ", ".join(f'"{value}.5"' for value in range(60))
+    (tmp_path / "s.toml").write_text(f'label = "outcome"\nclasses = [{classes}]\n[columns.noise]\nkind = "number"\n')
+    assert read(table(tmp_path, outcome=[f"{value}.5" for value in range(60)]), schema=str(tmp_path / "s.toml"))
 
 
 def test_arrays_of_measured_labels_are_refused_too(tmp_path: Path) -> None:
@@ -115,6 +129,10 @@ def test_arrays_of_measured_labels_are_refused_too(tmp_path: Path) -> None:
         (["€ 10", "€ 20,50", "€ 3"], [10.0, 20.5, 3.0]),
         (["$1,000.50", "$2", "$3"], [1000.5, 2.0, 3.0]),
         (["10 €", "NA", "3 €"], [10.0, float("nan"), 3.0]),
+        (["5,5 l/100km", "7 l/100km", "6,25 l/100km"], [5.5, 7.0, 6.25]),
+        (["40 m2", "1.000,5 m2", "60 m2"], [40.0, 1000.5, 60.0]),
+        (["Fr. 5", "Fr. 7.50", "Fr. 1'000"], [5.0, 7.5, 1000.0]),
+        (["-5 °C", "+7 °C", "0 °C"], [-5.0, 7.0, 0.0]),
         (["0,123", "0,500", "1,5"], [0.123, 0.5, 1.5]),
     ],
 )
@@ -156,7 +174,9 @@ def test_what_is_half_numbers_is_told(tmp_path: Path, written: list[str]) -> Non
     assert any("'dose'" in note and "so that its values are categories" in note for note in raw.notes)
 
 
-@pytest.mark.parametrize("codes", [["A1", "A2"], ["2020-01-01", "x"], ["h0", "h1"], ["1.2.3", "1.2.4"], ["<5", ">5"]])
+@pytest.mark.parametrize(
+    "codes", [["A1", "A2"], ["2020-01-01", "x"], ["h0", "h1"], ["1.2.3", "1.2.4"], ["<5", ">5"], ["3a", "3b"]]
+)
 def test_codes_stay_categories_without_a_word(tmp_path: Path, codes: list[str]) -> None:
     raw = read(table(tmp_path, delimiter=";", code=[*codes, *codes[::-1], codes[0]]))
     assert not [note for note in raw.notes if "code" in note]
@@ -164,8 +184,8 @@ def test_codes_stay_categories_without_a_word(tmp_path: Path, codes: list[str]) 
 
 
 def test_what_is_a_number() -> None:
-    assert all(map(is_number, ["1", "-1.5", "1e5", ".5", "18,0", "1.234,5", "1,234", "5 %", "€ 3", "72 kg"]))
-    assert not any(map(is_number, ["", "a", "a1", "1-2", "1.2.3", "12:30", "1,2,3", "kg"]))
+    assert all(map(is_number, ["1", "-1.5", "1e5", ".5", "18,0", "1.234,5", "1,234", "5 %", "€ 3", "72 kg", "5 g"]))
+    assert not any(map(is_number, ["", "a", "a1", "3a", "10B", "1-2", "1.2.3", "12:30", "1,2,3", "kg"]))
 
 
 def test_rows_to_predict_may_be_written_so_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,6 +246,11 @@ def test_rows_with_holes_are_refused_with_their_count_or_dropped_with_it(
     lines = path.read_text().splitlines()[1:]
     whole = [line.split(",") for line in lines if "NA" not in line and ",," not in line]
     assert column(raw, "noise") == pytest.approx([float(line[0]) for line in whole], abs=1e-4)
+    only = table(tmp_path, 60, outcome=["no", "yes", "odd"], hospital=["Bern", "Genf", ""])
+    assert read(only, drop_missing=True).class_names == ("no", "yes"), "a class of dropped rows alone is none"
+    path = table(
+        tmp_path, 210, outcome=["no", "yes", "NA", "no", "yes"], hospital=["Bern", "Genf", "", "Zug", "Zug", "Bern"]
+    )
     words = ["data", "show", str(path), "--label", "outcome", "--client", "hospital", "--drop-missing", "--json"]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["notes"][0].startswith("70 of 210 rows were dropped")
@@ -323,6 +348,8 @@ def test_data_that_say_whose_each_sample_is_are_natural_by_default(tmp_path: Pat
     assert (
         settle(resolve({"data": {"name": str(path), "partition": "dirichlet:0.3"}})).data.partition == "dirichlet:0.3"
     )
+    (note,) = build(DataSettings(name=str(path), clients=3), 0).notes
+    assert note.startswith("data.clients is 3, but the data say whose each sample is, so there are 7 clients")
     without = arrays(tmp_path)
     assert settle(resolve({"data": {"name": str(without)}})).data.partition == "dirichlet:0.3"
     assert len(build(DataSettings(name=str(without), clients=5), 0).clients) == 5

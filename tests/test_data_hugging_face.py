@@ -230,3 +230,19 @@ def test_images_that_cannot_be_read(tmp_path: Path) -> None:
         path = write(tmp_path / name, pa.Table.from_pylist(rows), OF_IMAGES)
         with pytest.raises(MotetError, match=said):
             federation_of(path, clients=2, partition="iid")
+
+
+def test_rows_without_a_class_are_dropped_from_both_splits(tmp_path: Path) -> None:
+    """-1 is no class in such folders."""
+    folder = tmp_path / "d"
+    for split, count in (("train", 90), ("test", 30)):
+        rows = [{**row, "label": -1 if i % 10 == 0 else row["label"]} for i, row in enumerate(texts(count))]
+        write(folder / split, pa.Table.from_pylist(rows), OF_TEXTS)
+    (folder / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "test"]}))
+    with pytest.raises(MotetError, match=r"column 'label' has no label in 12 of 120 rows, .* or --drop-missing"):
+        federation_of(folder, client="paper")
+    federation = federation_of(folder, client="paper", drop_missing=True)
+    assert len(federation.stored) == 81 and len(federation.test) == 27
+    assert federation.notes[0] == "12 of 120 rows were dropped: 12 without a label"
+    with pytest.raises(MotetError, match=r"data.encoding is 'latin-1', but .* holds no CSV"):
+        federation_of(folder, client="paper", encoding="latin-1")

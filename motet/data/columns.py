@@ -24,6 +24,8 @@ class Columns:
     """Whether rows without a label, client or domain are dropped rather than refused."""
     min_count: int = 1
     """Training rows that a category or a word must be in to be known by itself."""
+    classes_known: bool = False
+    """Whether labels are those of a data set that is known, so that nobody need ask if they are measurements."""
 
     @property
     def named(self) -> dict[str, str]:

@@ -68,12 +68,22 @@ def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
     return Dealt(pool, splits, new, names, common, validation, notes)
 
 
+def _usual_clients() -> int:
+    """How many there are where nobody says it."""
+    return int(DataSettings.model_fields["clients"].default)
+
+
 def _left_behind(
     raw: RawData, pool: Integers, settings: DataSettings, names: list[str], splits: list[Split]
 ) -> tuple[str, ...]:
     """The natural clients that take no part because all their rows went elsewhere, and those without test rows."""
     assert raw.client is not None
     notes = []
+    if settings.clients not in (_usual_clients(), len(splits)):
+        notes.append(
+            f"data.clients is {settings.clients}, but the data say whose each sample is, so there are {len(splits)} "
+            f"clients; data.partition deals otherwise"
+        )
     values, sizes = np.unique(raw.client, return_counts=True)
     taking_part = set(raw.client[pool].tolist())
     gone = {int(v): int(size) for v, size in zip(values, sizes, strict=True) if int(v) not in taking_part}

@@ -61,4 +61,5 @@ def flat_size_after_two(net: str, input: Input, channels_out: int) -> int:
 def refuse_small(net: str, input: Input, smallest: int) -> None:
     """An error for an image with a side below the smallest that a net can take."""
     if min(input.shape[1:]) < smallest:
-        raise wrong_input(net, input, f"image (channels, height, width) with height and width of at least {smallest}")
+        sides = f"image (channels, height, width) with height and width of at least {smallest}"
+        raise wrong_input(net, input, f"{sides}, or a net for small ones such as mlp, logistic or resnet8")

@@ -1,6 +1,7 @@
 """Data files: every field wrong in every way, headers that lie, archives with damage, and what is no file at all."""
 
 import io
+import json
 import os
 import random
 import struct
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from fuzz_judge import Case, Wanted, command
+from PIL import Image
 
 from motet.data.own import COLUMNS
 
@@ -21,6 +24,8 @@ def data_case(rng: random.Random, folder: Path) -> Case:
     path = folder / f"d{rng.randrange(10**9)}.npz"
     kind = rng.random()
     wanted: Wanted = "either"
+    if rng.random() < 0.15:
+        return _stream_case(rng, folder)
     if kind < 0.1:
         name, wanted = "sound", "accept"
         np.savez(path, **_sound(rng))
@@ -33,6 +38,45 @@ def data_case(rng: random.Random, folder: Path) -> Case:
     else:
         name, wanted = _no_file(rng, path)
     return Case(f"data {name} {path.name}", lambda: _try(rng, path), wanted)
+
+
+def _stream_case(rng: random.Random, folder: Path) -> Case:
+    """A folder of Hugging Face's: a damaged stream, splits that are none, pictures of other kinds, a pipe."""
+    path, kind = (
+        folder / f"h{rng.randrange(10**9)}",
+        rng.choice(["sound", "bytes", "offsets", "cut", "pipe", "splits", "eps"]),
+    )
+    rows = [{"a": i / 2, "s": f"c{i % 4}", "label": i % 2, "who": f"w{i % 3}"} for i in range(90)]
+    features = {name: {"_type": "Value"} for name in rows[0]} | {"label": {"_type": "ClassLabel", "names": ["n", "y"]}}
+    if kind == "eps":
+        file = io.BytesIO()
+        Image.new("RGB", (16, 16)).save(file, rng.choice(["EPS", "PDF", "ICO"]))
+        rows = [{**row, "image": {"bytes": file.getvalue(), "path": None}} for row in rows]
+        features["image"] = {"_type": "Image"}
+    path.mkdir()
+    table, stream = pa.Table.from_pylist(rows), path / "data.arrow"
+    with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    (path / "state.json").write_text(json.dumps({"_data_files": [{"filename": stream.name}]}))
+    (path / "dataset_info.json").write_text(json.dumps({"features": features}))
+    data = bytearray(stream.read_bytes())
+    for _ in range(rng.choice([1, 5, 30])) if kind == "bytes" else ():
+        data[rng.randrange(len(data))] = rng.randrange(256)
+    for _ in range(rng.choice([1, 5])) if kind == "offsets" else ():
+        at = 4 * rng.randrange(len(data) // 4)
+        data[at : at + 4] = rng.choice([b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\x10\0"])
+    stream.write_bytes(data[: rng.randrange(len(data))] if kind == "cut" else data)
+    if kind == "pipe":
+        stream.unlink()
+        os.mkfifo(stream)
+    if kind == "splits":
+        (path / "dataset_dict.json").write_text(
+            json.dumps({"splits": rng.choice([[["train"]], [{}], {}, [1], "train"])})
+        )
+    wanted: Wanted = {"sound": "accept", "pipe": "refuse", "splits": "refuse", "eps": "refuse"}.get(kind, "either")  # type: ignore[assignment]
+    return Case(
+        f"stream {kind} {path.name}", lambda: command("data", "show", str(path), "--client", "who", "--json"), wanted
+    )
 
 
 def _try(rng: random.Random, path: Path) -> str:

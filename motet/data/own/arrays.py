@@ -60,7 +60,7 @@ def load_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
         raise MotetError(f"{field} is {shown(value)}, but {path} holds arrays; accepted: for tables alone")
     if path.is_dir():
         return _read_folder(path, kind, columns)
-    return _raw(_table(_read_arrays(path, columns), str(path), kind), str(path))
+    return _raw(_table(_read_arrays(path, columns), str(path), kind), str(path), classes_known=columns.classes_known)
 
 
 def preview_of_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> Preview:
@@ -142,7 +142,7 @@ def _table(arrays: Mapping[str, Array], where: str, kind: KindOrAuto) -> _Table:
     return _Table(x, found, _vocabulary(arrays, x, found, where), columns, names)
 
 
-def _raw(table: _Table, where: str, client_names: tuple[str, ...] = ()) -> RawData:
+def _raw(table: _Table, where: str, client_names: tuple[str, ...] = (), classes_known: bool = False) -> RawData:
     numbers: dict[str, Any] = dict(table.columns)
     names = dict[str, tuple[str, ...]]()
     for field in NAMED:
@@ -158,8 +158,9 @@ def _raw(table: _Table, where: str, client_names: tuple[str, ...] = ()) -> RawDa
         raise MotetError(f"{where}: field 'y' holds {classes} different names; accepted: at most {MOST_CLASSES}")
     if "client" in numbers and len(np.unique(numbers["client"])) < 2:
         raise MotetError(f"{where}: names only one client; accepted: at least two, or no field 'client'")
-    present = names["y"] or tuple(map(str, np.unique(y).tolist()))
-    refuse_measurements(present, len(y), f"{where}: field 'y'")
+    if not classes_known and "y" not in table.names:  # who names classes means them
+        present = names["y"] or tuple(map(str, np.unique(y).tolist()))
+        refuse_measurements(present, len(y), f"{where}: field 'y'")
     if "split" in numbers and not (numbers["split"] == 0).any():
         raise MotetError(f"{where}: field 'split' holds no 0; accepted: 0 for training rows, 1 for test rows")
     return RawData(

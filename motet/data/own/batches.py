@@ -14,6 +14,7 @@ from motet.data.raw import Integers
 from motet.data.values import FALSE, MISSING, TRUE
 from motet.errors import MotetError, shown
 from motet.inspect_files import regular_size, shown_path
+from motet.room import refuse_if_too_large
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET = (".parquet", ".pq")
@@ -65,7 +66,9 @@ def is_table(path: Path) -> bool:
 
 def open_table(path: Path, columns: Columns | None = None) -> Batches:
     """The table in a file of CSV or Parquet; `columns` says how its text is written."""
-    where, columns = shown_path(path), columns or Columns()
+    where = shown_path(path)
+    other = "CSV in UTF-8" if columns is None else "CSV in UTF-8, or --encoding such as latin-1"
+    columns = columns or Columns()
     try:
         size = regular_size(path, where)
     except FileNotFoundError:
@@ -75,7 +78,7 @@ def open_table(path: Path, columns: Columns | None = None) -> Batches:
     if not size:
         raise MotetError(f"{where}: is empty; accepted: a table with a header line and rows")
     if not path.name.lower().endswith(PARQUET):
-        return _open_csv(path, where, known_encoding(columns.encoding), columns.decimal)
+        return _open_csv(path, where, known_encoding(columns.encoding), columns.decimal, other)
     if columns.encoding != Columns().encoding:
         raise MotetError(f"data.encoding is {shown(columns.encoding)}, but {where} is Parquet; accepted: for CSV alone")
     return _open_parquet(path, where)
@@ -109,14 +112,15 @@ def validated(batch: RecordBatch, where: str) -> RecordBatch:
 # ---------------------------------------------------------------- CSV
 
 
-def _open_csv(path: Path, where: str, encoding: str, decimal: str) -> Batches:
+def _open_csv(path: Path, where: str, encoding: str, decimal: str, accepted: str) -> Batches:
     with _sentences(where, "CSV", []):
-        header = _header(path, encoding, where)
+        header = _header(text_of(path, encoding, where, accepted), where)
         delimiter = _delimiter(header)
         survey = Survey(where, delimiter.encode(), re.sub(r'"[^"]*"', "", header).count(delimiter) + 1)
-        survey.read(text_of(path, encoding, where))
+        survey.read(text_of(path, encoding, where, accepted))
         block = max(_BLOCK, _LINES * len(header), 2 * survey.longest, min(_MANY_LINES * len(header), _WIDE_BLOCK))
         form = _Form(encoding, delimiter, decimal, block)
+        refuse_if_too_large(4.0 * survey.lines * survey.columns, where, "a table that fits")  # before it is parsed
         found = _csv_reader(path, form, {}).schema
         written = list(found.names)
     names, nameless = _named(written, where)
@@ -165,10 +169,10 @@ def _delimiter(header: str) -> str:
     return max(DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
 
 
-def _header(path: Path, encoding: str, where: str) -> str:
+def _header(chunks: Iterator[bytes], where: str) -> str:
     """The first line of a file, as far as it may be long."""
     text = b""
-    for chunk in text_of(path, encoding, where):
+    for chunk in chunks:
         text += chunk
         if b"\n" in text or len(text) > _LONGEST_LINE:
             break

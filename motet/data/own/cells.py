@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.values import FALSE, LARGEST, TRUE
+from motet.data.values import FALSE, LARGEST, MISSING, TRUE
 from motet.errors import MotetError, shown
 
 Kind = Literal["number", "boolean", "category"]
@@ -16,6 +16,15 @@ def as_arrow(values: npt.NDArray[np.bool_]) -> Any:
     from motet.data.own.arrow import pa
 
     return pa.array(values)
+
+
+def are_missing(texts: Any) -> npt.NDArray[np.bool_]:
+    """Which of these texts stand for a value that is not there."""
+    from motet.data.own.arrow import compute, pa
+
+    listed = compute.is_in(compute.utf8_trim_whitespace(texts), value_set=pa.array(MISSING))
+    found: npt.NDArray[np.bool_] = compute.or_(compute.is_null(texts), listed).to_numpy(zero_copy_only=False)
+    return found
 
 
 def strings(column: Any, name: str, where: str) -> Any:

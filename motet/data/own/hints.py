@@ -14,6 +14,8 @@ from motet.data.raw import Integers
 
 _MOST_CELLS = 20_000_000
 """That are looked at: of a larger table, rows at equal distances."""
+_MOST_COUNTS = 2_000_000
+"""Of values and classes; what has more of them is no leak that anybody would see."""
 _BINS, _LEAST = 64, 20
 """Of a measurement: so many pieces, of so many rows at least."""
 _FEW_VALUES = 64
@@ -89,7 +91,7 @@ def _mistakes(column: Floats, labels: Integers, category: bool) -> int:
     groups = np.where(sizes[groups] < _FEW_ROWS, len(sizes), groups)
     _, groups = np.unique(groups, return_inverse=True)
     classes = int(labels.max()) + 1
-    if (groups.max() + 1) * classes > _MOST_CELLS:
+    if (groups.max() + 1) * classes > _MOST_COUNTS:
         return len(labels)
     counts = np.bincount(groups * classes + labels, minlength=(groups.max() + 1) * classes)
     return int(len(labels) - counts.reshape(-1, classes).max(axis=1).sum())

@@ -51,6 +51,10 @@ def preview_of_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> P
 
 def load_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
     """Images, texts or a table."""
+    if columns.encoding != Columns().encoding:
+        raise MotetError(
+            f"data.encoding is {shown(columns.encoding)}, but {path} holds no CSV; accepted: for CSV alone"
+        )
     folder = _Folder(path)
     form = folder.form(kind, columns)
     table, label = folder.batches(), folder.usual_label

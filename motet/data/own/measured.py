@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from motet.data.own.notation import is_number
+from motet.data.own.notation import numbers_among
 from motet.errors import MotetError, shown
 
 FEW = 10
@@ -17,7 +17,7 @@ def refuse_measurements(classes: Sequence[str], rows: int, column: str) -> None:
 
     `column` begins the sentence: the file and the column.
     """
-    numbers = [name for name in classes if is_number(name)]
+    numbers = numbers_among(classes)
     fractions = [name for name in numbers if not name.strip().lstrip("+-").isdecimal()]
     numeric = 2 * len(numbers) > len(classes)
     measured = numeric and len(classes) > FEW and 4 * len(fractions) > len(classes)

@@ -17,7 +17,7 @@ _BLANKS = " \u00a0\u202f'’"
 _SIGN = "[-+]?"
 _MONEY = r"€|\$|£|¥|EUR|USD|GBP|CHF|JPY|Fr\."
 _PARTS = re.compile(
-    rf"(?P<prefix>{_MONEY})?\s*(?P<number>{_SIGN}\d[\d.,{_BLANKS}]*?)\s*(?P<suffix>[^\d\s.,'’+<>=:/-][^\d]{{0,11}})?",
+    rf"(?P<prefix>{_MONEY})?\s*(?P<number>{_SIGN}\d[\d.,{_BLANKS}]*?)\s*(?P<suffix>[^\d\s.,'’+<>=:/-].{{0,11}})?",
     re.ASCII,
 )
 _PLAIN = re.compile(rf"{_SIGN}(\d+\.?\d*|\.\d+)([eE]{_SIGN}\d+)?", re.ASCII)
@@ -37,8 +37,7 @@ class Notation:
     @property
     def pattern(self) -> str:
         """Of the whole of each value, for Python and for Arrow."""
-        number = _number(self.decimal)
-        return rf"^\s*{re.escape(self.prefix)}\s*{number}\s*{re.escape(self.suffix)}\s*$"
+        return rf"^{re.escape(self.prefix)}\s*({_number(self.decimal)})\s*{re.escape(self.suffix)}$"
 
     def numbers(self, texts: Any) -> Any:
         """Texts of Arrow's as its numbers; `ValueError` for one that is written otherwise."""
@@ -48,9 +47,8 @@ class Notation:
         bare = compute.if_else(compute.is_in(bare, value_set=pa.array(MISSING)), pa.scalar(None, pa.string()), bare)
         if not compute.all(compute.match_substring_regex(bare, self.pattern), min_count=0).as_py():
             raise ValueError("written otherwise")
-        digits = compute.replace_substring_regex(bare, f"[^0-9+{self.decimal}-]", "")
-        if self.prefix.endswith("."):  # as of Fr.
-            digits = compute.replace_substring_regex(digits, r"^\.", "")
+        number = compute.replace_substring_regex(bare, self.pattern, r"\1")
+        digits = compute.replace_substring_regex(number, f"[^0-9+{self.decimal}-]", "")
         return compute.cast(compute.replace_substring(digits, self.decimal, "."), pa.float64())
 
     def value(self, text: str) -> float:
@@ -69,9 +67,29 @@ _AS = {decimal: re.compile(_number(decimal)) for decimal in (".", ",")}
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number in any notation, with or without a unit."""
+    """Whether a text is a number in any notation, with or without a unit; 3a and 3b are none."""
     parts = _PARTS.fullmatch(text.strip())
-    return is_plain(text) or (parts is not None and any(way.fullmatch(parts["number"]) for way in _AS.values()))
+    if is_plain(text) or parts is None:
+        return is_plain(text)
+    code = (parts["suffix"] or "").isalpha() and re.search(r"[\d.,]\w$", text.strip()) is not None
+    return not code and any(way.fullmatch(parts["number"]) for way in _AS.values())
+
+
+def numbers_among(texts: Sequence[str]) -> list[str]:
+    """Those that are numbers without a unit, or with one that all of them have."""
+    parts = [_PARTS.fullmatch(text.strip()) for text in texts]
+    units = {(part["prefix"] or "", part["suffix"] or "") for part in parts if part is not None}
+    one_unit = len(units) == 1 and None not in parts
+    return [
+        text
+        for text, part in zip(texts, parts, strict=True)
+        if is_plain(text)
+        or (
+            part is not None
+            and (one_unit or not (part["prefix"] or part["suffix"]))
+            and any(way.fullmatch(part["number"]) for way in _AS.values())
+        )
+    ]
 
 
 def is_plain(text: str) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from motet.data.columns import Columns
 from motet.data.own.batches import Batches, RecordBatch
-from motet.data.own.cells import as_arrow, strings
+from motet.data.own.cells import are_missing, as_arrow, strings
 from motet.data.own.measured import refuse_measurements
 from motet.data.own.names import MISSING_NAME, Names
 from motet.data.raw import Integers, Truths
@@ -89,19 +89,21 @@ class RoleReader:
 
     def read(self, batch: RecordBatch) -> RecordBatch:
         """The next rows; given back are those that are kept, all of them unless holes are to be dropped."""
-        found = {
-            role: self._names[role].read(strings(batch.column(column), column, self.roles.where))
-            for role, column in self.roles.columns.items()
-        }
+        kept = self._complete(batch) if self.roles.drop_missing else np.ones(batch.num_rows, bool)
+        self._kept.append(kept)
+        batch = batch if kept.all() else batch.filter(as_arrow(kept))
+        for role, column in self.roles.columns.items():
+            self._parts[role].append(self._names[role].read(strings(batch.column(column), column, self.roles.where)))
+        return batch
+
+    def _complete(self, batch: RecordBatch) -> Truths:
+        """Which rows lack nothing; a row is counted under the first thing that it lacks."""
         kept = np.ones(batch.num_rows, bool)
-        for role, numbers in found.items() if self.roles.drop_missing else ():
-            holes = kept & (numbers == MISSING_NAME)
+        for role, column in self.roles.columns.items():
+            holes = kept & are_missing(strings(batch.column(column), column, self.roles.where))
             self._dropped[role] += int(holes.sum())
             kept &= ~holes
-        for role, numbers in found.items():
-            self._parts[role].append(numbers[kept])
-        self._kept.append(kept)
-        return batch if kept.all() else batch.filter(as_arrow(kept))
+        return kept
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -143,7 +145,8 @@ class RoleReader:
         classes, places = names.sorted()
         if bool((y == y[0]).all()):
             raise MotetError(f"{column} holds only label {shown(classes[int(y[0])])}; accepted: at least two classes")
-        refuse_measurements(classes, len(y), column)
+        if names.grows:  # who lists classes means them
+            refuse_measurements(classes, len(y), column)
         return places[y], classes
 
     def _numbers(self, role: str) -> tuple[Integers | None, tuple[str, ...]]:

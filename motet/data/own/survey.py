@@ -25,7 +25,7 @@ _SURE = 3
 """Delimiters of a row from which on one line alone that has just as many is no chance."""
 
 
-def text_of(path: Path, encoding: str, where: str) -> Iterator[bytes]:
+def text_of(path: Path, encoding: str, where: str, accepted: str) -> Iterator[bytes]:
     """The text of a file in UTF-8, decompressed if its name says so; a byte that is none is refused with its line."""
     from motet.data.own.arrow import pa
 
@@ -38,11 +38,8 @@ def text_of(path: Path, encoding: str, where: str) -> Iterator[bytes]:
                 text = decoder.decode(data, final=not data)
             except UnicodeDecodeError as error:
                 line = lines + bytes(error.object[: error.start]).count(b"\n")
-                other = (
-                    "another data.encoding" if encoding != "utf-8" else "CSV in UTF-8, or --encoding such as latin-1"
-                )
                 raise MotetError(
-                    f"{where}: is not text in {encoding.upper()} (line {line}); accepted: {other}"
+                    f"{where}: is not text in {encoding.upper()} (line {line}); accepted: {accepted}"
                 ) from None
             lines += text.count("\n")
             if not data:
@@ -76,6 +73,11 @@ class Survey:
     _line: int = 1
     _empty: int = 0
 
+    @property
+    def lines(self) -> int:
+        """So far."""
+        return self._line
+
     def read(self, chunks: Iterator[bytes]) -> None:
         """From the first byte to the last; whatever pyarrow would misread is refused."""
         rest = b""
@@ -84,10 +86,7 @@ class Survey:
                 raise MotetError(f"{self.where}: is no text; accepted: CSV with a header line")
             rest = self._rows(rest + chunk)
             if len(rest) > LONGEST_ROW:
-                raise MotetError(
-                    f"{self.where}: the row that begins in line {self._line} has more than {LONGEST_ROW:,} bytes; "
-                    f"accepted: shorter rows, and quotes that are closed"
-                )
+                raise self._too_long(self._line)
         left = self._rows(rest + b"\n") if rest else b""
         if left:
             line = self._line + left[: left.index(b'"')].count(b"\n")
@@ -95,6 +94,12 @@ class Survey:
                 f"{self.where}: a quote is opened and never closed, in line {line} or after it; accepted: a complete "
                 f"CSV file, with quotes inside a cell doubled"
             )
+
+    def _too_long(self, line: int) -> MotetError:
+        return MotetError(
+            f"{self.where}: the row that begins in line {line} has more than {LONGEST_ROW:,} bytes; accepted: shorter "
+            f"rows, and quotes that are closed"
+        )
 
     def _rows(self, data: bytes) -> bytes:
         """Look at the rows that are whole, and give back what is left of the last."""
@@ -119,6 +124,9 @@ class Survey:
     def _measure(self, values: npt.NDArray[np.uint8], ends: Integers) -> None:
         lengths = np.diff(ends, prepend=-1)
         self.longest = max(self.longest, int(lengths.max()))
+        if self.longest > LONGEST_ROW:
+            start = int(ends[lengths.argmax()] - lengths.max())
+            raise self._too_long(self._line + int(np.count_nonzero(values[: start + 1] == _NEWLINE)))
         bare = ends[lengths <= 2]
         self._empty += int(np.count_nonzero((lengths[lengths <= 2] == 1) | (values[bare - 1] == _RETURN)))
         if self._empty > MOST_EMPTY_LINES:

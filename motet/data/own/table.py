@@ -64,6 +64,7 @@ def _walked(table: Batches, plan: "_Plan") -> tuple["_Reading", Floats]:
         if not written:
             return reading, rows
         plan = plan.written(written)
+        del reading, rows  # before as many are read again
 
 
 def _unlike(table: Batches, plan: "_Plan", first: str) -> dict[str, list[str]]:

@@ -24,6 +24,7 @@ def tuned_table(result: Mapping[str, Any]) -> Group:
     notes = ["Accuracies in percent: personal models on clients' validation data, mean over clients."]
     notes += [f"{printable(name)} has no result: {printable(why)}." for name, why in failed]
     notes += [left_out(name, why) for name, why in result["left_out"].items()]
+    notes += [printable(note) for note in result["notes"]]
     table = Packed(["method"], labels, ["chosen", "validation\naccuracy", "settings\ntried"], cells)
     return Group(table, Text(), *(Prose(note, "dim") for note in notes))
 

@@ -79,7 +79,7 @@ def compare_methods(asked: Asked, folder: Path, jobs: int, look_on: LookOn) -> d
         field = _without(field, {name: why for name, why in failed.items() if why})
         folders = {each.name: [job.folder for job in finals[each.name]] for each in field.contestants}
         result = judged(read_results(folders), field, tuned, plan, folder)
-        result["notes"] = [*result["notes"], *(f"Of the data: {said}." for said in field.notes)]
+        result["notes"] = [*result["notes"], *field.said_of_the_data()]
         write_json(folder / FILE, result)
         best = next(each for each in field.contestants if each.name == result["recommended"]["method"])
         write(finals[best.name][0].experiment, folder / "recommended.toml")

@@ -42,6 +42,10 @@ class Field:
     notes: tuple[str, ...] = ()
     """What a user should know of how the data were read."""
 
+    def said_of_the_data(self) -> list[str]:
+        """The notes as sentences below a table."""
+        return [f"Of the data: {said}." for said in self.notes]
+
     def by_name(self) -> dict[str, Contestant]:
         """Each under its name."""
         return {contestant.name: contestant for contestant in self.contestants}

@@ -47,6 +47,7 @@ def tune_methods(asked: Asked, folder: Path, jobs: int, look_on: LookOn) -> dict
             "format": FORMAT,
             "methods": [_of_method(contestant, tuned[contestant.name], folder) for contestant in field.contestants],
             "left_out": dict(field.left_out),
+            "notes": field.said_of_the_data(),
         }
         write_json(folder / "tuning.json", result)
     return result

@@ -13,6 +13,7 @@ from motet.report.comparison import comparison
 from motet.report.finished import Finished, read_finished
 from motet.report.measured import measured_table
 from motet.report.progress import onlooker
+from motet.report.prose import Prose
 from motet.runs import run as runs
 from motet.runs.beside_local import local_among
 from motet.runs.experiment import Experiment
@@ -47,6 +48,8 @@ def show_runs(
         write_json([run.summary for run in found])
     else:
         output().print(comparison(found, each))
+        for sentence in dict.fromkeys(text for run in found for text in run.summary.get("notes", ())):
+            output().print(Prose(printable(f"Note: {sentence}."), "dim"))
 
 
 def measure_and_show(folder: Path, names: Sequence[str], trust_code: bool, json: bool) -> None:

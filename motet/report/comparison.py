@@ -14,6 +14,7 @@ from motet.report.finished import Finished
 from motet.report.packed import Packed
 from motet.report.prose import Prose
 from motet.report.seeds import Line, by_seed, within_noise
+from motet.report.words import data_name
 from motet.runs.experiment import Experiment
 from motet.scoring.figures import AFTER
 
@@ -162,7 +163,7 @@ def title_of(lines: Sequence[Line], differing: Sequence[str]) -> str:
     experiment, data = lines[0].first.experiment, lines[0].first.experiment.data
     several = len(lines[0].seeds) > 1
     facts = {
-        "data.name": shortened(printable(data.name), WIDEST_VALUE),
+        "data.name": shortened(printable(data_name(data.name)), WIDEST_VALUE),
         "data.partition": printable(data.partition),
         "data.clients": f"{_clients(lines)} clients",
         "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",

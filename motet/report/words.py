@@ -1,5 +1,7 @@
 """How tables and progress write figures."""
 
+from pathlib import PurePath
+
 NOTHING = "–"
 
 
@@ -23,3 +25,8 @@ def signed(share: float) -> str:
     """A difference of shares in points of percent, always with its sign; a difference of nothing has none."""
     text = f"{100 * share:+.1f}"
     return "0.0" if float(text) == 0 else text.replace("-", "−")
+
+
+def data_name(name: str) -> str:
+    """Data as a table or a page names them: where a file lies on somebody's machine is nobody else's business."""
+    return PurePath(name).name or name

@@ -40,6 +40,8 @@ def main(words: Sequence[str] | None = None) -> int:
         give_up_stdout()
         return UNREAD
     except MotetError as error:
+        if is_stopping():  # such as a worker that the same signal ended
+            return _say(f"stopped: {error}", stop_code())
         return _say(f"error: {error}", THEIRS if OWN_CODE in str(error) else WRONG)  # a study that has nothing else
     except OSError as error:  # where no module had a better sentence
         give_up_stdout()

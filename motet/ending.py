@@ -18,6 +18,7 @@ from motet.errors import one_sentence
 from motet.evaluation import Evaluator, generic_beside
 from motet.message import Message, State
 from motet.scoring import Figure, family, measures_of_a_run
+from motet.scoring.at_client import FAILED
 from motet.scoring.figures import is_scored, member
 from motet.scoring.of_a_run import Finding, OfARun, Run
 from motet.work import MEMBER, WHICH
@@ -55,7 +56,19 @@ class Ending:
                 _add(found, "pictures", partial(self._shown, measure, which, end))
         if scoring.pictures:
             _add(found, "pictures", lambda: Finding(pictures=self.learned_by_the_method(end)))
+        found.notes += self.without_figures(end.clients)
         return found
+
+    def without_figures(self, clients: Rows) -> list[str]:
+        """Measures of the user's own that raised when clients were scored for the last time."""
+        scored = [row for row in clients if row.get("set_aside") is None]
+        times = {m: sum(bool(row.get(f"{FAILED}{m.name}")) for row in scored) for m in self.evaluator.measures}
+        return [
+            f"measure {measure.paper} raised an error at {count} of {len(scored)} clients, which have no figure of it; "
+            f"its traceback is on standard error"
+            for measure, count in times.items()
+            if count
+        ]
 
     # ------------------------------------------------------------ measures of the run
 
@@ -65,6 +78,9 @@ class Ending:
         return Run(self.evaluator.facts, self.evaluator.generic_net, self.evaluator.scoring, self.seed)
 
     def _measured(self, measure: OfARun, which: int, end: End) -> Finding:
+        facts = self.evaluator.facts
+        if measure.needs_own_tests and not any(facts.by_id[i].test for i in facts.training_ids):
+            return Finding(notes=[f"{measure.name}: no client has test data of its own (data.test_share = 0)"])
         generic = self.evaluator.generic(end.server, end.round) if measure.needs_generic else None
         run = replace(self.before, rows=end.rows, generic=generic)
         replies: dict[int, Message] = {}
@@ -75,7 +91,8 @@ class Ending:
 
     def _shown(self, measure: OfARun, which: int, end: End) -> Finding:
         """A measure that nobody asked for, as one of the method's pictures."""
-        return Finding(pictures=self._measured(measure, which, end).pictures)
+        found = self._measured(measure, which, end)
+        return Finding(pictures=found.pictures, notes=found.notes)
 
     def _letter(
         self, measure: OfARun, which: int, server: State, run: Run, members: Mapping[int, int], client_id: int

@@ -72,7 +72,7 @@ def decode(data: bytes) -> State:
     """The state that `encode` wrote; one sentence for any other bytes."""
     try:
         tensors = safetensors.torch.load(data)
-        return {name: _checked(name, value) for name, value in tensors.items()}
+        return {name: _checked(name, value) for name, value in sorted(tensors.items())}  # safetensors has no order
     except (SafetensorError, ValueError, LookupError, TypeError, RuntimeError, OverflowError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise MotetError(f"damaged message of {len(data)} bytes ({why}); accepted: safetensors") from error

@@ -7,6 +7,7 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from importlib.machinery import PathFinder
@@ -80,7 +81,7 @@ def _import_file(where: str, label: str) -> ModuleType:
     path = user_path(where, label).resolve()
     if not path.is_file():
         raise MotetError(f"{label}: there is no file {path}; accepted: a Python file, from the current folder on")
-    name = f"{USERS}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    name = f"{USERS}{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

@@ -181,3 +181,17 @@ def test_a_new_client_that_is_none(
     assert main(["adapt", str(fedrod.folder), *words]) == 2
     said = capsys.readouterr().err
     assert sentence in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["é" * 1000, "x" * 5000, "\udcc3"])
+def test_what_is_written_under_a_name_can_be_loaded_under_it(
+    name: str, fedrod: motet.Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = ",".join(["3"] * 10)
+    words = ["adapt", str(fedrod.folder), "--counts", counts, "--out", str(tmp_path / "new"), "--name", name]
+    if len(name) == 1000:
+        assert main(words) == 0
+        assert motet.load_model(tmp_path / "new").known.client == name
+    else:
+        assert main(words) == 2
+        assert "accepted: " in capsys.readouterr().err and not (tmp_path / "new").exists()

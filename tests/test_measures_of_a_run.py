@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,9 +22,10 @@ from motet.runs.assembly import assemble
 from motet.runs.beside_local import beside_local, gains_over_local
 from motet.runs.record import Record
 from motet.scoring.calibration import bins_of, ece
+from motet.scoring.cross_client import CrossClient
 from motet.scoring.mdl import MDL, by_class, code_length, evenly_spaced, held_out, subset_sizes
 from motet.scoring.measures import OF_A_RUN, describe_measures, measures_of, measures_of_a_run
-from motet.scoring.of_a_run import Finding
+from motet.scoring.of_a_run import Finding, Run
 from motet.scoring.update_variance import UpdateVariance
 from motet.testing.twin import Played, play, tiny
 from motet.weights import Layout
@@ -333,3 +335,18 @@ def test_individual_gain_over_local(tmp_path: Path) -> None:
     by_hand = torch.tensor(list(gains.values()), dtype=torch.float64)
     assert told["gain_vs_local"] == pytest.approx(float(by_hand.mean()))
     assert told["gain_vs_local_std"] == pytest.approx(float(by_hand.std(correction=0)))
+
+
+def test_pictures_of_heads_do_not_depend_on_how_a_reply_came(tmp_path: Path) -> None:
+    """F9 of the review: heads stood in the order in which a message of another process had its fields."""
+    written = {}
+    for engine in ("inline", "pool"):
+        asked = tiny("fedrod", engine={"name": engine, "workers": 2}, scoring={"measures": ["cross_client"]})
+        written[engine] = (runs.run(asked, tmp_path / engine) / "pictures.json").read_bytes()
+    assert written["inline"] == written["pool"]
+    row = torch.tensor([0.5, 0.25])
+    facts = SimpleNamespace(training_ids=[0, 1], by_id={0: SimpleNamespace(name="a"), 1: SimpleNamespace(name="b")})
+    run = Run(facts, None, None, 0)  # type: ignore[arg-type]
+    for order in (("personal", "generic", "b"), ("b", "generic", "personal")):
+        found = CrossClient().found(run, {i: {head: row for head in order} for i in (0, 1)})
+        assert [p.name for p in found.pictures] == ["cross-client-personal", "cross-client-b", "cross-client-generic"]

@@ -158,3 +158,45 @@ def test_a_script_that_calls_the_pool_sees_the_workers_traceback() -> None:
     assert done.returncode == 1
     assert f'mine.py", {line_of("train")}' in done.stderr
     assert done.stderr.splitlines()[-1].endswith("Odd: ('train', 7)")
+
+
+# ---------------------------------------------------------------- measures cost their figure, not the run
+
+MEASURE = """
+def sometimes(logits, y):
+    if len(y) % 2:
+        raise ValueError("odd")  # measure
+    return float(len(y))
+
+
+def always(logits, y):
+    raise ValueError("always")  # always
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_measure_that_raises_costs_its_figure_alone(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """S12 of the review: it ended the run."""
+    Path("measures.py").write_text(MEASURE)
+    words = ["--measure", "measures.py:always", "--measure", "measures.py:sometimes", "--out", "out"]
+    assert main(["run", *TINY, *ENGINES[engine], *words]) == 0
+    err = capfd.readouterr().err
+    assert 'measures.py", line 9, in always' in err and "ValueError: always" in err
+    result = motet.load("out")
+    notes = result.summary["notes"]
+    assert any("measures.py:always raised an error at 4 of 4 clients" in note for note in notes)
+    assert not any(".always." in name for name in result.figures) and "personal.split.accuracy.mean" in result.figures
+    assert main(["show", "out"]) == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    assert "Note: measure measures.py:always raised an error at 4 of 4 clients" in shown
+
+
+def test_measures_without_data_say_so(capfd: pytest.CaptureFixture[str]) -> None:
+    """S12: with data.test_share = 0 they were empty, or a matrix without a number, without a word."""
+    words = ["--method", "fedrod", "--set", "data.test_share=0", "--measure", "calibration", "--out", "out"]
+    assert main(["run", *TINY, *words]) == 0
+    result = motet.load("out")
+    for name in ("calibration", "cross_client"):
+        assert f"{name}: no client has test data of its own (data.test_share = 0)" in result.summary["notes"]
+    assert not any(picture["name"].startswith("cross-client") for picture in result.pictures)
+    assert "calibration: no client has test data" in capfd.readouterr().err

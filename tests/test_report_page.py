@@ -7,9 +7,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from made_records import made_comparison, made_record
 
+import motet
 from motet.cli import main, reporting
 from motet.errors import MotetError
 from motet.report.page import write_report
@@ -423,3 +425,13 @@ def test_mistakes_are_one_sentence(
     assert main(words) == 2
     told = capsys.readouterr().err
     assert said in told and "Traceback" not in told, told
+
+
+def test_where_the_data_lie_is_nobodys_business(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "of-somebody"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    np.savez(folder / "patients.npz", x=rng.random((200, 8, 8, 1), np.float32), y=np.arange(200) % 2)
+    ran = motet.run(data=str(folder / "patients.npz"), clients=2, partition="iid", rounds=1, epochs=1, net="mlp")
+    page = write_report([ran.folder], tmp_path / "page.html").read_text()
+    assert "patients.npz" in page and "of-somebody" not in page

@@ -1,6 +1,7 @@
 """Logs for other programs say what the record says, each round once, whatever happened; and never stop a run."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def in_mlflow(folder: Path) -> Log:
     """Of the one run that is there and not deleted."""
     from mlflow.tracking import MlflowClient
 
-    client = MlflowClient(tracking_uri=folder.resolve().as_uri())
+    assert "MLFLOW_ALLOW_FILE_STORE" not in os.environ  # as whoever opens it later
+    client = MlflowClient(tracking_uri=f"sqlite:///{folder.resolve() / 'mlflow.db'}")
     where = client.get_experiment_by_name("motet")
     (found,) = client.search_runs([where.experiment_id])
     assert found.data.params["rounds.count"] == "4" and found.info.status == "FINISHED"

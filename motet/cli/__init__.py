@@ -1,18 +1,20 @@
 """The command line. What a user did wrong is one sentence on stderr and exit code 2, never a traceback.
 
-Other codes: 1 an error in the user's own code, whose traceback he sees, or a reader of stdout that left; 70 a bug of
-Motet's; 130 Ctrl-C, 143 SIGTERM.
+Other codes: 1 an error in the user's own code, whose traceback he sees, a run of which every training failed, or a
+reader of stdout that left; 70 a bug of Motet's; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 """
 
-import os
+import errno
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import typer
 
 from motet.cli.bugs import BUG, NO_MEMORY, is_memory, tell_of_bug, tell_of_own_code
 from motet.cli.commands import app
-from motet.cli.stopped import Stopped, ended_by_signals, stop_code
+from motet.cli.stopped import Stopped, ended_by_signals, is_stopping, stop_code
+from motet.cli.streams import give_up_stdout, open_closed_ones, refuse_half_characters
 from motet.errors import MotetError, one_sentence
 from motet.printable import printable
 from motet.user_modules import OWN_CODE, place_of
@@ -23,27 +25,36 @@ WRONG = 2
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line of these words, or of this process; the exit code."""
+    open_closed_ones()
     command = typer.main.get_command(app)
     try:
         with ended_by_signals():
+            refuse_half_characters(sys.argv[1:] if words is None else words)
             code = command.main(args=words, prog_name="motet", standalone_mode=False)
             sys.stdout.flush()
     except Stopped as stopped:
-        return _say(str(stopped), stopped.code)
-    except (KeyboardInterrupt, typer.Abort) as stopped:  # before there was anything to go on with
-        return stop_code(stopped)
+        return _say(str(stopped), stop_code())
+    except (KeyboardInterrupt, typer.Abort):  # before there was anything to go on with
+        return stop_code()
     except BrokenPipeError:  # `motet list methods | head -1`
-        _give_up_stdout()
+        give_up_stdout()
         return UNREAD
     except MotetError as error:
+        if is_stopping():  # such as a worker that the same signal ended
+            return _say(f"stopped: {error}", stop_code())
         return _say(f"error: {error}", THEIRS if OWN_CODE in str(error) else WRONG)  # a study that has nothing else
     except OSError as error:  # where no module had a better sentence
-        _give_up_stdout()
+        give_up_stdout()
+        if is_stopping():
+            return stop_code()
         if place := place_of(error):
             return _say(tell_of_own_code(error, place), THEIRS)
-        where = f"{error.filename}: " if error.filename else ""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of files, the sentence names them
+        where = f"{error.filename}: " if error.filename else "standard output: " if full else ""
         return _say(f"error: {one_sentence(f'{where}{error.strerror or error}')}", WRONG)
     except (Exception, SystemExit) as error:
+        if is_stopping():
+            return stop_code()
         complaint = getattr(error, "format_message", None)  # click's errors about the words of a command line
         if complaint is not None:
             return _say(f"error: {one_sentence(complaint())} (see motet --help)", WRONG)
@@ -54,17 +65,12 @@ def main(words: Sequence[str] | None = None) -> int:
         if isinstance(error, SystemExit):
             raise
         return _say(tell_of_bug(error), BUG)
+    if is_stopping():  # typer makes a code of its own of what came early
+        return stop_code()
     return code if isinstance(code, int) else 0
 
 
 def _say(text: str, code: int) -> int:
-    print(printable(" ".join(text.split())), file=sys.stderr)
+    with suppress(OSError):  # stderr is full: the code says it too
+        print(printable(" ".join(text.split())), file=sys.stderr, flush=True)
     return code
-
-
-def _give_up_stdout() -> None:
-    """If stdout takes no more, let Python's last flush find a patient file, or it would complain again."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,6 +13,7 @@ from motet.files import to_json
 from motet.printable import printable
 
 _WIDTH_OF_A_FILE = 100
+_NARROWEST, _WIDEST = 20, 1000  # narrower ones show nothing, and wider ones take for ever to fill
 _IN_ASCII = {
     "─": "-",
     "–": "-",
@@ -61,8 +62,15 @@ def _console(stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     if not _takes_everything(stream) and isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="motet.ascii")  # a table in ASCII is better than none
-    known = stream.isatty() or "COLUMNS" in os.environ
-    return Console(stderr=stderr, width=None if known else _WIDTH_OF_A_FILE, highlight=False)
+    return Console(stderr=stderr, width=_width(stream), highlight=False)
+
+
+def _width(stream: TextIO) -> int | None:
+    """Of what is printed, as COLUMNS says within reason; None: as wide as the terminal."""
+    asked = os.environ.get("COLUMNS", "").strip()
+    if asked.isdecimal() and int(asked[:9]):
+        return min(max(int(asked[:9]), _NARROWEST), _WIDEST)
+    return None if stream.isatty() else _WIDTH_OF_A_FILE
 
 
 def _takes_everything(stream: TextIO) -> bool:

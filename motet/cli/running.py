@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import typer
+
 from motet.cli.console import messages, note, output, write_json
 from motet.cli.reporting import page_at_the_end
-from motet.cli.stopped import Stopped, told_how_to_go_on
+from motet.cli.stopped import told_how_to_go_on
 from motet.errors import MotetError
 from motet.printable import printable
 from motet.report.clients import client_tables, clients_json
@@ -13,6 +15,7 @@ from motet.report.comparison import comparison
 from motet.report.finished import Finished, read_finished
 from motet.report.measured import measured_table
 from motet.report.progress import onlooker
+from motet.report.prose import Prose
 from motet.runs import run as runs
 from motet.runs.beside_local import local_among
 from motet.runs.experiment import Experiment
@@ -50,6 +53,8 @@ def show_runs(
         write_json([run.summary for run in found])
     else:
         output().print(comparison(found, each))
+        for sentence in dict.fromkeys(text for run in found for text in run.summary.get("notes", ())):
+            output().print(Prose(printable(f"Note: {sentence}."), "dim"))
 
 
 def measure_and_show(folder: Path, names: Sequence[str], trust_code: bool, json: bool) -> None:
@@ -131,7 +136,8 @@ def _watch_and_show(work: Callable[[runs.Watcher], Path], known: Path | None, js
     page_at_the_end([folder], folder)
     for sentence in run.summary.get("warnings", ()):
         if sentence.startswith(ALL_FAILED):
-            raise Stopped(f"error: {sentence}", FAILED)
+            note(f"error: {sentence}")
+            raise typer.Exit(FAILED)
 
 
 def _way_on(folder: Path | None) -> str:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM are answers too: nothing is lost, and the user is told how to go on."""
+"""Ctrl-C, SIGTERM and SIGHUP are answers too: nothing is lost, and the user is told how to go on."""
 
 import signal
 import threading
@@ -7,52 +7,63 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-CTRL_C, TERMINATED = 130, 143
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""From a scheduler, a shutdown, `kill`; from a terminal that went away."""
+
+_heard: list[int] = []  # the first of them, whatever became of the exception on its way through libraries
 
 
 class Stopped(Exception):
     """The user stopped the work; the text says how to go on."""
 
-    def __init__(self, sentence: str, code: int = CTRL_C):
+    def __init__(self, sentence: str):
         super().__init__(sentence)
-        self.code = code
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: from a scheduler, a shutdown, `kill`."""
+    """One of the signals that end a process."""
 
 
 @contextmanager
 def told_how_to_go_on(sentence: Callable[[], str]) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into that sentence."""
+    """Turn Ctrl-C and signals into that sentence."""
     try:
         yield
-    except KeyboardInterrupt as stop:
-        raise Stopped(sentence(), stop_code(stop)) from None
+    except KeyboardInterrupt:
+        raise Stopped(sentence()) from None
 
 
-def stop_code(stop: BaseException | None) -> int:
+def stop_code() -> int:
     """The exit code of what stopped the work: a shell's, 128 and the number of the signal."""
-    while stop is not None:
-        if isinstance(stop, Terminated):
-            return TERMINATED
-        stop = stop.__cause__
-    return CTRL_C
+    return 128 + (_heard[0] if _heard else signal.SIGINT)
+
+
+def is_stopping() -> bool:
+    """Whether a signal came: what fails then fails of that, such as a library in the middle of its import."""
+    return bool(_heard)
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Inside, SIGTERM ends the work as Ctrl-C does, workers included; a second one ends the process at once."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield  # signals are the caller's
+    """Inside, SIGTERM and SIGHUP end the work as Ctrl-C does, workers included; a second one ends the process at once.
+
+    What the caller handles or ignores, as nohup does, stays his.
+    """
+    _heard.clear()
+    if threading.current_thread() is not threading.main_thread():
+        yield
         return
-    signal.signal(signal.SIGTERM, _end)
+    ours = [each for each in ENDING if signal.getsignal(each) == signal.SIG_DFL]
+    for each in ours:
+        signal.signal(each, _end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for each in ours:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(number, signal.SIG_DFL)
+    _heard.append(number)
     raise Terminated

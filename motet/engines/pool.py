@@ -267,9 +267,10 @@ def _safe_path() -> Iterator[None]:
 
 @contextmanager
 def _no_ctrl_c() -> Iterator[None]:
-    """Ctrl-C is the parent's to handle: a process started here inherits that it hears nothing of it."""
+    """Ctrl-C, and a terminal that goes away, are the parent's to handle: a process started here inherits that it hears
+    nothing of them."""
     resource_tracker.ensure_running()  # or the first start does it, and lets Ctrl-C through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:

@@ -80,5 +80,4 @@ ENTRY = Entry(
     "local steps, and steps towards the mean by chance",
     "Hanzely and Richtárik 2020",
     whole=L2GD,
-    stays="its own x_i",
 )

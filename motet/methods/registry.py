@@ -175,11 +175,9 @@ def _described(entry: Entry) -> dict[str, object]:
     facts = Facts(tuple(range(8)), 8, 10, 3, validating=8)
     alone = entry.name if entry.kind != "personalization" else f"fedavg+{entry.name}"
     try:
-        built: Method | type[Part] | type[Method] = build_method(
-            alone, build_net("mlp", Input("vector", (4,)), 3), facts
-        )
-    except MotetError:  # one that needs another kind of net
-        built = entry.thing
+        built = build_method(alone, build_net("mlp", Input("vector", (4,)), 3), facts)
+    except MotetError:  # one that needs a net with normalization
+        built = build_method(alone, build_net("resnet8", Input("image", (1, 8, 8)), 3), facts)
     return {
         "name": entry.name,
         "summary": entry.summary,

@@ -15,7 +15,7 @@ from motet.report.finished import Finished
 from motet.report.packed import Packed
 from motet.report.prose import Prose
 from motet.report.seeds import Line, by_seed, differences_of
-from motet.report.words import own_models
+from motet.report.words import data_name, own_models
 from motet.runs.experiment import Experiment
 from motet.scoring.figures import AFTER
 from motet.statistics import tied
@@ -214,7 +214,7 @@ def title_of(lines: Sequence[Line], differing: Sequence[str]) -> str:
     experiment, data = lines[0].first.experiment, lines[0].first.experiment.data
     several = len(lines[0].seeds) > 1
     facts = {
-        "data.name": shortened(printable(data.name), WIDEST_VALUE),
+        "data.name": shortened(printable(data_name(data.name)), WIDEST_VALUE),
         "data.partition": printable(data.partition),
         "data.clients": f"{_clients(lines)} clients",
         "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",

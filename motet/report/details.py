@@ -20,7 +20,8 @@ def _of_net(row: Row) -> str:
 
 def _of_method(row: Row) -> str:
     weighed = row["kind"] != "personalization" and row["models_up"] != "0"  # FedAvg's mean is by size
-    told = ", ".join([*(["its size"] if weighed else []), *row["tells"]]) or "nothing"
+    loss = ["its training loss"] if row["kind"] != "personalization" else []  # scoring.train_loss
+    told = ", ".join([*(["its size"] if weighed else []), *loss, *row["tells"]]) or "nothing"
     return f"{_travels(row)}; keeps {row['stays'] or 'its data'}; tells {told}; {_composes(row)}"
 
 

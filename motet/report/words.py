@@ -1,6 +1,7 @@
 """How tables and progress write figures, and which models of clients these are of."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import Any
 
 NOTHING = "–"
@@ -51,3 +52,8 @@ def signed(share: float) -> str:
     """A difference of shares in points of percent, always with its sign; a difference of nothing has none."""
     text = f"{100 * share:+.1f}"
     return "0.0" if float(text) == 0 else text.replace("-", "−")
+
+
+def data_name(name: str) -> str:
+    """Data as a table or a page names them: where a file lies on somebody's machine is nobody else's business."""
+    return PurePath(name).name or name

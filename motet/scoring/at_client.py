@@ -21,6 +21,7 @@ from motet.scoring.settings import ScoringSettings
 Common = Literal["no", "held", "all"]  # on the common test set: nothing, the classes that the client holds, everything
 
 COUNTS = "score.common.counts"
+FAILED = "failed:"  # before the name of a measure that raised: the field of a reply that says so
 
 
 def right_of(measure: Measure) -> str:
@@ -130,6 +131,7 @@ class Scorer:
     def _put_values(self, reply: Message, name: str, data: str, answers: Answers) -> None:
         for measure in self.measures:
             _put(reply, Figure(name, data, measure.name), answers.value(measure))
+        reply.update({f"{FAILED}{measure}": True for measure in answers.failed})
 
 
 def _put(reply: Message, figure: Figure, value: float | None) -> None:

@@ -93,6 +93,7 @@ class Calibration(OfARun):
     summary: ClassVar[str] = "the calibration diagram of both models over all clients' test data, and its ECE"
     paper: ClassVar[str] = "DeGroot and Fienberg 1983; Guo et al., ICML 2017"
     asks_clients: ClassVar[bool] = True
+    needs_own_tests: ClassVar[bool] = True
     needs_generic: ClassVar[bool] = True
 
     def at_client(self, here: Here) -> Message:

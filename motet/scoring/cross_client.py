@@ -26,6 +26,7 @@ class CrossClient(OfARun):
     summary: ClassVar[str] = "every client's model on every client's test data, each head of it; mean on others' data"
     paper: ClassVar[str] = "FED-ROD, Chen and Chao 2022, Figure 11"
     asks_clients: ClassVar[bool] = True
+    needs_own_tests: ClassVar[bool] = True
 
     clients: int = Field(50, ge=1, le=100, description="how many clients, the first ones")
     samples: int = Field(100, ge=1, description="how many test samples of each, the first ones")
@@ -55,7 +56,7 @@ class CrossClient(OfARun):
         """A matrix for each head, and the mean off the diagonal."""
         asked, finding = self.whom(run), Finding()
         theirs = {i: replies[i] for i in asked if replies.get(i)}
-        heads = list(dict.fromkeys(head for reply in theirs.values() for head in reply))
+        heads = sorted({head for reply in theirs.values() for head in reply}, key=_personal_first)
         for head in heads:
             who = [i for i in theirs if head in theirs[i]]
             rows = torch.stack([tensor(theirs[i], head) for i in who])
@@ -79,3 +80,8 @@ class CrossClient(OfARun):
             x=Axis("client j, whose data", tuple(names[j] for j in asked)),
             y=Axis("client i, whose model", tuple(names[i] for i in who)),
         )
+
+
+def _personal_first(head: str) -> tuple[bool, str]:
+    """An order that does not depend on how a reply came: a message of another process has its fields in another."""
+    return head != PERSONAL, head

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 
+class NoFigure(Exception):
+    """A measure of the user's own raised: that figure is missing, and nothing else."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """What is said of a measure whatever its kind."""

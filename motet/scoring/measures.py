@@ -5,6 +5,7 @@ whole run and found once at its end (`motet/scoring/of_a_run.py`); these may hav
 user's own is a function of logits and labels, `module:function` or `path/file.py:function`.
 """
 
+import traceback
 from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any
@@ -20,7 +21,7 @@ from motet.scoring.calibration import ECE, MCE, Calibration
 from motet.scoring.cross_client import CrossClient
 from motet.scoring.figures import BENIGN, DATA, STATISTICS
 from motet.scoring.mdl import MDL
-from motet.scoring.measure import Measure, OfASet, PerSample
+from motet.scoring.measure import Measure, NoFigure, OfASet, PerSample
 from motet.scoring.of_a_run import OfARun
 from motet.scoring.rounds_to import RoundsTo
 from motet.scoring.update_variance import UpdateVariance
@@ -44,6 +45,7 @@ OF_A_RUN: dict[str, type[OfARun]] = {
     measure.name: measure for measure in (Calibration, CrossClient, MDL, RoundsTo, UpdateVariance)
 }
 _FIELD = "measure (scoring.measures)"
+_told: set[str] = set()  # whose traceback this process has shown
 
 
 def measures_of(asked: Sequence[str]) -> tuple[Measure, ...]:
@@ -131,7 +133,13 @@ def _own(text: str) -> Measure:
         raise MotetError(f"scoring.measures: {text} bears a name of Motet's own; accepted: a function of another name")
 
     def value(logits: Tensor, y: Tensor) -> float | None:
-        found = function(logits, y)
+        try:
+            found = function(logits, y)
+        except Exception as error:  # whatever his function does: no measure is worth a run
+            if text not in _told:
+                _told.add(text)
+                traceback.print_exception(error)
+            raise NoFigure(text) from error
         try:
             number = float(found)
         except (TypeError, ValueError):

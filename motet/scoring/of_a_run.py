@@ -85,6 +85,7 @@ class OfARun(Section):
     paper: ClassVar[str]
     asks_clients: ClassVar[bool] = False
     needs_generic: ClassVar[bool] = False
+    needs_own_tests: ClassVar[bool] = False  # of clients; a preset may leave them none
 
     def refuse(self, run: Run) -> str | None:
         """One sentence where the experiment lacks what the measure needs, said before anything runs."""

@@ -1,7 +1,7 @@
 """One pass of a model over samples, for all measures at once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from motet.data import Samples
 from motet.scoring.accuracy import ACCURACY
-from motet.scoring.measure import Measure, OfASet, PerSample
+from motet.scoring.measure import Measure, NoFigure, OfASet, PerSample
 
 EVALUATION_BATCH = 200  # as fast as larger ones, whatever the C library does with large blocks
 
@@ -24,6 +24,7 @@ class Answers:
     y: Tensor | None = None
     hits: Tensor | None = None  # which samples are right, in their order
     answered: Tensor | None = None  # how often the model names each class
+    failed: set[str] = field(default_factory=set)  # measures that raised when their value was asked for
 
     @property
     def one_class(self) -> bool:
@@ -44,7 +45,11 @@ class Answers:
         if isinstance(measure, PerSample):
             return _finite(share_right(self.right[measure.name], self.counts), measure)
         assert isinstance(measure, OfASet) and self.logits is not None and self.y is not None
-        return _finite(measure.value(self.logits, self.y), measure)
+        try:
+            return _finite(measure.value(self.logits, self.y), measure)
+        except NoFigure:
+            self.failed.add(measure.name)
+            return None
 
 
 def _finite(value: float | None, measure: Measure) -> float | None:

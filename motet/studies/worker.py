@@ -22,7 +22,8 @@ class Say(Protocol):
 
 def main() -> None:
     """Until stdin ends, which it does with the parent, however that ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    for each in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a terminal that goes away are the parent's
+        signal.signal(each, signal.SIG_IGN)
     out, sys.stdout = sys.stdout, sys.stderr  # code of the user's may print
     asked: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()

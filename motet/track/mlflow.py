@@ -1,6 +1,7 @@
 """A log for MLflow: a run of its experiment `motet`."""
 
 import hashlib
+import logging
 import os
 import re
 import time
@@ -9,10 +10,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from motet.files import is_own_folder, make_folder
+from motet.files import is_own_folder, make_folder, refuse_links
 from motet.runs.experiment import Experiment
 
 EXPERIMENT, TAG = "motet", "motet.run"
+DATABASE = "mlflow.db"
 MOST_METRICS, MOST_PARAMETERS, MOST_TEXT = 1000, 100, 500  # of one call, and of one value
 
 ENVIRONMENT = {
@@ -32,6 +34,7 @@ class MLflow:
         self.waiting: list[Any] = []
         self.client: Any = None
         self.run_id = ""
+        self.artifacts: str | None = None  # None: where a server puts them
 
     def start(self, experiment: Experiment, folder: Path) -> None:
         """A run of an earlier start is deleted, as MLflow deletes: it can be restored there."""
@@ -40,7 +43,7 @@ class MLflow:
         uri = self.uri or self._own_store(folder)
         self.client = import_module("mlflow.tracking").MlflowClient(tracking_uri=uri)
         found = self.client.get_experiment_by_name(EXPERIMENT)
-        where = found.experiment_id if found else self.client.create_experiment(EXPERIMENT)
+        where = found.experiment_id if found else self.client.create_experiment(EXPERIMENT, self.artifacts)
         mark = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()
         for run in self.client.search_runs([where], f"tags.`{TAG}` = '{mark}'"):
             self.client.delete_run(run.info.run_id)
@@ -71,12 +74,15 @@ class MLflow:
             self.client.set_terminated(self.run_id, "FINISHED" if finished else "KILLED")
 
     def _own_store(self, folder: Path) -> str:
-        """Files, which MLflow still has but asks to be allowed: a database needs more packages."""
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        """A database in one file, which every MLflow opens; its store of plain files the newer ones refuse."""
         where = folder.resolve() / "mlflow"
         if not is_own_folder(where):
             make_folder(where)
-        return where.as_uri()
+        refuse_links(where)
+        self.artifacts = (where / "artifacts").as_uri()
+        for name in ("mlflow", "alembic"):
+            logging.getLogger(name).setLevel(logging.WARNING)  # how a database is made is no news
+        return f"sqlite:///{where / DATABASE}"
 
 
 def _allowed(name: str) -> str:

@@ -1,11 +1,13 @@
 """Command lines: words in every order, methods and partitions that nearly make sense, options at their limits."""
 
+import os
 import random
 from collections.abc import Iterator
 from functools import partial
 from itertools import count, product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from fuzz_judge import Case, command
 from fuzz_values import WRONG, a_name, a_value
@@ -22,6 +24,8 @@ NUMBERS = ["0", "1", "2", "-1", "0.5", "1e20", "-1e20", "1e-15", "1e21", "1e308"
 LIMITS = ("1e20", "1e-15", "0")
 WORDS = ["x", "", "none", "None", "true", "'", "(", "[1]", "full", "head", "ce", "auto"]
 COMMANDS = ["run", "resume", "show", "list", "data", "config", "demo ", "", "--help", "--version", "-x", "nonsense"]
+COMMANDS += ["report", "figures", "export", "predict", "adapt", "measure", "bench"]
+COLUMNS = ("0", "1", "80", "-1", "x", "1000000000", "9" * 30)
 SHORT_RUN = {"rounds", "epochs", "clients", "subset"}  # a large one is right, and takes as long as it takes
 
 
@@ -41,7 +45,16 @@ def command_case(rng: random.Random, folder: Path) -> Case:
             value = rng.choice(["0", "1", "-1", "x", "1.5"])
         return _run(rng, folder, ["--set", f"{name}={value}"])
     words = [rng.choice(COMMANDS), *(_word(rng) for _ in range(rng.randint(0, 3)))]
-    return Case(f"command {words}", lambda: command(*words))
+    columns = rng.choice(COLUMNS)
+    return Case(f"command {words} in {columns} columns", partial(_in_columns, columns, folder, words))
+
+
+def _in_columns(columns: str, folder: Path, words: list[str]) -> str:
+    """In a window of that width, beside a pipe that nobody reads."""
+    if not (folder / "pipe").exists():
+        os.mkfifo(folder / "pipe")
+    with patch.dict(os.environ, {"COLUMNS": columns}):
+        return command(*words)
 
 
 def _run(rng: random.Random, folder: Path, words: list[str]) -> Case:
@@ -97,7 +110,20 @@ def _word(rng: random.Random) -> str:
     if kind < 0.6:
         return rng.choice(WRONG).strip("'\"")
     return rng.choice(
-        ["nowhere", ".", "/", "/dev/null", "a" * 5000, "\x1b[31m", "\ud800", "~x/y", "--data=x", "digits"]
+        [
+            "nowhere",
+            ".",
+            "/",
+            "/dev/null",
+            "pipe",
+            "--out=pipe",
+            "a" * 5000,
+            "\x1b[31m",
+            "\ud800",
+            "~x/y",
+            "--data=x",
+            "digits",
+        ]
     )
 
 

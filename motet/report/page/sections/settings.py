@@ -5,6 +5,7 @@ from motet.fields import dotted_fields
 from motet.report.comparison import field_of
 from motet.report.page.blocks import Block, Cell, Code, Section, Sheet
 from motet.report.page.story import Contender, Story
+from motet.report.words import data_name
 from motet.runs.experiment import Experiment, to_toml
 from motet.runs.record import Record
 
@@ -16,14 +17,17 @@ def settings(story: Story) -> Section:
         blocks.append(_differences(story))
     blocks += [_common(story), *_environment(story.contenders[0])]
     blocks += [Code(f"{c.label}: experiment.toml", _toml(c)) for c in story.contenders]
-    see = "Save an experiment as experiment.toml, then `motet run experiment.toml`: the same seed, the same numbers."
+    see = (
+        "Save an experiment as experiment.toml, beside the data if they are a file, then `motet run experiment.toml`: "
+        "the same seed, the same numbers."
+    )
     return Section("settings", "Settings and reproduction", see, blocks)
 
 
 def _toml(contender: Contender) -> str:
     seeds = ", ".join(str(told.seed) for told in contender.told)
     note = f"# seeds of this report: {seeds}\n" if len(contender.told) > 1 else ""
-    return note + to_toml(contender.first.run.experiment)
+    return note + to_toml(_named(contender.first.run.experiment))
 
 
 def _differences(story: Story) -> Sheet:
@@ -51,8 +55,14 @@ def _common(story: Story) -> Sheet:
 
 
 def _value(contender: Contender, name: str) -> str:
-    value = field_of(contender.first.run.experiment, name)
+    value = field_of(_named(contender.first.run.experiment), name)
     return "" if value is None else str(value)[:200]
+
+
+def _named(experiment: Experiment) -> Experiment:
+    """The experiment with its data by the name of their file alone."""
+    data = experiment.data.model_copy(update={"name": data_name(experiment.data.name)})
+    return experiment.model_copy(update={"data": data})
 
 
 def _environment(contender: Contender) -> list[Block]:

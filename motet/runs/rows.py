@@ -129,7 +129,7 @@ SUMMARY: dict[str, Check] = {
 }
 _IF_THERE: dict[str, Check] = {"notes": _texts, "data_notes": _texts, "warnings": _texts, "training": _figures}
 """Of a summary; an older Motet wrote none."""
-SUMMARY_TOO = (*_IF_THERE, "partition", "protocol", "seed", "rounds", "diverged")  # which nobody counts on
+SUMMARY_TOO = (*_IF_THERE, "partition", "protocol", "seed", "rounds", "diverged", "tells")  # which nobody counts on
 _NEEDED_TO_SUM_UP = ("round", "set_aside", "bytes_down", "bytes_up", "seconds")
 
 

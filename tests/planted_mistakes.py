@@ -463,6 +463,8 @@ PRIVATE: dict[int, Tensor] = {}
 class GenericFromPrivate(Averaging):
     """Looks at what clients keep, by way of the module."""
 
+    personalizes = True  # so that clients keep what they train
+
     def train(self, client: Client, message: Message) -> Message:
         reply = super().train(client, message)
         PRIVATE[client.id] = tensor(client.private, "model")

@@ -34,7 +34,8 @@ SMALL: dict[str, Any] = {
 
 
 def experiment(method: str, **more: Any) -> Experiment:
-    return settle(resolve(merge(SMALL, {"method": method}, more)))
+    kept = {"scoring": {"pm_source": "last_participation"}}  # FedAvg's clients keep their models too
+    return settle(resolve(merge(SMALL, {"method": method}, kept, more)))
 
 
 def rounds(method: str, cohorts: list[list[int]], **more: Any) -> tuple[Assembly, list[State]]:

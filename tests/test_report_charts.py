@@ -92,6 +92,8 @@ def test_a_span_holds_its_values_and_ticks_are_within(values: list[float], least
 def test_ticks_are_round() -> None:
     assert round_ticks(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1]
     assert round_ticks(57, 94, 4) == [60, 70, 80, 90]
+    low, high = span([1.192092896e-07])
+    assert all(low <= tick <= high for tick in round_ticks(low, high))
     assert Scale(0, 10, 100, 200)(5) == 150 and Scale(0, 10, 100, 200)(99) == 200
 
 

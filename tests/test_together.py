@@ -76,7 +76,7 @@ def test_clients_really_differ_in_steps_and_the_group_is_padded() -> None:
 
 
 def test_one_client_that_diverges_takes_nobody_along() -> None:
-    assembly = assemble(tiny("fedavg"))
+    assembly = assemble(tiny("fedavg", scoring={"pm_source": "last_participation"}))
     met = clients_of(assembly, assembly.method.start(), 1, {})
     met[1][1]["w"] = torch.full_like(met[1][1]["w"], float("nan"))
     replies = assembly.method.train_together([c for c, _ in met], [m for _, m in met])

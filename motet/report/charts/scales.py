@@ -41,7 +41,8 @@ def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
     power = 10.0 ** floor(log10(rough))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
     first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
-    return [round(i * step, 12) for i in range(first, last + 1)]
+    decimals = max(0, 2 - floor(log10(step)))  # which leave nothing of how 0.1 is stored
+    return [round(i * step, decimals) for i in range(first, last + 1)]
 
 
 def written(value: float, signed: bool = False) -> str:

@@ -56,18 +56,24 @@ class Ending:
                 _add(found, "pictures", partial(self._shown, measure, which, end))
         if scoring.pictures:
             _add(found, "pictures", lambda: Finding(pictures=self.learned_by_the_method(end)))
-        found.notes += self.without_figures(end.clients)
+        found.notes += self.without_figures(end.clients, end.rows[-1] if end.rows else {})
         return found
 
-    def without_figures(self, clients: Rows) -> list[str]:
-        """Measures of the user's own that raised when clients were scored for the last time."""
+    def without_figures(self, clients: Rows, last: Mapping[str, Any]) -> list[str]:
+        """Measures of the user's own that raised when everybody was scored for the last time."""
         scored = [row for row in clients if row.get("set_aside") is None]
         times = {m: sum(bool(row.get(f"{FAILED}{m.name}")) for row in scored) for m in self.evaluator.measures}
-        return [
+        at_clients = [
             f"measure {measure.paper} raised an error at {count} of {len(scored)} clients, which have no figure of it; "
             f"its traceback is on standard error"
             for measure, count in times.items()
             if count
+        ]
+        return at_clients + [
+            f"measure {measure.paper} raised an error on the common test set, where the generic model has no figure of "
+            f"it; its traceback is on standard error"
+            for measure in self.evaluator.measures
+            if last.get(f"{FAILED}{measure.name}")
         ]
 
     # ------------------------------------------------------------ measures of the run

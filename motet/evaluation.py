@@ -15,7 +15,7 @@ from motet.engines import Engine, Kind, Outcome, Task
 from motet.message import Message, State
 from motet.nets import Net
 from motet.scoring import Figure, ScoringSettings, family, measures_of, measures_of_a_run
-from motet.scoring.at_client import COUNTS, right_of
+from motet.scoring.at_client import COUNTS, FAILED, right_of
 from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC, one_class
 from motet.scoring.measure import Measure, PerSample
 from motet.scoring.of_a_run import OfARun
@@ -145,7 +145,8 @@ class Evaluator:
 
     def _pooled(self, answers: Answers) -> Row:
         values = {m: answers.value(m) for m in self.measures}
-        return {str(Figure(GENERIC, "common", m.name, "pooled")): v for m, v in values.items() if v is not None}
+        figures: Row = {str(Figure(GENERIC, "common", m.name, "pooled")): v for m, v in values.items() if v is not None}
+        return figures | {f"{FAILED}{name}": True for name in answers.failed}
 
     def _choose_members(self, replies: dict[int, Message], of: Family) -> tuple[dict[int, Message], Row]:
         """Report one member of each client's family of personal models; keep the curve and every rule's figure."""

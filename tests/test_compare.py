@@ -329,6 +329,15 @@ def test_mistakes(words: list[str], sentence: str, capsys: pytest.CaptureFixture
     assert sentence in capsys.readouterr().err
 
 
+def test_nothing_is_computed_where_nobody_could_be_judged(tmp_path: Path) -> None:
+    rows = np.arange(120)
+    np.savez(tmp_path / "few.npz", x=np.random.default_rng(0).normal(size=(120, 3)), y=rows % 2, client=rows % 6)
+    nobody = choose({"data": str(tmp_path / "few.npz"), "rounds": 1}, None, {"data": {"test_share": 0.01}})
+    with pytest.raises(MotetError, match=r"data\.test_share is 0\.01, of which no client has a sample to compare"):
+        compare(Asked(nobody, METHODS, 1, 1), tmp_path / "it")
+    assert not (tmp_path / "it").exists()
+
+
 def test_commas_in_brackets_belong_to_their_method() -> None:
     assert method_names("superfed-mm(nu=1.0, mu=0.01), fedavg+ft") == ("superfed-mm(nu=1.0, mu=0.01)", "fedavg+ft")
 

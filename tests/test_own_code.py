@@ -185,6 +185,7 @@ def test_a_measure_that_raises_costs_its_figure_alone(engine: str, capfd: pytest
     result = motet.load("out")
     notes = result.summary["notes"]
     assert any("measures.py:always raised an error at 4 of 4 clients" in note for note in notes)
+    assert any("measures.py:always raised an error on the common test set" in note for note in notes)
     assert not any(".always." in name for name in result.figures) and "personal.split.accuracy.mean" in result.figures
     assert main(["show", "out"]) == 0
     shown = " ".join(capfd.readouterr().out.split())

@@ -41,7 +41,7 @@ def _found(assembly: Assembly, as_recorded: Assembly, record: Record) -> Finding
     of_logits = {measure.name for measure in measures_of(asked)} - {measure.name for measure in measures_of(())}
     if of_logits:
         scores = assembly.evaluator.training_clients(loaded.server, loaded.round, last=True)
-        found.notes += assembly.ending.without_figures(scores.clients)
+        found.notes += assembly.ending.without_figures(scores.clients, scores.figures)
         for name, value in scores.figures.items():
             figure = Figure.read(name)
             if figure and figure.measure in of_logits and isinstance(value, int | float):

@@ -67,6 +67,12 @@ class Asked:
 def compare_methods(asked: Asked, folder: Path, jobs: int, look_on: LookOn) -> dict[str, Any]:
     """Tune, run, judge; the folder gets comparison.json, recommended.toml and report.html."""
     field = enter(asked.methods, asked.experiment)
+    if not field.tested:
+        share = asked.experiment.data.test_share
+        raise MotetError(
+            f"data.test_share is {share:g}, of which no client has a sample to compare methods by; accepted: a larger "
+            f"share, or clients with more data"
+        )
     with opened(folder, asked.as_json()):
         with look_on(_rounds(field, asked.trials, asked.seeds)) as progress:
             plan = _plan(asked, field, folder, jobs, progress)

@@ -41,6 +41,8 @@ class Field:
     left_out: Mapping[str, str]
     notes: tuple[str, ...] = ()
     """What a user should know of how the data were read."""
+    tested: bool = True
+    """Whether some training client can be judged in the end."""
 
     def said_of_the_data(self) -> list[str]:
         """The notes as sentences below a table."""
@@ -74,7 +76,9 @@ def enter(methods: Sequence[str], asked: Experiment) -> Field:
             left_out[name] = str(error)
     if not entered:
         raise MotetError(next(iter(left_out.values()), "no method is named; accepted: such as fedavg,fedavg+ft"))
-    return Field(_with_folders_of_their_own(entered), left_out, facts.notes)
+    common = asked.scoring.test == "common" and facts.test is not None and len(facts.test) > 0
+    tested = common or any(facts.by_id[i].test for i in facts.training_ids)
+    return Field(_with_folders_of_their_own(entered), left_out, facts.notes, tested)
 
 
 def simplicity_of(method: str) -> int:

@@ -18,7 +18,7 @@ from motet.statistics import CONTROL, Differences, Estimate
 CLIMBING = 0.01
 """Of accuracy, in the last fifth of the rounds: a method that gains more is not done."""
 CATCHES_UP = 2
-"""Times what it gained in the last fifth of its rounds: what a method that is still learning might yet gain."""
+"""Times the part of the gap that a method that is still learning closed in the last fifth of its rounds."""
 MARGIN = 0.03
 ENOUGH_ALONE = 50
 """Training rows of the median client, below which learning alone is not taken for being as good and simpler."""
@@ -76,7 +76,8 @@ def _may_catch_up(best: Candidate, other: Candidate) -> bool:
     """Whether a simpler method that shares models was stopped while it was still learning, near enough to the best."""
     if other.climb is None or other.climb <= CLIMBING or not 0 < other.simplicity < best.simplicity:
         return False
-    return best.estimate.mean - other.estimate.mean <= CATCHES_UP * other.climb
+    closing = other.climb - max(best.climb or 0.0, 0.0)
+    return best.estimate.mean - other.estimate.mean <= CATCHES_UP * closing
 
 
 def _may_be_better(other: Candidate, choice: Candidate, found: Differences) -> bool:
@@ -101,7 +102,7 @@ def _slow_choice(choice: Candidate, best: Candidate, found: Differences) -> str:
     lead = found.of(best.name, choice.name)
     return (
         f"{best.name} has the highest mean, {_points(lead)} above {choice.name}; but {choice.name} is simpler, gained "
-        f"{signed(choice.climb or 0.0)} points in the last fifth of its rounds, and may get there."
+        f"{signed(choice.climb or 0.0)} points in the last fifth of its rounds, more than {best.name}, and may get there."
     )
 
 

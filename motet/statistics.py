@@ -38,7 +38,7 @@ class Estimate:
 
     @property
     def interval(self) -> list[float] | None:
-        """For JSON."""
+        """The two bounds as a list, for JSON; None where there are none."""
         return None if self.low is None or self.high is None else [self.low, self.high]
 
 

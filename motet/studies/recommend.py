@@ -102,7 +102,7 @@ def _slow_choice(choice: Candidate, best: Candidate, found: Differences) -> str:
     lead = found.of(best.name, choice.name)
     return (
         f"{best.name} has the highest mean, {_points(lead)} above {choice.name}; but {choice.name} is simpler, gained "
-        f"{signed(choice.climb or 0.0)} points in the last fifth of its rounds, which is more than {best.name} did, and "
+        f"{signed(choice.climb or 0.0)} points in the last fifth of its rounds, more than {best.name} did, and "
         f"may get there."
     )
 

@@ -335,7 +335,7 @@ def test_the_pooled_client_leaves_no_stale_files(capsys: pytest.CaptureFixture[s
 
 
 def test_clients_that_diverge_are_set_aside_and_the_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", *TINY, "--lr", "1e20", "--out", "here", "--json"]) == 1  # every one of them did
+    assert main(["run", *TINY, "--lr", "1e20", "--out", "here", "--json"]) == 0
     out, err = capsys.readouterr()
     rounds = Record(Path("here")).rounds
     assert len(rounds) == 2
@@ -345,7 +345,7 @@ def test_clients_that_diverge_are_set_aside_and_the_run_goes_on(capsys: pytest.C
     assert json.loads(out)["set_aside"] == 6
     assert "6 trainings diverged and were set aside; rounds.jsonl names them" in err
     assert 0 <= json.loads(out)["generic"]["accuracy"] <= 1  # of the initial model
-    assert "error: every training failed" in err
+    assert "warning: every training failed" in err
 
 
 def test_python_users_get_the_same_sentences() -> None:

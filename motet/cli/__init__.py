@@ -1,7 +1,7 @@
 """The command line. What a user did wrong is one sentence on stderr and exit code 2, never a traceback.
 
-Other codes: 1 an error in the user's own code, whose traceback he sees, a run of which every training failed, or a
-reader of stdout that left; 70 a bug of Motet's; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
+Other codes: 1 an error in the user's own code, whose traceback he sees, or a reader of stdout that left; 70 a bug of
+Motet's; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 """
 
 import errno

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import typer
-
 from motet.cli.console import messages, note, output, write_json
 from motet.cli.reporting import page_at_the_end
 from motet.cli.stopped import told_how_to_go_on
@@ -22,10 +20,7 @@ from motet.runs.experiment import Experiment
 from motet.runs.in_progress import how_far, is_running
 from motet.runs.measured import measure_again
 from motet.runs.record import Record
-from motet.runs.summary import ALL_FAILED
 from motet.track import tracked
-
-FAILED = 1  # the exit code of a run that came to its end without anything learned
 
 
 def run_and_show(experiment: Experiment, out: Path | None, json: bool, track: Sequence[str] = ()) -> None:
@@ -125,6 +120,8 @@ def _watch_and_show(work: Callable[[runs.Watcher], Path], known: Path | None, js
     run = read_finished(folder)
     if run.summary["set_aside"]:
         note(f"warning: {run.summary['set_aside']} trainings diverged and were set aside; rounds.jsonl names them")
+    for text in run.summary.get("warnings", ()):
+        note(f"warning: {text}")
     for text in run.summary.get("notes", ()):
         note(f"note: {text}")
     if json:
@@ -134,10 +131,6 @@ def _watch_and_show(work: Callable[[runs.Watcher], Path], known: Path | None, js
         output().print(comparison([run]))
         output().print(printable(f"Recorded in {folder}"), markup=False, soft_wrap=True)
     page_at_the_end([folder], folder)
-    for sentence in run.summary.get("warnings", ()):
-        if sentence.startswith(ALL_FAILED):
-            note(f"error: {sentence}")
-            raise typer.Exit(FAILED)
 
 
 def _way_on(folder: Path | None) -> str:

@@ -12,7 +12,6 @@ from motet.scoring import Figure, ScoringSettings
 from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, diverged, is_scored, one_class
 
 TRAINING_LOSS = "training loss"
-ALL_FAILED = "every training failed"  # how the sentence about such a run begins
 NEAR_CHANCE = 0.02  # above the share of one class among all: whoever is no better has learned nothing
 
 
@@ -96,7 +95,7 @@ def warnings_of(method: Method, trained: Sequence[Row], rows: Mapping[str, Row],
     said, asked = [], sum(len(row.get("cohort", ())) for row in trained)
     aside = [why for row in trained for why in row["set_aside"].values()]
     if aside and len(aside) == asked:
-        said.append(f"{ALL_FAILED} ({aside[0]}): the models are as they began; a smaller local.lr may help")
+        said.append(f"every training failed ({aside[0]}): the models are as they began; a smaller local.lr may help")
     elif 2 * len(aside) >= max(asked, 1):
         said.append(f"{len(aside)} of {asked} trainings failed ({aside[0]})")
     clients, generic, own = len(method.facts.ids), rows[GENERIC], rows[PERSONAL]

@@ -25,7 +25,7 @@ def own_models(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     said: dict[str, list[str]] = {}
     for method, reported in runs:
         source = reported.get("pm_source")
-        if source not in _OWN_MODELS:
+        if not isinstance(source, str) or source not in _OWN_MODELS:
             continue
         one = source == "global_plus_personal" and reported.get("personalizes") is False
         words = _ONE_MODEL if one else _OWN_MODELS[source]

@@ -135,17 +135,21 @@ def told(reply: bytes, exchange: Exchange) -> set[str]:
     everything, beside_w = windows(reply), windows(encode({k: v for k, v in decode(reply).items() if k != "w"}))
     found = set()
     for name, value in (*exchange.before.items(), *exchange.after.items()):
-        # The shared part of a kept model is the upload w; its private part is kept as "private" too.
-        seen = beside_w if _holds_w(value, reply) else everything
-        if isinstance(value, Tensor) and any(piece not in exchange.sent for piece in pieces(value) & seen):
-            found.add(name)
+        if isinstance(value, Tensor):
+            # What a kept model has in common with the upload w, place by place, is no secret: its shared part, or
+            # statistics alone. Beside w nothing of it may stand.
+            seen = (pieces(value) & beside_w) | (pieces(_apart_from_w(value, reply)) & everything)
+            if any(piece not in exchange.sent for piece in seen):
+                found.add(name)
     return found
 
 
-def _holds_w(value: object, reply: bytes) -> bool:
-    """Whether a private tensor is a whole model, of which the upload is the part that travels."""
+def _apart_from_w(value: Tensor, reply: bytes) -> Tensor:
+    """A private tensor without the places at which it is the upload w, which is no secret."""
     w = decode(reply).get("w")
-    return isinstance(value, Tensor) and isinstance(w, Tensor) and value.dim() == 1 and torch.equal(value[: len(w)], w)
+    if not isinstance(w, Tensor) or value.dim() != 1 or len(value) < len(w) or value.dtype != w.dtype:
+        return value
+    return torch.cat([value[: len(w)][value[: len(w)] != w], value[len(w) :]])
 
 
 def pieces(value: Tensor) -> set[bytes]:

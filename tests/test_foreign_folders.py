@@ -92,10 +92,14 @@ def look(folder: Path) -> dict[str, tuple[int, str]]:
     return found
 
 
+class TookTooLong(BaseException):
+    """Not an Exception, and no OSError as TimeoutError is: what reads files must not take it for a damaged one."""
+
+
 @contextmanager
 def at_most(seconds: int) -> Iterator[None]:
     def late(*_: object) -> None:
-        raise TimeoutError(f"took more than {seconds} s")
+        raise TookTooLong(f"more than {seconds} s")
 
     before = signal.signal(signal.SIGALRM, late)
     signal.alarm(seconds)

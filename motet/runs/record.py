@@ -256,7 +256,9 @@ class Record:
         try:
             with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
                 for i, line in enumerate(iter(partial(file.readline, MOST_BYTES), b""), 1):
-                    if not line.endswith(b"\n") and len(line) < MOST_BYTES:
+                    if len(line) == MOST_BYTES:
+                        raise MotetError(f"line {i} of {path} has {MOST_BYTES} bytes or more; accepted: a row in JSON")
+                    if not line.endswith(b"\n"):
                         break  # half a line of a process that was killed or still writes
                     if wanted is not None and not wanted.search(line):
                         continue

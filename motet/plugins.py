@@ -10,9 +10,9 @@ import importlib.util
 import os
 import re
 import sys
-from importlib.machinery import PathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 import torch
 
@@ -62,7 +62,8 @@ def find_file(text: str) -> Path | None:
 def load_object(text: str, what: str) -> object:
     """The object of that name in a module, or in a file of the current folder or of a full path.
 
-    `what` says in errors what is looked for, such as "net". A file is imported once per process.
+    `what` says in errors what is looked for, such as "net". A file is imported once per process, and again once it
+    changed.
     """
     found = _IMPORT.fullmatch(text)
     if found is None:
@@ -77,20 +78,37 @@ def load_object(text: str, what: str) -> object:
         raise MotetError(f"{label}: {where} has no {name!r}; {_names(module, name)}") from None
 
 
+class _AsRead(SourceFileLoader):
+    """Runs the text that was read, never an older one that Python compiled and cached: records name it by its hash."""
+
+    def __init__(self, name: str, path: str, content: bytes):
+        super().__init__(name, path)
+        self.content = content
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Of that text."""
+        return self.source_to_code(self.content, self.path)
+
+
 def _import_file(where: str, label: str) -> ModuleType:
     path = user_path(where, label).resolve()
     if not path.is_file():
         raise MotetError(f"{label}: there is no file {path}; accepted: a Python file, from the current folder on")
-    name = f"{USERS}{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise MotetError(f"{label}: cannot read {path}: {error.strerror}") from error
+    name = f"{USERS}{path.stem}_{hashlib.sha256(os.fsencode(path) + bytes(1) + content).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None  # the name ends in .py
+    loader = _AsRead(name, str(path), content)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None  # the name ends in .py
     module = importlib.util.module_from_spec(spec)
     _look_in(path.parent)
     sys.modules[name] = module  # before it runs, as Python does: a dataclass asks for its module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise MotetError(f"{label}: {path} cannot be imported ({_reason(error)})") from error

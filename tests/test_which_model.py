@@ -192,3 +192,14 @@ def test_a_run_is_not_continued_with_another_version(near: str, tmp_path: Path) 
         motet.resume(tmp_path / "run", trust_code=True)
     Path(near).write_text(NEAR)
     assert motet.resume(tmp_path / "run").generic.accuracy == done.generic.accuracy
+
+
+def test_an_edited_file_is_imported_anew(near: str) -> None:
+    """In a notebook what runs is what the record names by its hash, also if the edit took no second and no byte more."""
+    first = motet.run(method=f"{near}:Near(mu=1)", **flat(CHOICES))
+    Path(near).write_text(NEAR.replace("alpha=self.mu", "alpha=0.0*1.0"))
+    second = motet.run(method=f"{near}:Near(mu=1)", **flat(CHOICES))
+    plain = motet.run(method="fedavg", **flat(CHOICES))
+    assert second.generic.accuracy == pytest.approx(plain.generic.accuracy)
+    codes = [Record(run.folder).environment["code"]["near.py:Near"] for run in (first, second)]
+    assert codes[0] != codes[1]

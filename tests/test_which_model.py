@@ -195,7 +195,7 @@ def test_a_run_is_not_continued_with_another_version(near: str, tmp_path: Path) 
 
 
 def test_an_edited_file_is_imported_anew(near: str) -> None:
-    """In a notebook what runs is what the record names by its hash, also if the edit took no second and no byte more."""
+    """In a notebook what runs is what the record names by its hash, also if an edit took no second and no byte more."""
     first = motet.run(method=f"{near}:Near(mu=1)", **flat(CHOICES))
     Path(near).write_text(NEAR.replace("alpha=self.mu", "alpha=0.0*1.0"))
     second = motet.run(method=f"{near}:Near(mu=1)", **flat(CHOICES))

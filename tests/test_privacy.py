@@ -171,6 +171,7 @@ def test_class_weighted_scores_tell_class_counts_and_it_is_declared(method: str)
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"fedbn"}))
 def test_nothing_is_there_to_solve_where_clients_tell_no_class_weighted_scores(method: str) -> None:
     whole = method if METHODS[method].kind != "personalization" else f"fedavg+{method}"
+    whole = "fedgen(noise=8, hidden=16, steps=5)" if method == "fedgen" else whole  # a thousand steps tell no more
     scoring = {"by_class": False, "test": "split", "every": 1}
     played = play(tiny(whole, scoring=scoring, rounds={"count": 2, "cohort": 1.0}, data={"clients": 8}), strict=True)
     assert solved(played, played.assembly.client_ids[0]) is None

@@ -14,7 +14,7 @@ demo: install
 	@$(BIN)/motet demo
 
 test: install
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: install
 	@$(BIN)/ruff check .

@@ -31,6 +31,12 @@ def path_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
+@pytest.fixture(autouse=True)
+def no_width_of_the_testers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide as they are without a terminal, also in the processes of pytest-xdist, which set a width."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data that this machine may have, outside the repository."""

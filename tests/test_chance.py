@@ -191,6 +191,7 @@ def test_who_failed_is_not_recommended() -> None:
     tables = {"fedavg": table(0.94), "x": table(0.90, seed=1)}
     found = recommend(candidates(tables, fedavg={"failed": True}), differences(tables))
     assert found.method == "x" and found.reason.endswith("Not taken, for they failed: fedavg.")
+    assert not found.enough_evidence and found.reason.startswith("Not enough evidence: all other methods failed")
     alone = recommend(candidates(tables, fedavg={"failed": True}, x={"failed": True}), differences(tables))
     assert alone.method == "fedavg"
 

@@ -67,6 +67,8 @@ def column(raw: RawData, name: str) -> list[float]:
         (RNG.integers(0, 3000, 900).tolist(), 900, "different numbers such as "),
         ([f"{v:.2f}" for v in RNG.normal(size=300)], 900, "different numbers such as "),
         ([f"{i / 2:g}".replace(".", ",") for i in range(31)], 900, "different numbers such as "),
+        ([f"{age}.0" for age in range(28, 78)], 920, "50 different numbers such as "),  # of the heart data
+        (list(range(28, 78)), 920, "50 different numbers such as '77' in 920 rows, which is a measurement"),
         (list(range(18, 80)), 300, "62 different numbers such as '79' in 300 rows, which is a measurement"),
         ([f"name {i}" for i in range(500)], 900, "500 different values such as 'name 99' in 900 rows"),
     ],

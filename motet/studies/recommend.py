@@ -61,11 +61,15 @@ def recommend(candidates: Sequence[Candidate], found: Differences, rows: float |
     choice = min(may_stand, key=lambda c: (c.simplicity, c.bytes_per_round, -c.estimate.mean))
     others = [c for c in ranked if c is not choice]
     certain = choice is best and bool(others) and found.certain(choice.name, others[0].name)
-    enough = certain or (not slow and not any(_may_be_better(c, choice, found) for c in others))
-    sentences = [_why(choice, best, equals, others, certain, found), *_control(choice, candidates, found)]
+    lonely = len(candidates) > 1 and sum(not c.failed for c in candidates) < 2  # nothing sound to compare it with
+    enough = not lonely and (certain or (not slow and not any(_may_be_better(c, choice, found) for c in others)))
+    sentences = [_why(choice, best, equals, others, certain, found), *_control(choice, sound, found)]
     if choice in slow:
         sentences = [_slow_choice(choice, best, found)]
-    if not enough:
+    if lonely:
+        what = "all methods" if choice.failed else "all other methods"
+        sentences.insert(0, f"Not enough evidence: {what} failed, so that there is nothing to compare with.")
+    elif not enough:
         sentences.insert(0, _not_enough(choice, slow, others, found))
     if any(c.failed for c in candidates) and len(sound) < len(candidates):
         sentences.append(f"Not taken, for they failed: {named([c.name for c in candidates if c.failed])}.")
@@ -122,7 +126,7 @@ def _why(
 ) -> str:
     reaches = f"{percent(choice.estimate.mean)} %{_interval(choice.estimate)}"
     if not others:
-        return f"{choice.name} is the only method that ran; it reaches {reaches} personal accuracy."
+        return f"{choice.name} is the only method to choose; it reaches {reaches} personal accuracy."
     if certain:
         lead = found.of(choice.name, others[0].name)
         return (

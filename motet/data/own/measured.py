@@ -10,6 +10,8 @@ FEW = 10
 _ROWS_EACH = 10
 """Of a class, on average, that whole numbers need to be classes where there are many of them."""
 _MANY = 20
+_GAPS = 0.25
+"""Of codes of classes that many rows share: those that no row of these data has."""
 
 
 def refuse_measurements(classes: Sequence[str], rows: int, column: str) -> None:
@@ -21,8 +23,8 @@ def refuse_measurements(classes: Sequence[str], rows: int, column: str) -> None:
     fractions = [name for name in numbers if not name.strip().lstrip("+-").isdecimal()]
     numeric = 2 * len(numbers) > len(classes)
     measured = numeric and len(classes) > FEW and 4 * len(fractions) > len(classes)
-    few_each = len(classes) > _MANY and _ROWS_EACH * len(classes) > rows
-    counted = numeric and few_each and not _are_codes(classes)
+    gaps = 0.0 if _ROWS_EACH * len(classes) > rows else _GAPS
+    counted = numeric and len(classes) > _MANY and not _are_codes(classes, gaps)
     if measured or counted:
         raise MotetError(
             f"{column} holds {len(classes)} different numbers such as {shown(numbers[-1])} in {rows} rows, which is a "
@@ -36,9 +38,10 @@ def refuse_measurements(classes: Sequence[str], rows: int, column: str) -> None:
         )
 
 
-def _are_codes(classes: Sequence[str]) -> bool:
-    """Whether names are the numbers from 0 or 1 on, as those of classes are and those of measurements hardly."""
+def _are_codes(classes: Sequence[str], gaps: float) -> bool:
+    """Whether names are the numbers from 0 or 1 on, as those of classes are and those of measurements hardly; this
+    share of them may be missing."""
     if not all(name.isdecimal() and len(name) < 10 for name in classes):
         return False
     numbers = sorted(map(int, classes))
-    return numbers[0] in (0, 1) and numbers[-1] - numbers[0] == len(numbers) - 1
+    return numbers[0] in (0, 1) and (1 - gaps) * (numbers[-1] - numbers[0]) <= len(numbers) - 1

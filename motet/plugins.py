@@ -86,7 +86,7 @@ class _AsRead(SourceFileLoader):
         self.content = content
 
     def get_code(self, fullname: str) -> CodeType:
-        """Of that text."""
+        """The code of the text that was read, compiled now."""
         return self.source_to_code(self.content, self.path)
 
 

@@ -16,7 +16,7 @@ import torch
 
 from motet.runs.environment import environment, machine_of
 from motet.runs.record import Record
-from motet.runs.served import Bench
+from motet.runs.served_models import Bench
 
 FACTORS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 RESULTS = Path(__file__).parent / "results"

@@ -16,20 +16,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from motet.client import Client
-from motet.contract import Entry, Facts, Family, Part, Predictor
+from motet.config.experiment import resolve
 from motet.errors import MotetError
-from motet.message import Message
+from motet.messages.message import Message
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
-from motet.methods.components.personal_model import PersonalModel
+from motet.methods.base import Entry, Facts, Family, Part, Predictor
+from motet.methods.base.personal_model import PersonalModel
 from motet.methods.fedrod import FedROD
+from motet.metrics.names import GENERIC, PERSONAL, Figure, member
 from motet.nets import Net
 from motet.runs.environment import environment, machine_of
-from motet.runs.experiment import resolve
 from motet.runs.record import Record
 from motet.runs.run import resume, run
-from motet.scoring.figures import GENERIC, PERSONAL, Figure, member
+from motet.training.client import Client
 
 HERE = Path(__file__).parent
 GENERIC_ACCURACY = Figure(GENERIC, "common", statistic="pooled")

@@ -25,12 +25,12 @@ from throughput_parts.work import Work
 from throughput_parts.workloads import DBE_CNN, FEDROD_CONV, LSTM, RESNET8, TWONN, Workload
 from torch.profiler import ProfilerActivity, profile
 
+from motet.config.experiment import merge, resolve
 from motet.engines import Kind, Task
-from motet.memory import keep_freed_memory
-from motet.message import Message
-from motet.runs.assembly import assemble
+from motet.io.malloc import keep_freed_memory
+from motet.messages.message import Message
 from motet.runs.environment import environment, machine_of
-from motet.runs.experiment import merge, resolve
+from motet.server.assembly import assemble
 
 BARE = "bare"
 SUBJECTS: dict[str, tuple[Workload, tuple[str, ...]]] = {

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from motet.config.experiment import Experiment, merge, resolve
 from motet.data.sources import load
-from motet.evaluation import Row
-from motet.memory import keep_freed_memory
+from motet.io.malloc import keep_freed_memory
 from motet.runs.environment import environment, machine_of
-from motet.runs.experiment import Experiment, merge, resolve
 from motet.runs.record import Record
 from motet.runs.run import run
+from motet.server.evaluation import Row
 
 CLIENTS, COHORT, TEST_SAMPLES, POINTS = 10_000, 100, 200, 40
 SETTING: dict[str, Any] = {

@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from motet.config.experiment import resolve
 from motet.methods import METHODS
 from motet.runs.environment import environment
-from motet.runs.experiment import resolve
 from motet.runs.record import Record
 from motet.runs.run import run
 

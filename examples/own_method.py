@@ -9,9 +9,9 @@ from typing import ClassVar
 from pydantic import Field
 
 import motet
-from motet.contract import Part, Serving
-from motet.contract.part import Acts
-from motet.message import Message, tensor
+from motet.messages.message import Message, tensor
+from motet.methods.base import Part, Serving
+from motet.methods.base.part import Acts
 from motet.testing import check_method
 
 

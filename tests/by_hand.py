@@ -10,16 +10,16 @@ from inputs import input_of
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from motet.client import AdaptSettings, Client
-from motet.contract import Facts, Method
+from motet.config.section import checked
 from motet.data import ClientData, Samples, VectorPrepare
-from motet.fields import checked
-from motet.local import LocalSettings
-from motet.message import Message, State
+from motet.messages.message import Message, State
 from motet.methods import build_method
+from motet.methods.base import Facts, Method
 from motet.nets import Net
-from motet.rng import generator
-from motet.weights import Layout
+from motet.training.client import AdaptSettings, Client
+from motet.training.flat_weights import Layout
+from motet.training.local import LocalSettings
+from motet.training.randomness import generator
 
 LOCAL = {"epochs": 2, "batch": 4, "lr": 0.1, "lr_decay": 1.0, "momentum": 0.5, "weight_decay": 0.01}
 SIZES = {0: 9, 1: 6, 2: 12, 3: 60}  # unequal, so that uniform and by-samples averages differ

@@ -12,7 +12,7 @@ from made_exports import tiny
 from vector_problem import exactly
 
 import motet
-from motet.data import folders
+from motet.data import locations
 
 torch.set_num_threads(1)
 settings.register_profile("motet", deadline=None, max_examples=50)
@@ -58,7 +58,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of MOTET_DATA, on a machine that has no data elsewhere."""
     monkeypatch.setenv("MOTET_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(folders, "ROOTS", ())
+    monkeypatch.setattr(locations, "ROOTS", ())
     (tmp_path / "data").mkdir()
     return tmp_path / "data"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from motet.message import encode
+from motet.messages.message import encode
 
 Attack = Callable[[Path, Path], None]
 

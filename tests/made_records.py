@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from motet.runs.assembly import settle
-from motet.runs.experiment import resolve, write
-from motet.scoring import Figure
+from motet.config.experiment import resolve, write
+from motet.metrics.names import Figure
+from motet.server.assembly import settle
 
 CLASSES = 10
 

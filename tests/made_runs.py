@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from motet.config.experiment import resolve
+from motet.metrics.names import Figure
 from motet.report.finished import Finished
-from motet.runs.assembly import settle
-from motet.runs.experiment import resolve
-from motet.runs.people import People, Person
-from motet.scoring import Figure
+from motet.runs.clients_file import People, Person
+from motet.server.assembly import settle
 
 COMMON_TEST = 359
 

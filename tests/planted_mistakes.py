@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from motet.client import Client
-from motet.contract import Part, Serving, Training, average
-from motet.contract.method import Rule
-from motet.contract.part import Acts, Forward
 from motet.data import Samples
-from motet.local import Descent
-from motet.message import Message, State, number, tensor
+from motet.messages.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
+from motet.methods.base import Part, Serving, Training, average
+from motet.methods.base.method import Rule
+from motet.methods.base.part import Acts, Forward
+from motet.training.client import Client
+from motet.training.local import Descent
 
 # ---------------------------------------------------------------- data that are not for it
 

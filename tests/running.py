@@ -8,15 +8,15 @@ import pytest
 from by_hand import FACTS
 from inputs import input_of
 
+from motet.config.experiment import Experiment
 from motet.engines import Kind, Task
 from motet.errors import MotetError
-from motet.message import Message, State
+from motet.messages.message import Message, State
 from motet.methods import build_method
 from motet.nets import build_net
-from motet.runs.assembly import Assembly, assemble
-from motet.runs.experiment import Experiment
 from motet.runs.record import Record
 from motet.runs.run import run
+from motet.server.assembly import Assembly, assemble
 
 Replies = dict[int, Message]
 

@@ -9,20 +9,18 @@ import numpy as np
 import pytest
 import torch
 
+from motet.config.experiment import Experiment
+from motet.config.section import checked
 from motet.data import DataSettings, Federation, FederationFacts, build
+from motet.data.shared_federation import SharedFederation
 from motet.errors import MotetError
-from motet.fields import checked
-from motet.message import Message, State, decode, encode, tensor
-from motet.post import attack_of
-from motet.post.attacks import ModelReplacement, RandomUpdate
-from motet.runs.assembly import assemble
-from motet.runs.beside_local import beside_local
-from motet.runs.experiment import Experiment
+from motet.messages.attacks import ModelReplacement, RandomUpdate, attack_of
+from motet.messages.message import Message, State, decode, encode, tensor
+from motet.metrics.names import BENIGN, PERSONAL, Figure
+from motet.runs.local_baseline import beside_local
 from motet.runs.record import Record
 from motet.runs.run import run
-from motet.runs.shared_federation import SharedFederation
-from motet.scoring import Figure
-from motet.scoring.figures import BENIGN, PERSONAL
+from motet.server.assembly import assemble
 from motet.testing.twin import Played, play, tiny
 
 DIGITS = {"partition": "iid", "clients": 10, "new_clients": 0.2, "val_share": 0.2}

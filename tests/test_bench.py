@@ -14,10 +14,10 @@ from test_compare import timeless
 from test_tune import Killed, KilledAfter, Nobody
 
 from motet.cli import main
+from motet.config.experiment import merge, resolve
 from motet.errors import MotetError
 from motet.methods.registry import canonical
-from motet.report.bench_tables import bench_table, to_csv, to_latex, to_markdown
-from motet.runs.experiment import merge, resolve
+from motet.report.tables.bench import bench_table, to_csv, to_latex, to_markdown
 from motet.runs.record import Record
 from motet.studies.bench import run_bench, value_of
 from motet.studies.bench_file import Bench, read_bench

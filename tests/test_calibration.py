@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from motet.scoring.calibration import ece, mce
+from motet.metrics.calibration import ece, mce
 
 
 def told(confidence: list[float], correct: list[int]) -> tuple[Tensor, Tensor]:

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motet.scoring.figures import PERSONAL, Figure
-from motet.statistics import CONTROL, Table, accuracy, differences, estimate, holm
+from motet.metrics.names import PERSONAL, Figure
+from motet.metrics.statistics import CONTROL, Table, accuracy, differences, estimate, holm
 from motet.studies.recommend import Candidate, Recommendation, hurt, hurt_sentence, recommend, still_learning
 from motet.studies.results import climb
 

@@ -9,11 +9,11 @@ import torch
 from planted_mistakes import PLANTED, UNSEEN, KeepsInClass, LearnsElsewhere, TellsCounts
 from torch import Tensor
 
-from motet.contract import Part, Serving, Training
-from motet.contract.part import Acts
-from motet.message import Message
+from motet.messages.message import Message
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
+from motet.methods.base import Part, Serving, Training
+from motet.methods.base.part import Acts
 from motet.nets import Net
 from motet.testing import CHECKS, Fault, check_method
 from motet.testing.twin import ALONE, NEED_MORE_CLIENTS
@@ -150,7 +150,7 @@ def test_what_is_declared_may_be_told() -> None:
 
 def test_a_file_of_ones_own_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text(
-        "from motet.contract import Part\n\n"
+        "from motet.methods.base import Part\n\n"
         "class Mine(Part):\n"
         "    '''Pull every step towards what the server sent.'''\n\n"
         "    mu: float = 0.1\n\n"
@@ -195,7 +195,7 @@ def test_a_subclass_is_not_grouped_unless_it_says_so() -> None:
 
 def test_a_net_can_be_bound_elsewhere_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """`gradient_at` leaves the training's own weights, gradient and mode as they were."""
-    from motet.runs.assembly import assemble
+    from motet.server.assembly import assemble
     from motet.testing.twin import tiny
 
     assembly = assemble(tiny("fedavg", net={"name": "mlp"}))

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import torch
 
-from motet import entries
 from motet.engines import ClientStates
-from motet.entries import Entries
 from motet.errors import MotetError
-from motet.files import read_own
-from motet.message import State, encode
+from motet.io import hashed_files
+from motet.io.files import read_own
+from motet.io.hashed_files import Entries
+from motet.messages.message import State, encode
 from motet.runs import checkpoint
 from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
 
@@ -41,7 +41,7 @@ class Saved:
         self.states.kept()
 
     def load(self) -> Loaded | None:
-        return self.checkpoints.load(is_f, "d", lambda _, entries: self.states.go_back(entries))
+        return self.checkpoints.load(is_f, "d", lambda _, entries: self.states.go_back(hashed_files))
 
     def private(self, client_id: int) -> State:
         return self.states.get(client_id)
@@ -175,7 +175,7 @@ def test_every_private_state_is_read_once_and_before_the_checkpoint_counts(
 ) -> None:
     three_rounds(tmp_path)
     read = []
-    for module in (entries, checkpoint):
+    for module in (hashed_files, checkpoint):
         monkeypatch.setattr(module, "read_own", lambda path, most: (read.append(path.name), read_own(path, most))[1])
     load(tmp_path)
     clients = [f"client-0000{i}-00000{r}.safetensors" for i, r in ((0, 3), (1, 2), (2, 2))]
@@ -317,7 +317,7 @@ def test_kill_between_any_two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
             return stepped
 
-        monkeypatch.setattr(entries, "replace_file", step(entries.replace_file))
+        monkeypatch.setattr(hashed_files, "replace_file", step(hashed_files.replace_file))
         monkeypatch.setattr(checkpoint, "write_atomic", step(checkpoint.write_atomic))
         monkeypatch.setattr(Path, "unlink", step(Path.unlink))
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from motet.cli import main
+from motet.config.experiment import resolve
 from motet.errors import MotetError
-from motet.runs.claim import claimed, new_folder
-from motet.runs.experiment import resolve
+from motet.runs.folder import claimed, new_folder
 from motet.runs.record import Record
 
 TINY = ["--rounds", "1", "--clients", "6", "--epochs", "1", "--set", "engine.name=inline"]

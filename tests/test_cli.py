@@ -18,11 +18,11 @@ from rich.console import Console
 
 import motet
 from motet.cli import commands, demo, main, running
-from motet.data.sources.fashion import find_fashion
-from motet.report.packed import Packed
+from motet.config.experiment import Experiment, resolve
+from motet.config.short_names import FIELDS
+from motet.data.sources.mnist import find_fashion
 from motet.report.progress import Bars, Lines
-from motet.runs.choices import FIELDS
-from motet.runs.experiment import Experiment, resolve
+from motet.report.tables.fitted import Packed
 from motet.runs.record import Record
 
 TINY = ["--rounds", "2", "--clients", "6", "--epochs", "1", "--cohort", "0.5"]

@@ -19,13 +19,13 @@ from test_tune import Killed, KilledAfter, Nobody
 
 from motet.cli import main
 from motet.cli.comparing import method_names, seconds_of
+from motet.config.experiment import Experiment
+from motet.config.short_names import choose
 from motet.errors import MotetError
-from motet.report.compared import compared_table
 from motet.report.finished import read_finished
-from motet.report.seeds import by_seed, differences_of
-from motet.report.study_progress import StudyProgress, duration
-from motet.runs.choices import choose
-from motet.runs.experiment import Experiment
+from motet.report.progress import StudyProgress, duration
+from motet.report.tables.compared import compared_table
+from motet.report.tables.seeds import by_seed, differences_of
 from motet.runs.record import Record
 from motet.studies.budget import Plan, planned
 from motet.studies.compare import Asked, compare_methods
@@ -239,7 +239,7 @@ def count_rounds(folder: Path) -> int:
 
 def test_a_broken_method_of_the_users_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.py").write_text(
-        "from motet.contract import Part\n\n\n"
+        "from motet.methods.base import Part\n\n\n"
         "class Mine(Part):\n"
         "    acts = 'correction'\n\n"
         "    def correct(self, t):\n"

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from motet.config.experiment import resolve
+from motet.config.identity import fingerprint
 from motet.data import DataSettings, Federation, build
-from motet.data.augment import augment_of
 from motet.data.corruption import Noise, noise_of
-from motet.data.long_tail import tail_sizes
+from motet.data.image_changes import augment_of
+from motet.data.partitions.assignment import tail_sizes
 from motet.errors import MotetError
-from motet.runs.experiment import resolve
-from motet.runs.identity import fingerprint
 
 
 def digits(seed: int = 0, **choices: Any) -> Federation:

@@ -8,14 +8,14 @@ import pytest
 import torch
 from running import exchange
 
-from motet.client import AdaptSettings, Client
+from motet.config.experiment import resolve
 from motet.data import DataSettings, Federation, build
-from motet.data.augment import PAD, flip_crop
+from motet.data.image_changes import PAD, flip_crop
 from motet.errors import MotetError
-from motet.local import LocalSettings
-from motet.rng import generator
-from motet.runs.assembly import assemble
-from motet.runs.experiment import resolve
+from motet.server.assembly import assemble
+from motet.training.client import AdaptSettings, Client
+from motet.training.local import LocalSettings
+from motet.training.randomness import generator
 
 
 def rng(seed: int = 0) -> torch.Generator:

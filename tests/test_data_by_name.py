@@ -11,12 +11,13 @@ import pytest
 from data_files import put
 
 from motet.cli import main
-from motet.data import SOURCES, DataSettings, archives, build, counts_table, folders, locate_sources
+from motet.config.experiment import resolve
+from motet.config.identity import fingerprint
+from motet.data import SOURCES, DataSettings, build, counts_table, locate_sources, locations
+from motet.data.readers import archives
 from motet.data.sources import load
 from motet.data.sources.source import Download
 from motet.errors import MotetError
-from motet.runs.experiment import resolve
-from motet.runs.identity import fingerprint
 
 X = np.zeros((60, 28, 28), np.uint8)
 Y = np.arange(60) % 10
@@ -27,7 +28,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without data."""
     monkeypatch.setenv("MOTET_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(folders, "ROOTS", (str(tmp_path / "prefix"),))
+    monkeypatch.setattr(locations, "ROOTS", (str(tmp_path / "prefix"),))
     return tmp_path
 
 

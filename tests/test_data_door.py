@@ -11,15 +11,15 @@ import pytest
 
 import motet
 from motet.cli import main
+from motet.config.experiment import resolve
 from motet.data import DataSettings, Federation, RawData, TablePrepare, build, default_partition
-from motet.data.columns import Columns
-from motet.data.own import load_own, preview_of_own
-from motet.data.own.notation import is_number, notation_of
+from motet.data.prepare_text import TextPrepare
+from motet.data.readers.columns import Columns
+from motet.data.readers.notation import is_number, notation_of
+from motet.data.readers.registry import load_own, preview_of_own
 from motet.data.schema import CategoryColumn
-from motet.data.text_prepare import TextPrepare
 from motet.errors import MotetError
-from motet.runs.assembly import settle
-from motet.runs.experiment import resolve
+from motet.server.assembly import settle
 
 RNG = np.random.default_rng(0)
 NOISE = [f"{value:.3f}" for value in RNG.normal(size=2000)]

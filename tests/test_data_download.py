@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from motet.data.download import fetch
+from motet.data.sources.fetch import fetch
 from motet.errors import MotetError
 
 CONTENT = bytes(range(256)) * 5000

@@ -26,7 +26,7 @@ from motet.data import (
 from motet.data.input import Kind
 from motet.data.prepare import Normalize
 from motet.errors import MotetError
-from motet.rng import generator, numpy_generator
+from motet.training.randomness import generator, numpy_generator
 
 DIGITS_PER_CLASS = np.bincount(load_digits().target)
 

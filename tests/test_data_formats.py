@@ -27,7 +27,7 @@ from data_files import (
 
 from motet.data import DataSettings, build
 from motet.data.sources import load
-from motet.data.sources.cifar100 import COARSE, FINE
+from motet.data.sources.cifar import COARSE, FINE
 from motet.data.sources.shakespeare import ALPHABET
 from motet.errors import MotetError
 

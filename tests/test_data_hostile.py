@@ -27,17 +27,17 @@ import motet
 from motet.cli import main
 from motet.cli.comparing import seconds_of
 from motet.cli.options import number
+from motet.config.experiment import resolve
 from motet.data import DataSettings, build
-from motet.data.columns import Columns
-from motet.data.image_files import read_images
-from motet.data.listing import open_box
-from motet.data.own import load_own, preview_of_own
-from motet.data.partitions import parse
+from motet.data.partitions.registry import parse
 from motet.data.prepare import VectorPrepare, restored
+from motet.data.readers.archives import open_box
+from motet.data.readers.columns import Columns
+from motet.data.readers.image_files import read_images
+from motet.data.readers.registry import load_own, preview_of_own
 from motet.data.schema import read_schema
 from motet.errors import MotetError
-from motet.runs.assembly import settle
-from motet.runs.experiment import resolve
+from motet.server.assembly import settle
 
 WAIT = 240
 """Seconds that no refusal takes, whatever else the machine does."""
@@ -104,11 +104,11 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 READ_ALL = """
 import sys
 from pathlib import Path
-from motet.data.columns import Columns
-from motet.data.own import load_own, preview_of_own
+from motet.data.readers.columns import Columns
+from motet.data.readers.registry import load_own, preview_of_own
 from motet.errors import MotetError
-from motet.runs.assembly import settle
-from motet.runs.experiment import resolve
+from motet.server.assembly import settle
+from motet.config.experiment import resolve
 refused = 0
 for line in sys.stdin:
     folder, client = line.split()
@@ -200,7 +200,7 @@ def test_small_pictures_get_a_net_that_takes_them(tmp_path: Path, monkeypatch: p
 
 def test_what_is_cached_of_pictures_is_for_their_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("motet.data.image_files.LEAST_CACHED", 1)
+    monkeypatch.setattr("motet.data.readers.image_files.LEAST_CACHED", 1)
     (tmp_path / "pets" / "cat").mkdir(parents=True)
     (tmp_path / "pets" / "cat" / "a.png").write_bytes(picture()["bytes"])
     before = os.umask(0o022)
@@ -225,7 +225,7 @@ def late(path: Path, columns: int, rows: int) -> Path:
 
 
 def test_columns_that_become_text_late_are_found_in_one_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from motet.data.own import batches
+    from motet.data.readers import batches
 
     walks = []
     opened = batches._csv_reader
@@ -307,7 +307,7 @@ def test_a_survey_is_the_same_wherever_pieces_end(tmp_path: Path, monkeypatch: p
         tmp_path / "t.csv", *[(i, f'{i},"a ""b"",\nc {i}",h{i % 3},{("no", "yes")[i % 2]}') for i in range(1, 90)]
     )
     for size in (1, 2, 3, 7, 50, 1000):
-        monkeypatch.setattr("motet.data.own.survey._CHUNK", size)
+        monkeypatch.setattr("motet.data.readers.survey._CHUNK", size)
         assert len(load_own(path, "auto", Columns(label="outcome")).y) == 120
 
 
@@ -427,12 +427,12 @@ def test_a_killed_run_leaves_no_data_behind_for_long(tmp_path: Path) -> None:
             time.sleep(0.1)
         (kept, *_) = tmp_path.glob("motet-scratch-*/in-memory.npz")
         assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
-        others = python("from motet.data.own.scratch import new_scratch_folder as made; made()", env=env)
+        others = python("from motet.data.readers.in_memory import new_scratch_folder as made; made()", env=env)
         assert others.returncode == 0 and kept.exists(), "its owner is alive"
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait(WAIT)
-    python("from motet.data.own.scratch import new_scratch_folder as made; made()", env=env)
+    python("from motet.data.readers.in_memory import new_scratch_folder as made; made()", env=env)
     assert not list(tmp_path.glob("motet-scratch-*/*"))
 
 

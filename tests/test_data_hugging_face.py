@@ -18,7 +18,7 @@ from torch import nn
 import motet
 from motet.data import DataSettings, Federation, Input, build
 from motet.data.prepare import restored
-from motet.data.text_prepare import TextPrepare
+from motet.data.prepare_text import TextPrepare
 from motet.errors import MotetError
 from motet.nets import Net
 

@@ -16,7 +16,7 @@ from sklearn.datasets import load_wine
 from torch.utils.data import Dataset, TensorDataset
 
 import motet
-from motet.data.own import memory
+from motet.data.readers import in_memory
 from motet.errors import MotetError
 from motet.runs.record import Record
 
@@ -95,7 +95,7 @@ def test_the_pool_has_them_too() -> None:
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in another process, which was handed nothing."""
-    monkeypatch.setattr(memory, "_places", {})
+    monkeypatch.setattr(in_memory, "_places", {})
 
 
 def test_the_record_says_so_and_has_a_copy(frame: pandas.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:

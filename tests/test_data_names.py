@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from motet.data import DataSettings, Federation, FederationFacts, build, counts_table
-from motet.data.partitions import PARTITIONS, Partition
+from motet.data.partitions.registry import PARTITIONS, Partition
+from motet.data.partitions.request import Hands, Table
+from motet.data.shared_federation import SharedFederation
 from motet.data.sources import load
-from motet.data.table import Hands, Table
 from motet.errors import MotetError
-from motet.runs.shared_federation import SharedFederation
 
 N = 60
 X = np.random.default_rng(0).integers(0, 256, (N, 4, 4), dtype=np.uint8)

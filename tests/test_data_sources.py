@@ -12,15 +12,15 @@ import pytest
 import torch
 from test_partitions import DBE_FMNIST_COUNTS
 
-from motet.data import SOURCES, DataSettings, build, counts_table, default_net, describe_sources, folders
-from motet.data.idx import read_idx
-from motet.data.raw import RawData
-from motet.data.sources import fashion, load
+from motet.data import SOURCES, DataSettings, build, counts_table, default_net, describe_sources, locations
+from motet.data.readers.idx import read_idx
+from motet.data.readers.raw import RawData
+from motet.data.sources import load, mnist
 from motet.data.sources.source import Download
 from motet.errors import MotetError
 
 SHARED_DATA = Path(os.environ.get("MOTET_DATA", Path(__file__).parents[2] / "shared" / "data"))
-FMNIST = fashion.find_fashion()
+FMNIST = mnist.find_fashion()
 needs_fmnist = pytest.mark.skipif(FMNIST is None, reason="Fashion-MNIST is not on this machine")
 needs_har = pytest.mark.skipif(not (SHARED_DATA / "har.npz").is_file(), reason=f"no har.npz in {SHARED_DATA}")
 
@@ -82,7 +82,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without data: an empty MOTET_DATA, an empty cache, no Debian package."""
     monkeypatch.setenv("MOTET_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(folders, "ROOTS", (str(tmp_path / "prefix"),))
+    monkeypatch.setattr(locations, "ROOTS", (str(tmp_path / "prefix"),))
     return tmp_path
 
 
@@ -102,7 +102,7 @@ def write_fashion(folder: Path) -> Path:
 def fetched_from(folder: Path, digests: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Let fmnist come from a folder instead of its address."""
     downloads = tuple(Download(f"{folder.as_uri()}/{name}", sha256) for name, sha256 in digests.items())
-    monkeypatch.setitem(SOURCES, "fmnist", replace(fashion.ENTRY, downloads=downloads))
+    monkeypatch.setitem(SOURCES, "fmnist", replace(mnist.FASHION, downloads=downloads))
 
 
 def test_fmnist_nowhere_explains_the_options(nowhere: Path) -> None:
@@ -153,7 +153,7 @@ def test_damaged_fmnist_files(nowhere: Path) -> None:
 
 def test_download_checks_every_file_and_fills_the_cache(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remote = write_fashion(nowhere / "remote")
-    digests = {name: hashlib.sha256((remote / name).read_bytes()).hexdigest() for name in fashion.SHA256}
+    digests = {name: hashlib.sha256((remote / name).read_bytes()).hexdigest() for name in mnist.SHA256}
     fetched_from(remote, digests, monkeypatch)
     assert load("fmnist", download=True).x.shape == (60, 28, 28, 1)
     assert sorted(p.name for p in (nowhere / "cache/motet/fmnist").iterdir()) == sorted(digests)
@@ -162,14 +162,14 @@ def test_download_checks_every_file_and_fills_the_cache(nowhere: Path, monkeypat
 
 
 def test_download_of_other_content_is_refused(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched_from(write_fashion(nowhere / "remote"), fashion.SHA256, monkeypatch)
+    fetched_from(write_fashion(nowhere / "remote"), mnist.SHA256, monkeypatch)
     with pytest.raises(MotetError, match=r"has SHA-256 [0-9a-f]{64}; accepted: 3aede38d"):
         load("fmnist", download=True)
     assert not [path for path in nowhere.rglob("cache/**/*") if path.is_file()]
 
 
 def test_download_without_a_network(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched_from(nowhere / "gone", fashion.SHA256, monkeypatch)
+    fetched_from(nowhere / "gone", mnist.SHA256, monkeypatch)
     with pytest.raises(MotetError, match="could not be fetched"):
         load("fmnist", download=True)
 

@@ -17,12 +17,12 @@ from own_tables import LOADERS, SITES, rows_of, write_csv, write_parquet
 
 import motet
 from motet.cli import main
+from motet.config.experiment import resolve
 from motet.data import DataSettings, Federation, TablePrepare, build, counts_table
-from motet.data.columns import Columns
-from motet.data.own import load_own
+from motet.data.readers.columns import Columns
+from motet.data.readers.registry import load_own
+from motet.data.shared_federation import SharedFederation
 from motet.errors import MotetError
-from motet.runs.experiment import resolve
-from motet.runs.shared_federation import SharedFederation
 
 NAMED: dict[str, Any] = {"label": "kind", "client": "site"}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from motet.data.text import PADDING, UNKNOWN, Tokenizer, char_tokens, fit_tokenizer, word_tokens, words_of
+from motet.data.prepare_text import PADDING, UNKNOWN, Tokenizer, char_tokens, fit_tokenizer, word_tokens, words_of
 from motet.errors import MotetError
 
 TEXTS = ["The cat, the CAT!", "a dog", "", "the end of the cat and of all the others"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from motet.data import DataSettings, Input, TokensPrepare, build, default_net, from_arrays
-from motet.data.raw import MOST_TOKENS
+from motet.data.readers.raw import MOST_TOKENS
 from motet.data.sources import load
 from motet.errors import MotetError
 

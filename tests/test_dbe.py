@@ -12,19 +12,19 @@ from running import after_cohorts, exchange, refusal, run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from motet.client import Client
-from motet.contract import Part, Training
+from motet.config.experiment import Experiment, merge, resolve
 from motet.engines import Task
-from motet.message import Message, State, byte_count, tensor
+from motet.messages.message import Message, State, byte_count, tensor
 from motet.methods import build_method
 from motet.methods.averaging import Averaging
-from motet.methods.components.personal_model import through
+from motet.methods.base import Part, Training
+from motet.methods.base.personal_model import through
 from motet.methods.dbe import DBE
 from motet.nets import Net, build_net
-from motet.runs.assembly import Assembly, assemble, settle
-from motet.runs.experiment import Experiment, merge, resolve
 from motet.runs.record import Record
 from motet.runs.run import run
+from motet.server.assembly import Assembly, assemble, settle
+from motet.training.client import Client
 
 SMALL: dict[str, Any] = {
     "data": {"clients": 6, "subset": 0.4, "min_size": 5},

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from motet.nets import Net, build_net
 from motet.nets.blocks import dense_stage
 from motet.nets.dense import as_layer, leading_row
-from motet.weights import Layout
+from motet.training.flat_weights import Layout
 
 
 def after_backward(net: Net, rows: bool, x: Tensor, y: Tensor, bound: bool = True) -> dict[str, Tensor | None]:

@@ -1,7 +1,7 @@
 """What `motet list methods` says of each method beside its summary."""
 
 from motet.methods import describe_methods
-from motet.report.details import details
+from motet.report.tables.catalogue import details
 
 ROWS = {str(row["name"]): details(row) for row in describe_methods()}
 

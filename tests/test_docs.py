@@ -15,12 +15,12 @@ from inputs import input_of
 from test_layers import LAYERS
 
 from motet.cli import main
-from motet.contract import Entry, Facts, Method, Part, Serving, Training, Wrapped
+from motet.config.experiment import read, resolve
+from motet.config.section import Section
 from motet.errors import MotetError
 from motet.methods import METHODS, build_method
+from motet.methods.base import Entry, Facts, Method, Part, Serving, Training, Wrapped
 from motet.nets import build_net
-from motet.runs.experiment import read, resolve
-from motet.settings import Section
 from motet.studies.bench_file import read_bench
 from motet.testing import CHECKS
 from motet.testing.twin import play, tiny

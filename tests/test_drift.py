@@ -5,9 +5,9 @@ import torch
 from by_hand import EXACT, LOCAL, build, client, flat, mean, sgd, small_net, train
 from torch import Tensor
 
-from motet.contract import Entry, Training
-from motet.message import Message, State, tensor
+from motet.messages.message import Message, State, tensor
 from motet.methods import METHODS
+from motet.methods.base import Entry, Training
 from motet.methods.scaffold import Scaffold
 from motet.testing.twin import play, tiny
 

@@ -7,18 +7,18 @@ from functools import cache
 import pytest
 import torch
 
-from motet.client import Client
-from motet.contract import Entry, Part, Training
 from motet.data import ClientData, FederationFacts, Holdings, Site
 from motet.engines import Inline, OneByOne, Outcome, Task
-from motet.engines.replies import TRAIN_LOSS
-from motet.entries import Damaged
 from motet.errors import MotetError
-from motet.message import Message, State, decode, encode
+from motet.io.hashed_files import Damaged
+from motet.messages.checks import TRAIN_LOSS
+from motet.messages.message import Message, State, decode, encode
 from motet.methods import METHODS
-from motet.rounds import Progress
-from motet.runs.assembly import ServerSide, assemble, method_of, net_of
+from motet.methods.base import Entry, Part, Training
+from motet.server.assembly import ServerSide, assemble, method_of, net_of
+from motet.server.round_loop import Progress
 from motet.testing.twin import Notes, Played, Strict, loop_of, play, tiny
+from motet.training.client import Client
 
 
 @cache

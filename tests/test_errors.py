@@ -16,8 +16,8 @@ import pytest
 
 import motet
 from motet.cli import main
+from motet.io.locks import FolderLock
 from motet.runs.checkpoint import FORMAT, _checksum
-from motet.runs.lock import FolderLock
 from motet.runs.record import Record
 
 TINY = ["--rounds", "2", "--clients", "6", "--epochs", "1", "--cohort", "0.5"]

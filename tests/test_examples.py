@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from motet.cli import main
-from motet.runs.experiment import read, resolve
+from motet.config.experiment import read, resolve
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

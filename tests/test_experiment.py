@@ -12,21 +12,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from motet.config import identity, toml
+from motet.config.experiment import Experiment, commented_template, merge, parse_set, read, resolve, to_toml, write
+from motet.config.identity import DEFAULTS, differences, fingerprint, recorded, same_experiment
+from motet.config.presets import PROTOCOLS, describe_protocols
+from motet.config.section import accepted, dotted_fields
 from motet.errors import MotetError
-from motet.fields import accepted, dotted_fields
-from motet.runs import identity, toml_text
-from motet.runs.experiment import (
-    Experiment,
-    commented_template,
-    merge,
-    parse_set,
-    read,
-    resolve,
-    to_toml,
-    write,
-)
-from motet.runs.identity import DEFAULTS, differences, fingerprint, recorded, same_experiment
-from motet.runs.protocols import PROTOCOLS, describe_protocols
 
 LEAVES = st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.lists(st.integers()))
 NESTED = st.recursive(st.dictionaries(st.text(), LEAVES), lambda inner: st.dictionaries(st.text(), inner | LEAVES))
@@ -131,7 +122,7 @@ def test_merge_goes_deep_and_changes_nothing_given() -> None:
 @given(NESTED)
 @example({"a b": {"": '\x7f\x00\t"\\ \U0001f3b5'}, "x": 1e-5, "y": -0.0, "z": 5.0})
 def test_toml_round_trip(values: dict[str, Any]) -> None:
-    back = tomllib.loads(toml_text.dumps(values))
+    back = tomllib.loads(toml.dumps(values))
     assert repr(sort(back)) == repr(sort(values))  # repr: 1 is not 1.0, 0.0 is not -0.0
 
 

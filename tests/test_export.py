@@ -16,12 +16,12 @@ from torch import Tensor
 
 import motet
 from motet.cli import main
-from motet.contract import Entry, Forward
-from motet.contract.part import Part
 from motet.errors import MotetError
 from motet.export.index import read_index
 from motet.export.run import folder_name
 from motet.methods import METHODS
+from motet.methods.base import Entry, Forward
+from motet.methods.base.part import Part
 from motet.nets import Net
 
 FEW = ["fedavg", "fedrod(head=linear)", "fedrod+dbe", "fedbasis", "superfed-mm", "fedavg+knn-per", "fedprox+lp"]

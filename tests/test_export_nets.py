@@ -16,7 +16,7 @@ from motet.export.folder import read_model, write_model
 from motet.export.formats import Whole, write_onnx, write_program
 from motet.export.portable import portable
 from motet.nets import NETS, build_net
-from motet.rng import seeded
+from motet.training.randomness import seeded
 
 OTHERWISE = ["resnet8(norm=group)", "vgg9(norm=batch)", "mlp(hidden=32x16x8)"]
 

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 import motet
 from motet.cli import main
-from motet.rng import generator
+from motet.training.randomness import generator
 
 # ---------------------------------------------------------------- predictions
 

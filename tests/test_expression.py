@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inputs import input_of
 
-from motet.contract import Method
+from motet.config.experiment import resolve
+from motet.config.identity import fingerprint
+from motet.config.names import Term, literal, parse
 from motet.errors import MotetError
-from motet.expression import Term, literal, parse
 from motet.methods import METHODS, build_method, canonical, describe_methods
 from motet.methods.averaging import Averaging
+from motet.methods.base import Method
 from motet.methods.centralized import Centralized
 from motet.methods.finetuning import FineTuned
 from motet.nets import build_net
-from motet.runs.assembly import settle
-from motet.runs.experiment import resolve
-from motet.runs.identity import fingerprint
+from motet.server.assembly import settle
 
 
 def build(text: str) -> Method:

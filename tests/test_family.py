@@ -2,8 +2,8 @@
 
 import pytest
 
-from motet.message import Message
-from motet.scoring.family import by_rule, choose, chosen_by, report, sweep, tally
+from motet.messages.message import Message
+from motet.metrics.family import by_rule, choose, chosen_by, report, sweep, tally
 
 FAMILY = ("0.0", "0.5", "1.0")
 

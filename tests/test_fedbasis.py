@@ -12,20 +12,20 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cosine_similarity, cross_entropy
 
-from motet.client import AdaptSettings, Client
-from motet.contract import Facts
 from motet.data import ClientData, Samples, VectorPrepare
 from motet.errors import MotetError
-from motet.local import LocalSettings
-from motet.message import Message, byte_count, number, tensor
+from motet.messages.message import Message, byte_count, number, tensor
 from motet.methods import build_method
+from motet.methods.base import Facts
 from motet.methods.fedbasis import FedBasis
+from motet.methods.fedbasis.base_training import rebuild
 from motet.methods.fedbasis.coefficients import Coefficients
 from motet.methods.fedbasis.mixing import entropy, softened
-from motet.methods.fedbasis.recurrence import rebuild
 from motet.methods.fedbasis.warm_start import independent
 from motet.nets import Net
-from motet.rng import seeded
+from motet.training.client import AdaptSettings, Client
+from motet.training.local import LocalSettings
+from motet.training.randomness import seeded
 
 CLASSES, FEATURES = 4, 6
 FACTS = Facts((0, 1), 2, 10, CLASSES)

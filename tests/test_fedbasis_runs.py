@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from motet.config.experiment import Experiment
 from motet.engines import Task
-from motet.message import Message, State, encode, tensor
+from motet.messages.message import Message, State, encode, tensor
 from motet.methods.fedbasis.warm_start import centroids
-from motet.runs.assembly import assemble
-from motet.runs.experiment import Experiment
+from motet.server.assembly import assemble
 from motet.testing.twin import Played, play, tiny
 
 

@@ -11,23 +11,23 @@ from running import run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
-from motet.client import AdaptSettings, Client
-from motet.contract import Facts, Training
+from motet.config.experiment import resolve
 from motet.data import DataSettings, Federation, Samples, build
 from motet.errors import MotetError
-from motet.local import LocalSettings
-from motet.losses import bsm
-from motet.message import Message, State, byte_count, tensor
+from motet.messages.message import Message, State, byte_count, tensor
 from motet.methods import build_method
 from motet.methods.averaging import Averaging
+from motet.methods.base import Facts, Training
 from motet.methods.fedrod import PersonalHead, personal_head
 from motet.nets import build_net
-from motet.rng import seeded
-from motet.runs.assembly import assemble
-from motet.runs.experiment import resolve
-from motet.runs.served import OnlyCounts, ToldClient
+from motet.runs.served_models import OnlyCounts, ToldClient
+from motet.server.assembly import assemble
 from motet.testing.twin import tiny
-from motet.weights import Layout
+from motet.training.client import AdaptSettings, Client
+from motet.training.flat_weights import Layout
+from motet.training.local import LocalSettings
+from motet.training.losses import bsm
+from motet.training.randomness import seeded
 
 HEADS = pytest.mark.parametrize("head", ["linear", "hyper"])
 LOCAL = {"epochs": 1, "batch": 16, "lr": 0.05, "momentum": 0.9, "weight_decay": 0.0}

@@ -7,12 +7,12 @@ import torch
 from by_hand import EXACT, build, client, flat, sgd, small_net, train
 from torch import Tensor, nn
 
-from motet.client import AdaptSettings
-from motet.fields import checked
-from motet.message import State, encode
+from motet.config.section import checked
+from motet.messages.message import State, encode
 from motet.nets import Net
 from motet.testing.twin import play, tiny
-from motet.weights import Layout
+from motet.training.client import AdaptSettings
+from motet.training.flat_weights import Layout
 
 # ---------------------------------------------------------------- ft and lp
 

@@ -14,7 +14,7 @@ from torch import nn
 import motet
 from motet.errors import MotetError
 from motet.export import folder as folders
-from motet.message import decode, encode
+from motet.messages.message import decode, encode
 
 Change = Callable[[dict[str, Any]], object]
 WRONG_WORDS: dict[str, Change] = {

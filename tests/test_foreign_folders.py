@@ -14,9 +14,9 @@ from folder_attacks import Attack, attacks
 
 import motet
 from motet.cli import main
+from motet.config.experiment import Experiment
 from motet.errors import MotetError
 from motet.runs import run as runs
-from motet.runs.experiment import Experiment
 from motet.testing.twin import tiny
 
 EVIL = "from pathlib import Path\nPath(__file__).with_name('executed').write_text('1')\n"

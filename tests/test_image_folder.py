@@ -14,8 +14,9 @@ import pytest
 from data_files import folder_of, image, put, zipped
 
 from motet.cli import main
-from motet.data import DataSettings, build, default_net, image_files
-from motet.data.raw import RawData
+from motet.data import DataSettings, build, default_net
+from motet.data.readers import image_files
+from motet.data.readers.raw import RawData
 from motet.data.sources import load
 from motet.errors import MotetError
 

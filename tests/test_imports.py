@@ -11,13 +11,13 @@ from inputs import input_of
 import motet
 from motet.cli import main
 from motet.data import Input, Source, default_net
-from motet.data.own import arrays
+from motet.data.readers import arrays
 from motet.data.sources import load
 from motet.errors import MotetError
+from motet.io.plugins import load_object
 from motet.nets import Net, build_net
-from motet.plugins import load_object
-from motet.rng import seeded
 from motet.runs.record import Record
+from motet.training.randomness import seeded
 
 NETS = """
 from collections import OrderedDict

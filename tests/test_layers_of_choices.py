@@ -8,9 +8,9 @@ import pytest
 
 import motet
 from motet.cli import main, running
+from motet.config.experiment import Experiment, parse_set, resolve
+from motet.config.short_names import CHOICES, FIELDS, choose
 from motet.errors import MotetError
-from motet.runs.choices import CHOICES, FIELDS, choose
-from motet.runs.experiment import Experiment, parse_set, resolve
 
 OTHER = {  # than the default
     "method": "scaffold",

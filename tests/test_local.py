@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from motet.config.section import checked
 from motet.data import Samples, VectorPrepare
 from motet.errors import Diverged
-from motet.fields import checked
-from motet.local import Descent, LocalSettings
-from motet.weights import Layout
+from motet.training.flat_weights import Layout
+from motet.training.local import Descent, LocalSettings
 
 LR = 0.1
 

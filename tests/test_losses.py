@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from motet.losses import bsm, cdt, ir, ldam
+from motet.training.losses import bsm, cdt, ir, ldam
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 LOSSES: dict[str, Loss] = {

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from motet.engines import ClientStates, Inline, Outcome, PrivateStore, Task
-from motet.engines import store as store_module
+from motet.engines import client_states as store_module
 from motet.errors import MotetError
-from motet.message import State, byte_count, encode
-from motet.rounds import Progress
-from motet.runs.assembly import assemble
+from motet.messages.message import State, byte_count, encode
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.record import Record
 from motet.runs.run import resume, run
+from motet.server.assembly import assemble
+from motet.server.round_loop import Progress
 from motet.testing.twin import Notes, loop_of, tiny
 
 MANY: dict[str, Any] = {

@@ -15,14 +15,14 @@ import motet
 from motet.data import Samples
 from motet.data.prepare import VectorPrepare
 from motet.engines import Task
-from motet.message import Message
-from motet.scoring.calibration import ece, mce
-from motet.scoring.figures import DATA, STATISTICS, Figure, is_scored, member, variant
-from motet.scoring.measures import MEASURES, Measure, measures_of
-from motet.scoring.over_clients import figures_over, spread
-from motet.scoring.passes import one_pass
+from motet.messages.message import Message
+from motet.metrics.calibration import ece, mce
+from motet.metrics.names import DATA, STATISTICS, Figure, is_scored, member, variant
+from motet.metrics.one_pass import one_pass
+from motet.metrics.over_clients import figures_over, spread
+from motet.metrics.registry import MEASURES, Measure, measures_of
 from motet.testing.twin import Played, play, tiny
-from motet.weights import Layout
+from motet.training.flat_weights import Layout
 
 ALL = tuple(MEASURES.values())
 

@@ -12,23 +12,23 @@ from vector_problem import vectors
 
 import motet
 from motet.cli import main
-from motet.contract import Picture
-from motet.ending import End
 from motet.engines import Task
 from motet.errors import MotetError
-from motet.message import tensor
+from motet.messages.message import tensor
+from motet.methods.base import Picture
+from motet.metrics.calibration import bins_of, ece
+from motet.metrics.cross_client import CrossClient
+from motet.metrics.mdl import MDL, by_class, code_length, evenly_spaced, held_out, subset_sizes
+from motet.metrics.registry import OF_A_RUN, describe_measures, measures_of, measures_of_a_run
+from motet.metrics.run_metric import Finding, Run
+from motet.metrics.update_variance import UpdateVariance
 from motet.runs import run as runs
-from motet.runs.assembly import assemble
-from motet.runs.beside_local import beside_local, gains_over_local
+from motet.runs.local_baseline import beside_local, gains_over_local
 from motet.runs.record import Record
-from motet.scoring.calibration import bins_of, ece
-from motet.scoring.cross_client import CrossClient
-from motet.scoring.mdl import MDL, by_class, code_length, evenly_spaced, held_out, subset_sizes
-from motet.scoring.measures import OF_A_RUN, describe_measures, measures_of, measures_of_a_run
-from motet.scoring.of_a_run import Finding, Run
-from motet.scoring.update_variance import UpdateVariance
+from motet.server.assembly import assemble
+from motet.server.final_evaluation import End
 from motet.testing.twin import Played, play, tiny
-from motet.weights import Layout
+from motet.training.flat_weights import Layout
 
 QUICK_MDL = "mdl(samples=60, sizes=2, seeds=1, steps=5)"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from motet.errors import MotetError
-from motet.message import State, byte_count, decode, encode, number, tensor
+from motet.messages.message import State, byte_count, decode, encode, number, tensor
 
 DTYPES = [
     *(torch.float32, torch.float64, torch.float16, torch.bfloat16),

@@ -12,18 +12,18 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from motet.client import AdaptSettings, Client
-from motet.contract import Facts, Training
 from motet.data import ClientData, DataSettings, Federation, Samples, build
-from motet.local import LocalSettings
-from motet.losses import bsm
-from motet.message import State, tensor
+from motet.messages.message import State, tensor
 from motet.methods import build_method
 from motet.methods.averaging import Averaging
+from motet.methods.base import Facts, Training
 from motet.methods.meta_bsm import HIDDEN, MetaBSM, mwnet
 from motet.nets import Net, build_net
-from motet.rng import seeded
 from motet.testing.twin import tiny
+from motet.training.client import AdaptSettings, Client
+from motet.training.local import LocalSettings
+from motet.training.losses import bsm
+from motet.training.randomness import seeded
 
 ETA = 0.5  # large, so that the meta step is large against rounding
 LOCAL = LocalSettings.model_validate({"epochs": 1, "batch": 16, "lr": ETA, "momentum": 0.0, "weight_decay": 0.0})

@@ -5,11 +5,11 @@ import torch
 from by_hand import EXACT, SIZES, batches, build, client, flat, loaded, mean, sgd, small_net, train
 from torch.nn.functional import cross_entropy
 
-from motet.message import State, encode
-from motet.rng import generator
-from motet.runs.assembly import assemble
+from motet.messages.message import State, encode
+from motet.server.assembly import assemble
 from motet.testing.twin import play, tiny
-from motet.weights import Layout
+from motet.training.flat_weights import Layout
+from motet.training.randomness import generator
 
 # ---------------------------------------------------------------- FedAvg
 

@@ -11,8 +11,8 @@ from motet.data import Input
 from motet.data.input import Kind
 from motet.errors import MotetError
 from motet.nets import NETS, Net, build_net, describe_nets
-from motet.rng import seeded
-from motet.weights import Layout, parameter_count
+from motet.training.flat_weights import Layout, parameter_count
+from motet.training.randomness import seeded
 
 SMALL = {
     **dict.fromkeys(("logistic", "mlp", "twonn", "fedrod-conv-1m"), input_of(1, 8, 8)),

@@ -13,21 +13,21 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import motet
-from motet.contract import Entry, Part
-from motet.contract import Training as TrainingOf
 from motet.engines import Task
 from motet.errors import MotetError
-from motet.message import Message
+from motet.messages.message import Message
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
+from motet.methods.base import Entry, Part
+from motet.methods.base import Training as TrainingOf
 from motet.nets import Net, build_net
 from motet.nets.dense import as_layer, leading_row
-from motet.runs.assembly import Assembly, assemble
 from motet.runs.run import run
+from motet.server.assembly import Assembly, assemble
 from motet.testing import CHECKS, check_method
 from motet.testing.twin import NEED_MORE_CLIENTS, Played, play, tiny
-from motet.together import group_size
-from motet.weights import Layout, frozen
+from motet.training.batched_clients import group_size
+from motet.training.flat_weights import Layout, frozen
 
 NETS = """
 from collections import OrderedDict

@@ -12,7 +12,7 @@ from motet.nets import build_net
 from motet.nets.batch_statistics import BatchStatistics
 from motet.testing import CHECKS, check_method
 from motet.testing.twin import ALONE, NEED_MORE_CLIENTS, Played, play, tiny
-from motet.weights import Layout
+from motet.training.flat_weights import Layout
 
 NET = f"{Path(__file__).parent / 'batchnorm_net.py'}:build"
 MEAN = "fc1.1.running_mean"

@@ -7,12 +7,12 @@ import torch
 from net_data import data_for
 
 import motet
-from motet.message import encode
-from motet.rng import layers_draw_by
-from motet.runs.experiment import Experiment
+from motet.config.experiment import Experiment
+from motet.messages.message import encode
 from motet.runs.run import resume, run
 from motet.testing.checks import _StopsAfter
 from motet.testing.twin import last_states, play, tiny
+from motet.training.randomness import layers_draw_by
 
 
 def experiment(folder: Path, method: str = "fedrep(head_epochs=1)", **more: object) -> Experiment:

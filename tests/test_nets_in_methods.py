@@ -6,9 +6,9 @@ import pytest
 import torch
 from net_data import data_for
 
+from motet.config.experiment import Experiment
 from motet.methods.fedbasis import FedBasis
 from motet.nets import NETS, net_term
-from motet.runs.experiment import Experiment
 from motet.runs.run import run
 from motet.testing.comparing import everything, first_difference
 from motet.testing.twin import play, tiny

@@ -8,15 +8,15 @@ from inputs import input_of
 
 import motet
 from motet.cli import main
+from motet.config.experiment import resolve
+from motet.config.identity import fingerprint
 from motet.data import FederationFacts, Input, build
 from motet.errors import MotetError
 from motet.nets import build_net, net_term
-from motet.runs.assembly import settle
-from motet.runs.estimate import refuse_what_needs_too_much
-from motet.runs.experiment import resolve
-from motet.runs.identity import fingerprint
 from motet.runs.record import Record
 from motet.runs.trust import imports_of, require_trust
+from motet.server.assembly import settle
+from motet.server.memory_estimate import refuse_what_needs_too_much
 
 MINE = """
 from collections import OrderedDict

@@ -14,11 +14,11 @@ from motet.cli import main
 from motet.errors import MotetError
 from motet.nets import Net, build_net
 from motet.nets.pretrained import put_weights, weights_sha256
-from motet.rng import seeded
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.testing.checks import _StopsAfter
 from motet.testing.twin import last_states, play, tiny
+from motet.training.randomness import seeded
 
 State = dict[str, Tensor]
 

@@ -10,13 +10,13 @@ import pytest
 
 import motet
 from motet.cli import main
-from motet.user_modules import InAnotherProcess
+from motet.io.user_code import InAnotherProcess
 
 MINE = """
 import numpy as np
 from torch import nn
-from motet.contract import Part
-from motet.data.own import from_arrays
+from motet.methods.base import Part
+from motet.data.readers.registry import from_arrays
 
 
 class Odd(Exception):

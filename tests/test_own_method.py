@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import motet
+from motet.config.experiment import resolve
 from motet.errors import MotetError
-from motet.runs.experiment import resolve
 from motet.runs.run import resume, run
 from motet.testing.twin import TINY, last_states
 
 MINE = '''
-from motet.contract import Entry, Part
+from motet.methods.base import Entry, Part
 
 class Mine(Part):
     """Every step is pulled towards what the server sent."""

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from motet.engines import Task
-from motet.scoring.pairs import Gain, compared, gain, remember_classes, remember_hits
-from motet.statistics import paired_interval
+from motet.metrics.pairs import Gain, compared, gain, remember_classes, remember_hits
+from motet.metrics.statistics import paired_interval
 from motet.testing.twin import play, tiny
 
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motet.data import PARTITIONS, deal, describe_partitions
-from motet.data.dirichlet import MOST_DRAWS
-from motet.data.partitions import parse
+from motet.data.partitions.dirichlet import MOST_DRAWS
+from motet.data.partitions.registry import parse
 from motet.errors import MotetError
 
 DBE_FMNIST_COUNTS = [

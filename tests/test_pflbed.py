@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch import nn
 
-from motet.adapting import best_on_validation
-from motet.client import AdaptSettings, Client
+from motet.config.experiment import resolve
 from motet.data import ClientData, DataSettings, Federation, Samples, build, counts_table
+from motet.data.shared_federation import SharedFederation
 from motet.errors import MotetError
-from motet.local import LocalSettings
-from motet.runs.assembly import assemble
-from motet.runs.experiment import resolve
 from motet.runs.record import Record
 from motet.runs.run import run
-from motet.runs.shared_federation import SharedFederation
+from motet.server.assembly import assemble
+from motet.training.adaptation import best_on_validation
+from motet.training.client import AdaptSettings, Client
+from motet.training.local import LocalSettings
 
 
 def made(**choices: Any) -> Federation:

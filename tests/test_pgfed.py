@@ -14,16 +14,16 @@ from running import after_cohorts, exchange, refusal, run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from motet.contract import Facts, Serving
+from motet.config.experiment import Experiment, merge, resolve
 from motet.engines import Task
-from motet.message import Message, State, byte_count, tensor
+from motet.messages.message import Message, State, byte_count, tensor
 from motet.methods.averaging import Averaging
+from motet.methods.base import Facts, Serving
 from motet.methods.pgfed import PGFed, PGFedMo
 from motet.nets import Net, build_net
-from motet.rng import seeded
-from motet.runs.assembly import Assembly, assemble, settle
-from motet.runs.experiment import Experiment, merge, resolve
-from motet.weights import Layout
+from motet.server.assembly import Assembly, assemble, settle
+from motet.training.flat_weights import Layout
+from motet.training.randomness import seeded
 
 SMALL: dict[str, Any] = {
     "data": {"clients": 8, "subset": 0.4, "min_size": 5},

@@ -9,18 +9,18 @@ import pytest
 import torch
 
 import motet
-from motet.contract import Axis, Learned, Part, Picture
-from motet.contract.picture import MOST
-from motet.ending import End
+from motet.config.experiment import Experiment
 from motet.engines import Inline, OneByOne, Outcome, Task
 from motet.errors import MotetError
-from motet.message import Message, State, tensor
+from motet.messages.message import Message, State, tensor
 from motet.methods import METHODS
 from motet.methods.apfl import APFL
+from motet.methods.base import Axis, Learned, Part, Picture
+from motet.methods.base.learned_figure import MOST
 from motet.nets import Net
 from motet.runs import run as runs
-from motet.runs.experiment import Experiment
 from motet.runs.record import Record
+from motet.server.final_evaluation import End
 from motet.testing import Fault
 from motet.testing.checks import Trial, hands_over_pictures_that_can_be_drawn
 from motet.testing.twin import Played, play, tiny
@@ -278,7 +278,7 @@ def test_a_picture_that_fails_is_a_note(
     how: Callable[[Learned], list[Picture]] | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind: type[Part] = SadPortrait if how is None else type("Sad", (Sad,), {"how": staticmethod(how)})
-    monkeypatch.setitem(METHODS, "sad", motet.contract.Entry("sad", "", "", part=kind))
+    monkeypatch.setitem(METHODS, "sad", motet.methods.base.Entry("sad", "", "", part=kind))
     result = motet.load(runs.run(tiny("fedavg+sad"), tmp_path / "run"))
     (note,) = result.summary["notes"]
     assert note.startswith("pictures could not be made (") and said in note and "\n" not in note
@@ -300,6 +300,6 @@ class Remembers(APFL):
 
 
 def test_a_portrait_that_depends_on_others_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "remembers", motet.contract.Entry("remembers", "", "", whole=Remembers))
+    monkeypatch.setitem(METHODS, "remembers", motet.methods.base.Entry("remembers", "", "", whole=Remembers))
     with pytest.raises(Fault, match="pictures are others"):
         hands_over_pictures_that_can_be_drawn(Trial("remembers", {}))

@@ -11,7 +11,7 @@ from data_files import python2_batch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.data.plain_pickle import NotPlain, plain_values
+from motet.data.readers.plain_pickle import NotPlain, plain_values
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 12)
 FIELDS = {

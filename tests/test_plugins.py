@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from motet.errors import MotetError
-from motet.plugins import is_import, load_object
+from motet.io.plugins import is_import, load_object
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from motet.engines import Inline, OneByOne, Outcome, Pool, Task, dealing
 from motet.engines import pool as pool_module
 from motet.engines.dealing import Dealing
 from motet.errors import MotetError
-from motet.message import State, encode
+from motet.messages.message import State, encode
 
 WORKERS = 2
 

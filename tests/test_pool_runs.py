@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from motet.contract import Entry, Training
+from motet.config.experiment import EngineSettings, write
 from motet.data import FederationFacts
+from motet.data.shared_federation import SharedFederation
 from motet.engines import ClientStates, Engine, Inline, OneByOne, Outcome, Perform, Pool, Task
-from motet.entries import Entries
-from motet.message import State, byte_count, encode
+from motet.io.hashed_files import Entries
+from motet.messages.message import State, byte_count, encode
 from motet.methods import METHODS
+from motet.methods.base import Entry, Training
 from motet.methods.scaffold import Scaffold
-from motet.rounds import Progress
-from motet.runs import assembly as assembly_module
-from motet.runs.assembly import assemble, workplace_of
-from motet.runs.experiment import EngineSettings, write
 from motet.runs.record import Record
 from motet.runs.run import resume, run
-from motet.runs.shared_federation import SharedFederation
+from motet.server import assembly as assembly_module
+from motet.server.assembly import assemble, workplace_of
+from motet.server.round_loop import Progress
 from motet.testing.twin import ALONE, Notes, last_states, loop_of, play, tiny
 
 WORKERS = 2

@@ -6,24 +6,25 @@ from typing import ClassVar
 import pytest
 import torch
 
-from motet.client import AdaptSettings, Client
-from motet.contract import Entry, Part, Serving, Training
+from motet.config.experiment import Experiment
 from motet.data import build
 from motet.engines import Inline
-from motet.engines.replies import without_losses
 from motet.errors import MotetError
-from motet.local import LocalSettings
-from motet.message import Message, State, decode, encode, tensor
+from motet.messages import transform as posts_module
+from motet.messages.checks import without_losses
+from motet.messages.clip import Clip
+from motet.messages.message import Message, State, decode, encode, tensor
+from motet.messages.transform import Arrival, Post
+from motet.messages.transforms import POSTS, build_posts, canonical_posts
 from motet.methods import METHODS
-from motet.post import POSTS, Arrival, Post, build_posts, canonical_posts
-from motet.post import post as posts_module
-from motet.post.clip import Clip
-from motet.rounds import Progress
-from motet.runs.assembly import assemble
-from motet.runs.experiment import Experiment
+from motet.methods.base import Entry, Part, Serving, Training
 from motet.runs.record import Record
 from motet.runs.run import resume, run
+from motet.server.assembly import assemble
+from motet.server.round_loop import Progress
 from motet.testing.twin import Notes, Played, loop_of, play, tiny
+from motet.training.client import AdaptSettings, Client
+from motet.training.local import LocalSettings
 
 METHODS_OF_ALL_KINDS = ["fedavg", "fedbasis", "superfed-mm", "fedrod"]
 

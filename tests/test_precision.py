@@ -9,7 +9,7 @@ import motet
 from motet.errors import MotetError
 from motet.nets import build_net
 from motet.runs.environment import cpu_has_bf16
-from motet.weights import Layout
+from motet.training.flat_weights import Layout
 
 
 def gradient_of(bf16: bool, name: str) -> torch.Tensor:

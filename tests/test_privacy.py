@@ -14,15 +14,15 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from motet.contract import Entry, Part, Training
-from motet.message import Message, State, decode, encode
+from motet.config.experiment import resolve
+from motet.messages.message import Message, State, decode, encode
 from motet.methods import METHODS
-from motet.runs.assembly import settle
-from motet.runs.experiment import resolve
+from motet.methods.base import Entry, Part, Training
 from motet.runs.summary import summarize
+from motet.server.assembly import settle
+from motet.server.workplace import POOLED
 from motet.testing.privacy import found_in, told
 from motet.testing.twin import Exchange, Played, play, tiny
-from motet.work import POOLED
 
 
 @cache

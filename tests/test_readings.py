@@ -9,18 +9,18 @@ import torch
 from torch import Tensor
 
 import motet
-from motet.client import Client
-from motet.contract import Entry, Facts, Part
+from motet.config.experiment import resolve
 from motet.errors import MotetError
-from motet.message import Message
+from motet.messages.message import Message
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
+from motet.methods.base import Entry, Facts, Part
 from motet.methods.local import Local
 from motet.nets import Net
-from motet.runs.assembly import assemble
-from motet.runs.experiment import resolve
 from motet.runs.summary import summarize
+from motet.server.assembly import assemble
 from motet.testing.twin import Played, play, tiny
+from motet.training.client import Client
 
 LAST, SYNC, GLOBAL = "last_participation", "final_sync", "global_plus_personal"
 

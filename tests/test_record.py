@@ -17,12 +17,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from motet.config.experiment import resolve
 from motet.errors import MotetError
-from motet.files import append_lines, to_json, write_atomic, writing
+from motet.io.files import append_lines, to_json, write_atomic, writing
+from motet.io.locks import FolderLock
 from motet.runs import record as record_module
 from motet.runs.environment import environment
-from motet.runs.experiment import resolve
-from motet.runs.lock import FolderLock
 from motet.runs.record import Record, default_folder
 
 EXPERIMENT = resolve({"method": "fedprox(mu=0.01)+ft", "protocol": "dbe"})
@@ -148,7 +148,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from motet.runs.lock import FolderLock
+from motet.io.locks import FolderLock
 from motet.runs.record import Record
 record = Record(Path(sys.argv[1])).reopen()
 worker = os.fork()

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from vector_problem import Rounds, differs, linear_net, same, tiny_data, tiny_net, vectors
 
-from motet.contract import Facts
 from motet.methods.averaging import Averaging
+from motet.methods.base import Facts
 from motet.methods.knn_per import KNNPer
 from motet.testing import CHECKS, check_method
 

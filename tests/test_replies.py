@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from motet.engines import Inline, Outcome, Task
-from motet.engines.replies import answers, well_formed
-from motet.message import Message, encode
-from motet.rounds import Progress
-from motet.runs.assembly import assemble
+from motet.messages.checks import answers, well_formed
+from motet.messages.message import Message, encode
+from motet.server.assembly import assemble
+from motet.server.round_loop import Progress
 from motet.testing.twin import Notes, loop_of, play, tiny
 
 

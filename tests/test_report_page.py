@@ -17,7 +17,7 @@ from motet.errors import MotetError
 from motet.report.page import write_report
 from motet.report.page.reading import story_of
 from motet.report.page.sections import sections_of
-from motet.runs.people import read_people
+from motet.runs.clients_file import read_people
 from motet.runs.record import Record
 
 HOSTILE = (

@@ -13,11 +13,11 @@ import torch
 from sklearn.datasets import load_digits
 
 import motet
+from motet.config.experiment import Experiment
+from motet.config.short_names import FIELDS
 from motet.data import DataSettings, build
-from motet.message import State
+from motet.messages.message import State
 from motet.methods.averaging import Averaging
-from motet.runs.choices import FIELDS
-from motet.runs.experiment import Experiment
 from motet.runs.record import Record
 
 SMALL: dict[str, Any] = {"clients": 8, "new_clients": 0.25, "rounds": 3, "epochs": 2, "cohort": 0.5, "lr": 0.05}

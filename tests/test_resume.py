@@ -18,18 +18,18 @@ import numpy as np
 import pytest
 import torch
 
+from motet.config import toml
+from motet.config.experiment import Experiment, write
+from motet.config.identity import _NO_MATTER, fingerprint
 from motet.errors import MotetError
-from motet.message import decode
-from motet.runs import checkpoint, toml_text
-from motet.runs.assembly import assemble
-from motet.runs.checkpoint import Checkpoints
-from motet.runs.experiment import Experiment, write
-from motet.runs.identity import _NO_MATTER, fingerprint
+from motet.messages.message import decode
+from motet.runs import checkpoint
+from motet.runs.checkpoint import Checkpoints, Rhythm
 from motet.runs.record import Record
-from motet.runs.rhythm import Rhythm
 from motet.runs.run import resume, run
+from motet.server.assembly import assemble
 from motet.testing.twin import last_states, tiny
-from motet.weights import Layout
+from motet.training.flat_weights import Layout
 
 REPOSITORY = Path(__file__).parents[1]
 # Private state of every kind: control variates, velocities, kept models; new clients at the end.
@@ -144,7 +144,7 @@ def test_a_real_command_killed_by_the_system_and_resumed_by_another(tmp_path: Pa
     write(asked, tmp_path / "asked.toml")
     script = (
         "import sys; from pathlib import Path; from motet.runs.run import run, resume; "
-        "from motet.runs.experiment import read, resolve; asked, folder = map(Path, sys.argv[1:]); "
+        "from motet.config.experiment import read, resolve; asked, folder = map(Path, sys.argv[1:]); "
         "resume(folder) if folder.exists() else run(resolve(read(asked)), folder)"
     )
     folder = tmp_path / "killed"
@@ -329,7 +329,7 @@ def as_an_older_motet_wrote_it(folder: Path, *unknown: str) -> None:
     unknown = (*unknown, *came_later)
     asked = tomllib.loads((folder / "experiment.toml").read_text())
     forget(asked, unknown)
-    (folder / "experiment.toml").write_text(toml_text.dumps(asked))
+    (folder / "experiment.toml").write_text(toml.dumps(asked))
     for path in (folder / "checkpoint").glob("*.json"):
         manifest = json.loads(path.read_text())
         del manifest["checksum"]
@@ -365,7 +365,7 @@ def test_a_run_of_before_a_default_changed_goes_on_as_it_was_begun(tmp_path: Pat
     unknown = ("data.normalize_on", "scoring.train_loss")
     written = tomllib.loads((folder / "experiment.toml").read_text())
     forget(written, unknown)
-    (folder / "experiment.toml").write_text(toml_text.dumps(written))
+    (folder / "experiment.toml").write_text(toml.dumps(written))
     for path in (folder / "checkpoint").glob("*.json"):
         manifest = json.loads(path.read_text())
         del manifest["checksum"]

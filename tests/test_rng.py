@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.rng import derive, generator, numpy_generator, seeded
+from motet.training.randomness import derive, generator, numpy_generator, seeded
 
 words = st.tuples(
     st.integers(0, 2**40), st.sampled_from(["init", "batch", "cohort"]), st.integers(0, 999), st.integers(0, 999)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from motet.data import Samples
 from motet.engines import Inline, Outcome, Task
 from motet.errors import MotetError
-from motet.message import byte_count, encode
-from motet.rounds import Progress, RoundSettings
-from motet.runs.assembly import Assembly, assemble
+from motet.messages.message import byte_count, encode
 from motet.runs.summary import summarize
+from motet.server.assembly import Assembly, assemble
+from motet.server.round_loop import Progress, RoundSettings
 from motet.testing.twin import Notes, Played, loop_of, play, tiny
 
 NAN = "training left the finite numbers (NaN or infinity in the weights)"

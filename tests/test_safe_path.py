@@ -9,7 +9,7 @@ import pytest
 from own_tables import rows_of, write_csv
 from test_foreign_folders import StopsAfterTwo
 
-from motet.plugins import find_file
+from motet.io.plugins import find_file
 from motet.runs import run as runs
 from motet.testing.twin import tiny
 

@@ -9,17 +9,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from motet.contract import Entry, Part
 from motet.data import Samples, VectorPrepare
 from motet.engines import Inline, OneByOne, Task
 from motet.methods import METHODS
+from motet.methods.base import Entry, Part
+from motet.metrics.one_pass import class_weighted, one_pass, share_right
+from motet.metrics.over_clients import spread
+from motet.metrics.registry import ACCURACY
 from motet.nets import Net
-from motet.runs.assembly import Assembly
-from motet.scoring.measures import ACCURACY
-from motet.scoring.over_clients import spread
-from motet.scoring.passes import class_weighted, one_pass, share_right
+from motet.server.assembly import Assembly
 from motet.testing.twin import Played, play, tiny
-from motet.weights import Layout
+from motet.training.flat_weights import Layout
 
 CLASSES = 4
 SEED = 2  # of a run in which one client is sampled in the first round alone and one never

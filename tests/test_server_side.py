@@ -7,15 +7,14 @@ import torch
 from inputs import input_of
 from torch import Tensor, nn
 
-from motet.contract import Facts
 from motet.errors import MotetError
-from motet.message import Message, State, tensor
+from motet.messages.message import Message, State, tensor
 from motet.methods import build_method
 from motet.methods.averaging import Averaging
-from motet.methods.geometric_median import GeometricMedian
-from motet.methods.trimmed_mean import TrimmedMean
+from motet.methods.base import Facts
+from motet.methods.robust import GeometricMedian, TrimmedMean
 from motet.nets import Net
-from motet.runs.assembly import assemble
+from motet.server.assembly import assemble
 from motet.testing.twin import play, tiny
 
 OPTIMIZERS = ["fedavgm", "fedadam", "fedyogi", "fedadagrad"]

@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 import motet
 from motet.data import DataSettings, build
 from motet.data.prepare import Prepare, restored
-from motet.message import decode
-from motet.runs.serving import CONSTANTS, FACTS
+from motet.messages.message import decode
+from motet.runs.serving_file import CONSTANTS, FACTS
 
 DIGITS = load_digits()
 CITIES = ["Aachen", "Bonn", "Cologne", "Dresden", "Essen", "Fulda"]

@@ -16,13 +16,13 @@ import pytest
 from rich.console import Console
 
 from motet.cli import main
-from motet.printable import printable
+from motet.config.experiment import resolve
+from motet.config.identity import fingerprint, same_experiment
+from motet.io.text import printable
 from motet.report.progress import Lines
-from motet.runs.assembly import settle
-from motet.runs.experiment import resolve
-from motet.runs.identity import fingerprint, same_experiment
-from motet.runs.people import read_people
+from motet.runs.clients_file import read_people
 from motet.runs.record import Record
+from motet.server.assembly import settle
 
 NAMES = np.array(["Bern", "[red]Basel[/red]", "Zürich\x1b[31m", "病院", "Genève\nnord", "Lugano"])
 DIAGNOSES = np.array(["healthy", "flu", "rare"])

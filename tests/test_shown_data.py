@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from motet.engines import Task
-from motet.runs.assembly import assemble
 from motet.runs.run import run
+from motet.server.assembly import assemble
 from motet.testing.twin import Strict, play, tiny
 
 LOOKS = """
 from motet.methods.averaging import Averaging
-from motet.contract import Part, Wrapped
+from motet.methods.base import Part, Wrapped
 from motet.settings import Section
 
 

@@ -14,7 +14,7 @@ from test_foreign_folders import look
 import motet
 from motet.cli import main
 from motet.errors import MotetError
-from motet.files import write_atomic
+from motet.io.files import write_atomic
 
 
 def device(path: Path) -> None:

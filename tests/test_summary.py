@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from motet.config.scoring_section import ScoringSettings
 from motet.errors import MotetError
-from motet.evaluation import Row
-from motet.runs.assembly import assemble
 from motet.runs.summary import reported, summarize
-from motet.scoring import ScoringSettings
+from motet.server.assembly import assemble
+from motet.server.evaluation import Row
 from motet.testing.twin import play, tiny
 
 # ---------------------------------------------------------------- which round

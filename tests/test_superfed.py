@@ -15,16 +15,16 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 import motet
-from motet.client import Client
 from motet.engines import Task
 from motet.errors import MotetError
-from motet.message import Message, encode, tensor
+from motet.messages.message import Message, encode, tensor
 from motet.methods import build_method
 from motet.methods.superfed import SuPerFedLM, SuPerFedMM, cos2_shares
 from motet.nets import Net, build_net
-from motet.rng import seeded
-from motet.runs.assembly import Assembly, assemble
+from motet.server.assembly import Assembly, assemble
 from motet.testing.twin import play, tiny
+from motet.training.client import Client
+from motet.training.randomness import seeded
 
 BOTH = ["superfed-mm", "superfed-lm"]
 PLAIN = {"epochs": 1, "momentum": 0.0, "weight_decay": 0.0, "lr": 1.0}  # a step is the gradient itself

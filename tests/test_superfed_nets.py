@@ -9,8 +9,8 @@ from torch import nn
 
 from motet.errors import MotetError
 from motet.nets import build_net
-from motet.rng import seeded
-from motet.weights import parameter_count
+from motet.training.flat_weights import parameter_count
+from motet.training.randomness import seeded
 
 
 @pytest.mark.parametrize(

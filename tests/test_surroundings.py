@@ -77,7 +77,7 @@ def test_a_locale_that_knows_ascii_alone() -> None:
         assert "is no text in this locale; accepted: UTF-8" in said and "PYTHONUTF8=1" in said
     Path("höhe").mkdir()
     os.chdir("höhe")
-    Path("mine.py").write_text("from motet.contract import Part\n\n\nclass Mine(Part):\n    pass\n")
+    Path("mine.py").write_text("from motet.methods.base import Part\n\n\nclass Mine(Part):\n    pass\n")
     done = shell(f"{TINY} --method mine.py:Mine", **ascii_alone)
     assert done.returncode == 0, done.stderr
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from motet.config.experiment import resolve
 from motet.methods import METHODS
-from motet.runs.experiment import resolve
 from motet.runs.record import Record
 from motet.runs.run import run
 

@@ -16,17 +16,16 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from motet.cli.console import output
-from motet.printable import printable, shortened
-from motet.report.clients import client_tables
-from motet.report.comparison import comparison
+from motet.io.text import printable, shortened
+from motet.metrics.pairs import Gain
 from motet.report.finished import Finished
-from motet.report.of_clients import ClientRow, ClientsOfRun
-from motet.report.packed import Packed
 from motet.report.progress import Bars
-from motet.report.seeds import Line, by_seed, differences_of
-from motet.report.tables import partition
-from motet.runs.people import Person
-from motet.scoring.pairs import Gain
+from motet.report.tables.catalogue import partition
+from motet.report.tables.clients import ClientRow, ClientsOfRun, client_tables
+from motet.report.tables.fitted import Packed
+from motet.report.tables.runs import comparison
+from motet.report.tables.seeds import Line, by_seed, differences_of
+from motet.runs.clients_file import Person
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 WIDTHS = (60, 80, 120, 200)
@@ -271,7 +270,7 @@ def clients() -> ClientsOfRun:
 @pytest.fixture
 def made_clients(monkeypatch: pytest.MonkeyPatch) -> ClientsOfRun:
     found = clients()
-    monkeypatch.setattr("motet.report.clients.each_beside_local", lambda runs, local: [found])
+    monkeypatch.setattr("motet.report.tables.clients.each_beside_local", lambda runs, local: [found])
     return found
 
 

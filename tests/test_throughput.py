@@ -15,10 +15,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from motet.data.sources.fashion import find_fashion
+from motet.config.experiment import merge, resolve
+from motet.data.sources.mnist import find_fashion
 from motet.errors import MotetError
 from motet.nets import build_net
-from motet.runs.experiment import merge, resolve
 from motet.runs.record import Record
 from motet.runs.run import run
 

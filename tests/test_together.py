@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from motet.client import Client
 from motet.engines import Task
 from motet.errors import Diverged
-from motet.message import Message, State
-from motet.runs.assembly import Assembly, assemble
+from motet.messages.message import Message, State
+from motet.server.assembly import Assembly, assemble
 from motet.testing.twin import tiny
-from motet.together import GROUP
+from motet.training.batched_clients import GROUP
+from motet.training.client import Client
 
 METHODS = ["fedavg", "fedavg+ft", "local", "fedprox(mu=0.5)", "scaffold", "feddyn(lam=0.1)", "pgfed", "pgfedmo"]
 RULES: list[dict[str, Any]] = [

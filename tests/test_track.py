@@ -9,10 +9,10 @@ import pytest
 
 import motet
 from motet.cli import main
+from motet.config.experiment import Experiment, resolve
 from motet.errors import MotetError
-from motet.evaluation import Row
-from motet.runs.experiment import Experiment, resolve
 from motet.runs.run import Silent, resume, run
+from motet.server.evaluation import Row
 from motet.track import tracked
 
 HEADLINE = "personal.weighted.accuracy.mean"

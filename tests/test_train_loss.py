@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import motet
-from motet.engines.replies import TRAIN_LOSS, without_losses
-from motet.message import Message, State, decode, encode
+from motet.messages.checks import TRAIN_LOSS, without_losses
+from motet.messages.message import Message, State, decode, encode
 from motet.methods.averaging import Averaging
 from motet.runs.record import Record
 from motet.runs.run import run
 from motet.testing.twin import Played, play, tiny
-from motet.train_loss import TrainLoss
+from motet.training.local import TrainLoss
 
 STANDS_STILL: dict[str, Any] = {"lr": 1e-12, "momentum": 0.0, "weight_decay": 0.0, "batch": 7, "epochs": 2}
 

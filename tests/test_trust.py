@@ -10,16 +10,16 @@ import pytest
 
 import motet
 from motet.cli import main
+from motet.config.experiment import Experiment, resolve
 from motet.errors import MotetError
-from motet.plugins import find_file
+from motet.io.plugins import find_file
 from motet.runs import run as runs
 from motet.runs import trust
-from motet.runs.experiment import Experiment, resolve
 from motet.testing.twin import tiny
 
 CODE = """
 from pathlib import Path
-from motet.contract import Part
+from motet.methods.base import Part
 with Path(__file__).with_name("executed").open("a") as file:
     file.write("once\\n")
 

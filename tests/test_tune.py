@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 
 from motet.cli import main
+from motet.config.data_section import DataSettings
+from motet.config.experiment import Experiment
+from motet.config.section import checked, values_to_try
+from motet.config.short_names import choose
 from motet.data import Federation, build
-from motet.data.settings import DataSettings
 from motet.errors import MotetError
-from motet.fields import checked
 from motet.methods.registry import METHODS
-from motet.runs import assembly
-from motet.runs.choices import choose
-from motet.runs.experiment import Experiment
+from motet.metrics.names import Figure
 from motet.runs.record import Record
 from motet.runs.run import run
-from motet.scoring.figures import Figure
-from motet.settings import values_to_try
+from motet.server import assembly
 from motet.studies import tuning
 from motet.studies.contestants import enter, simplicity_of
 from motet.studies.job import Job, perform

@@ -6,7 +6,7 @@ The three disagree where a confidence lies on the edge of a bin; ours are temper
 import pytest
 from vector_problem import vectors
 
-from motet.scoring.calibration import ece, mce
+from motet.metrics.calibration import ece, mce
 
 SINGLE = 1e-7  # temperature_scaling takes its means in float32
 pytestmark = pytest.mark.usefixtures("exact")

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from vector_problem import Rounds, differs, same, samples, tiny_net, vectors
 
-from motet.methods.components import generator
-from motet.methods.components.generator import Adam, Generator, alike
+from motet.methods import fedgen
+from motet.methods.fedgen import Adam, Generator, alike
 
 pytestmark = pytest.mark.usefixtures("exact")
 OURS = ("first.weight", "norm.weight", "norm.bias", "last.weight", "last.bias")
@@ -173,4 +173,4 @@ def test_draws_are_of_the_rounds_randomness_and_of_p() -> None:
     eps, y = form.draw(torch.tensor([0.2, 0.0, 0.8]), 4000, rng)
     assert abs(float(eps.mean())) < 0.05 and abs(float(eps.std()) - 1) < 0.05
     assert (y != 1).all() and abs(float((y == 2).double().mean()) - 0.8) < 0.03
-    assert generator.BETA2 == 0.999
+    assert fedgen.BETA2 == 0.999

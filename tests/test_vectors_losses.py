@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from vector_problem import Rounds, differs, linear_net, same, samples, vectors
 
-from motet.losses import bsm, cdt, ir, ldam
+from motet.training.losses import bsm, cdt, ir, ldam
 
 pytestmark = pytest.mark.usefixtures("exact")
 CASES = {  # case of the file: the method's name, and its loss

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from vector_problem import Rounds, differs, same, samples, tiny_net, vectors
 
-from motet.contract import Facts
 from motet.data import ClientData, Samples
 from motet.methods.apple import APPLE
+from motet.methods.base import Facts
 from motet.methods.fedfomo import FedFomo
 from motet.methods.knn_per import Memory
 from motet.methods.l2gd import L2GD

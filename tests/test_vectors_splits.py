@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from vector_problem import Rounds, cohorts, differs, plain_sgd, same, tiny_data, tiny_net, vectors
 
-from motet.contract import Entry, Part, Training
 from motet.methods import METHODS
+from motet.methods.base import Entry, Part, Training
 
 pytestmark = pytest.mark.usefixtures("exact")
 HEAD = slice(59, 74)

@@ -9,11 +9,11 @@ import torch
 
 import motet
 from motet.cli import main
-from motet.report.comparison import comparison
+from motet.metrics.metric import ACCURACY
+from motet.metrics.one_pass import one_pass
 from motet.report.finished import read_finished
+from motet.report.tables.runs import comparison
 from motet.runs.summary import summarize
-from motet.scoring.accuracy import ACCURACY
-from motet.scoring.passes import one_pass
 from motet.testing.twin import play, tiny
 
 

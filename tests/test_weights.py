@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from motet.weights import Layout, frozen, is_finite, matches
+from motet.training.flat_weights import Layout, frozen, is_finite, matches
 
 
 def conv_net(channels: int = 3, hidden: int = 4, classes: int = 2) -> nn.Sequential:

@@ -10,16 +10,16 @@ from test_tune import Nobody
 from torch import Tensor
 
 import motet
-from motet.contract import Entry
+from motet.config.experiment import resolve
 from motet.errors import MotetError
-from motet.message import Message, State
+from motet.messages.message import Message, State
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
+from motet.methods.base import Entry
 from motet.methods.registry import declared_reading
-from motet.report.words import own_models
-from motet.runs.assembly import assemble, settle
-from motet.runs.experiment import resolve
+from motet.report.tables.wording import own_models
 from motet.runs.record import Record
+from motet.server.assembly import assemble, settle
 from motet.studies.bench import run_bench
 from motet.studies.bench_file import Bench
 from motet.studies.compare import Asked, compare_methods
@@ -27,7 +27,7 @@ from motet.studies.compare import Asked, compare_methods
 NEAR = '''
 from pydantic import Field
 
-from motet.contract import Part, Training
+from motet.methods.base import Part, Training
 from motet.methods.averaging import Averaging
 
 

@@ -15,17 +15,17 @@ import torch
 from inputs import input_of
 from torch import Tensor, nn
 
-from motet.client import AdaptSettings, Client
-from motet.contract import Facts, Training
+from motet.config.section import checked
 from motet.data import ClientData, Samples, VectorPrepare
 from motet.errors import Diverged
-from motet.fields import checked
-from motet.local import LocalSettings
-from motet.message import Message, State
+from motet.messages.message import Message, State
 from motet.methods import build_method
 from motet.methods.averaging import Averaging
+from motet.methods.base import Facts, Training
 from motet.nets import Net
-from motet.weights import Layout
+from motet.training.client import AdaptSettings, Client
+from motet.training.flat_weights import Layout
+from motet.training.local import LocalSettings
 
 VECTORS = Path(__file__).parent / "vectors"
 TOLERANCE = 1e-10

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from motet.runs.experiment import Experiment, merge, resolve
+from motet.config.experiment import Experiment, merge, resolve
 from motet.runs.run import run
 from throughput_parts.turns import Over, Turns, Unable
 from throughput_parts.workloads import Values

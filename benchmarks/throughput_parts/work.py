@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from motet.config.experiment import Experiment, resolve
 from motet.data import Input, Samples, build
 from motet.nets import build_net
-from motet.rng import generator, numpy_generator, seeded
-from motet.runs.experiment import Experiment, resolve
+from motet.training.randomness import generator, numpy_generator, seeded
 from throughput_parts.plain_nets import plain_net
 from throughput_parts.script import Data
 from throughput_parts.workloads import Values

@@ -11,13 +11,24 @@ from contextlib import suppress
 
 import typer
 
-from motet.cli.bugs import BUG, NO_MEMORY, is_memory, tell_of_bug, tell_of_own_code
 from motet.cli.commands import app
-from motet.cli.stopped import Stopped, ended_by_signals, is_stopping, stop_code
-from motet.cli.streams import give_up_stdout, open_closed_ones, refuse_half_characters
+from motet.cli.process import (
+    BUG,
+    NO_MEMORY,
+    Stopped,
+    ended_by_signals,
+    give_up_stdout,
+    is_memory,
+    is_stopping,
+    open_closed_ones,
+    refuse_half_characters,
+    stop_code,
+    tell_of_bug,
+    tell_of_own_code,
+)
 from motet.errors import MotetError, one_sentence
-from motet.printable import printable
-from motet.user_modules import OWN_CODE, place_of
+from motet.io.text import printable
+from motet.io.user_code import OWN_CODE, place_of
 
 UNREAD = THEIRS = 1
 WRONG = 2

@@ -7,8 +7,8 @@ import typer
 
 from motet.cli.exporting import add_commands
 from motet.cli.options import Json, Trust, with_choices
-from motet.inspect_files import user_path
-from motet.runs.choices import CHOICES, FIELDS, choose, nested
+from motet.config.short_names import CHOICES, FIELDS, choose, nested
+from motet.io.user_paths import user_path
 
 app = typer.Typer(
     help="Personalized federated learning: one model per client and one for everybody, in the same run.",
@@ -73,7 +73,7 @@ def run(
 ) -> None:
     """Run one experiment. What counts: defaults, then --protocol, the file, the flags, --set."""
     from motet.cli.running import run_and_show
-    from motet.runs.experiment import parse_set
+    from motet.config.experiment import parse_set
 
     asked = [nested("scoring.measures", measure)] if measure else []
     file = user_path(experiment, "experiment file") if experiment else None
@@ -148,7 +148,7 @@ def compare_on(
 ) -> None:
     """Which method to take on these data, what each client gains or loses, and how sure that is."""
     from motet.cli.comparing import compare_and_show
-    from motet.runs.experiment import parse_set
+    from motet.config.experiment import parse_set
 
     experiment = choose({"data": data, **short}, None, *map(parse_set, settings or []))
     compare_and_show(experiment, methods, trials, seeds, time, jobs, out and user_path(out, "--out"), json)
@@ -168,7 +168,7 @@ def tune(
 ) -> None:
     """Find good settings of methods, on validation data alone."""
     from motet.cli.comparing import tune_and_show
-    from motet.runs.experiment import parse_set
+    from motet.config.experiment import parse_set
 
     experiment = choose({"data": data, **short}, None, *map(parse_set, settings or []))
     tune_and_show(experiment, methods, trials, jobs, out and user_path(out, "--out"), json)
@@ -238,7 +238,7 @@ def show_data(
 ) -> None:
     """The class counts of every client."""
     from motet.cli.looking import show_partition
-    from motet.runs.experiment import parse_set
+    from motet.config.experiment import parse_set
 
     show_partition(choose({"data": name, **short}, None, *map(parse_set, settings or [])), json)
 
@@ -253,7 +253,7 @@ def print_schema(
 ) -> None:
     """How a table becomes network input, fitted on the training rows: a file to edit, share and give to --schema."""
     from motet.cli.looking import show_schema
-    from motet.runs.experiment import parse_set
+    from motet.config.experiment import parse_set
 
     file = user_path(out, "--out") if out else None
     show_schema(choose({"data": name, **short}, None, *map(parse_set, settings or [])), file)
@@ -285,7 +285,7 @@ def get_data(
 @with_choices(["protocol"])
 def config(**short: Any) -> None:
     """Print a complete experiment file with every field explained."""
-    from motet.runs.experiment import commented_template
+    from motet.config.experiment import commented_template
 
     typer.echo(commented_template(choose(short)), nl=False)
 

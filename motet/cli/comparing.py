@@ -6,17 +6,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from motet.cli.console import messages, note, output, write_json
-from motet.cli.stopped import told_how_to_go_on
+from motet.cli.process import told_how_to_go_on
+from motet.config.experiment import Experiment
 from motet.errors import MotetError
-from motet.files import refuse_special
-from motet.printable import printable
-from motet.report.bench_tables import bench_table
-from motet.report.compared import compared_table
-from motet.report.study_progress import StudyProgress, study_onlooker
-from motet.report.tuned import tuned_table
-from motet.runs.assembly import cores
-from motet.runs.experiment import Experiment
-from motet.scoring import require_measures
+from motet.io.files import refuse_special
+from motet.io.text import printable
+from motet.metrics.registry import require_measures
+from motet.report.progress import StudyProgress, study_onlooker
+from motet.report.tables.bench import bench_table
+from motet.report.tables.compared import compared_table
+from motet.report.tables.tuned import tuned_table
+from motet.server.assembly import cores
 from motet.studies import compare
 from motet.studies.bench import run_bench
 from motet.studies.bench_file import read_bench

@@ -9,8 +9,8 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from motet.files import to_json
-from motet.printable import printable
+from motet.io.files import to_json
+from motet.io.text import printable
 
 _WIDTH_OF_A_FILE = 100
 _NARROWEST, _WIDEST = 20, 1000  # narrower ones show nothing, and wider ones take for ever to fill

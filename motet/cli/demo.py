@@ -4,13 +4,13 @@ from itertools import count
 from pathlib import Path
 
 from motet.cli.console import messages, note, output
+from motet.cli.process import told_how_to_go_on
 from motet.cli.reporting import page_at_the_end
 from motet.cli.running import side_by_side
-from motet.cli.stopped import told_how_to_go_on
-from motet.report.comparison import comparison
+from motet.config.short_names import choose
 from motet.report.progress import onlooker
-from motet.runs.choices import choose
-from motet.runs.claim import new_folder
+from motet.report.tables.runs import comparison
+from motet.runs.folder import new_folder
 from motet.runs.record import default_folder
 from motet.runs.run import run
 

@@ -11,13 +11,13 @@ import typer
 
 from motet.cli.options import Json, Trust
 from motet.errors import MotetError, shown
-from motet.inspect_files import user_path
-from motet.printable import printable
+from motet.io.text import printable
+from motet.io.user_paths import user_path
 
 if TYPE_CHECKING:
-    from motet.data.raw import Array, Integers
+    from motet.data.readers.raw import Array, Integers
     from motet.export.run import Exported
-    from motet.runs.served import Served
+    from motet.runs.served_models import Served
 
 MOST_NAME = 1000  # of a client's characters
 
@@ -80,7 +80,7 @@ def predict(
     """Predict classes by name, with probabilities, as CSV."""
     from motet.cli.console import note
     from motet.export import load_model
-    from motet.export.predict import write_predictions
+    from motet.export.loading import write_predictions
     from motet.export.reading import class_numbers, read_given
 
     loaded = load_model(model, client, trust_code=trust_code)
@@ -143,7 +143,7 @@ def adapt(
 
 def _served(run: Path, trust_code: bool) -> "Served":
     from motet.runs.record import Record
-    from motet.runs.served import Served
+    from motet.runs.served_models import Served
 
     record = Record(user_path(run, "run"))
     record.summary  # noqa: B018 - an unfinished run says how to go on
@@ -193,7 +193,7 @@ def _tell(written: "Sequence[Exported]", out: Path) -> None:
 
 def _tell_figures(figures: dict[str, float], train: int, test: int) -> None:
     from motet.cli.console import output
-    from motet.scoring.figures import AFTER, BEFORE, GENERIC, Figure
+    from motet.metrics.names import AFTER, BEFORE, GENERIC, Figure
 
     learned = f"learned from {train} samples" if train else "made from class counts"
     scored = f"scored on {test} that it has not seen" if test else "not scored: no samples are held out"
@@ -209,7 +209,7 @@ def _tell_figures(figures: dict[str, float], train: int, test: int) -> None:
 @contextmanager
 def _written(path: Path | None) -> Iterator[TextIO]:
     """A file that is there when whole, or standard output."""
-    from motet.files import refuse_special, write_atomic
+    from motet.io.files import refuse_special, write_atomic
 
     if path is None:
         text = StringIO()

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from motet.cli.console import note, output, write_json, write_text
+from motet.config.experiment import Experiment
+from motet.config.presets import describe_protocols
 from motet.data import (
     TablePrepare,
     build,
@@ -15,18 +17,15 @@ from motet.data import (
     locate_sources,
 )
 from motet.errors import MotetError, shown, unknown
-from motet.files import write_atomic
+from motet.io.files import write_atomic
+from motet.io.text import printable
+from motet.messages.transforms import describe_posts
 from motet.methods import describe_methods
+from motet.metrics.registry import describe_measures
 from motet.nets import describe_nets
-from motet.post import describe_posts
-from motet.printable import printable
-from motet.report.details import details
-from motet.report.prose import Prose
-from motet.report.shading import Shading
-from motet.report.tables import catalogue, partition
-from motet.runs.experiment import Experiment
-from motet.runs.protocols import describe_protocols
-from motet.scoring import describe_measures
+from motet.report.tables.catalogue import catalogue, details, partition
+from motet.report.tables.partition import Shading
+from motet.report.tables.prose import Prose
 
 CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
     "methods": describe_methods,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from motet.runs.choices import CHOICES, Choice
+from motet.config.short_names import CHOICES, Choice
 
 MOST_DIGITS = 100  # of a number; Python reads no more than some thousand
 

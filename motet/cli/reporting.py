@@ -5,8 +5,8 @@ from pathlib import Path
 
 from motet.cli.console import note, output
 from motet.errors import MotetError
-from motet.inspect_files import shown_path
-from motet.printable import printable
+from motet.io.text import printable
+from motet.io.user_paths import shown_path
 from motet.report.page import write_figures, write_report
 
 PAGE = "report.html"

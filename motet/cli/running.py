@@ -4,21 +4,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from motet.cli.console import messages, note, output, write_json
+from motet.cli.process import told_how_to_go_on
 from motet.cli.reporting import page_at_the_end
-from motet.cli.stopped import told_how_to_go_on
+from motet.config.experiment import Experiment
 from motet.errors import MotetError
-from motet.printable import printable
-from motet.report.clients import client_tables, clients_json
-from motet.report.comparison import comparison
+from motet.io.locks import is_running
+from motet.io.text import printable
 from motet.report.finished import Finished, read_finished
-from motet.report.measured import measured_table
 from motet.report.progress import onlooker
-from motet.report.prose import Prose
+from motet.report.tables.clients import client_tables, clients_json
+from motet.report.tables.metrics import measured_table
+from motet.report.tables.prose import Prose
+from motet.report.tables.runs import comparison
 from motet.runs import run as runs
-from motet.runs.beside_local import local_among
-from motet.runs.experiment import Experiment
-from motet.runs.in_progress import how_far, is_running
-from motet.runs.measured import measure_again
+from motet.runs.local_baseline import local_among
+from motet.runs.measure_again import measure_again
 from motet.runs.record import Record
 from motet.track import tracked
 
@@ -104,7 +104,7 @@ def _unfinished(folder: Path) -> str:
     if not is_running(folder):
         return f"not finished: {folder} (continue it with `motet resume {folder}`)"
     try:
-        return f"still running: {folder} ({how_far(Record(folder))})"
+        return f"still running: {folder} ({Record(folder).how_far})"
     except MotetError as error:
         return f"still running: {folder} ({error})"
 

@@ -1,16 +1,17 @@
 """Data: sources, partitions, and the federation they make."""
 
+from motet.config.data_section import DataSettings
 from motet.data.build import build
 from motet.data.facts import ClientFacts, FederationFacts
 from motet.data.federation import ClientData, Federation, Samples, counts_table
+from motet.data.holdings import Holdings, Site
 from motet.data.input import Input
-from motet.data.own import from_arrays
-from motet.data.partitions import PARTITIONS, deal, describe_partitions
+from motet.data.partitions.registry import PARTITIONS, deal, describe_partitions
 from motet.data.prepare import ImagePrepare, Prepare, SignalPrepare, TokensPrepare, VectorPrepare, fit_prepare
-from motet.data.raw import RawData
+from motet.data.prepare_table import TablePrepare
+from motet.data.readers.raw import RawData
+from motet.data.readers.registry import from_arrays
 from motet.data.schema import Schema
-from motet.data.settings import DataSettings
-from motet.data.site import Holdings, Site
 from motet.data.sources import (
     SOURCES,
     Source,
@@ -20,7 +21,6 @@ from motet.data.sources import (
     fetch_source,
     locate_sources,
 )
-from motet.data.table_prepare import TablePrepare
 
 __all__ = [
     "PARTITIONS",

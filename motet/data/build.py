@@ -8,20 +8,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motet.data.augment import augment_of
+from motet.config.data_section import DataSettings
 from motet.data.corruption import add_label_noise, noise_of, poison_labels
-from motet.data.dealt import Dealt, Split, deal_rows
 from motet.data.domains import simulate
 from motet.data.federation import ClientData, Federation, Samples
-from motet.data.image_changes import resized
-from motet.data.partitions import inside, parse
+from motet.data.image_changes import augment_of, resized
+from motet.data.partitions.assignment import Dealt, Split, deal_rows
+from motet.data.partitions.registry import inside, parse
 from motet.data.prepare import Prepare, fit_prepare
-from motet.data.preview import dealt_by
-from motet.data.raw import Integers, RawData
-from motet.data.settings import DataSettings
+from motet.data.readers.raw import Integers, RawData, dealt_by
 from motet.data.sources import load
 from motet.errors import MotetError, shown
-from motet.rng import numpy_generator
+from motet.training.randomness import numpy_generator
 
 
 def build(settings: DataSettings, seed: int) -> Federation:

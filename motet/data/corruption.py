@@ -9,7 +9,7 @@ import torch
 
 from motet.data.federation import ClientData, Samples
 from motet.errors import MotetError, shown
-from motet.rng import numpy_generator
+from motet.training.randomness import numpy_generator
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import numpy as np
 
 from motet.data.image_changes import blurred, rotated
 from motet.data.input import KINDS, Kind
-from motet.data.raw import Array, Integers, RawData
-from motet.data.table import rows_by_value
+from motet.data.partitions.request import rows_by_value
+from motet.data.readers.raw import Array, Integers, RawData
 from motet.errors import MotetError, shown
-from motet.rng import numpy_generator
+from motet.training.randomness import numpy_generator
 
 MOST_DOMAINS = 1000
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from motet.data.input import Input
 from motet.data.prepare import Prepare
 from motet.errors import MotetError
-from motet.rng import generator
+from motet.training.randomness import generator
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from motet.data.augment import Augment
+from motet.data.image_changes import Augment
 from motet.data.input import Input, Kind
-from motet.data.raw import MOST_FEATURES, MOST_TOKENS, Array, Integers, RawData
+from motet.data.readers.raw import MOST_FEATURES, MOST_TOKENS, Array, Integers, RawData
 from motet.errors import MotetError
 
 Normalize = Literal["standard", "half", "unit", "constants", "none"]
@@ -234,11 +234,11 @@ LARGEST_WHOLE = 1e15
 def restored(words: Mapping[str, object], constants: Mapping[str, object]) -> Prepare:
     """The preparation that `saved` told of; it does not augment, for it serves. `ValueError` for anything else."""
     if words["kind"] == "table":
-        from motet.data.table_prepare import restored_table  # which is a Prepare, and so imports this
+        from motet.data.prepare_table import restored_table
 
         return restored_table(words)
     if words["kind"] == "text":
-        from motet.data.text_prepare import restored_text
+        from motet.data.prepare_text import restored_text
 
         return restored_text(words)
     kind, sides, vocabulary = words["kind"], words["shape"], words["vocabulary"]

@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from motet.config.section import Section, checked
+from motet.config.toml import dumps
 from motet.errors import MotetError, shown
-from motet.fields import checked
-from motet.inspect_files import read_small, shown_path, user_path
-from motet.settings import Section
-from motet.toml_writing import dumps
+from motet.io.user_paths import read_small, shown_path, user_path
 
 MOST_BYTES = 2**24
 MOST_COLUMNS = 100_000

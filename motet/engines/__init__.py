@@ -1,10 +1,9 @@
 """Where client work runs."""
 
+from motet.engines.client_states import ClientStates, PrivateStore, WithStates
 from motet.engines.engine import Engine, Kind, OneByOne, Outcome, Perform, Task, Work
 from motet.engines.inline import Inline
 from motet.engines.pool import Pool
-from motet.engines.states import ClientStates, WithStates
-from motet.engines.store import PrivateStore
 
 __all__ = [
     "ClientStates",

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from motet.entries import Entries
-from motet.message import Message, State, byte_count
+from motet.io.hashed_files import Entries
+from motet.messages.message import Message, State, byte_count
 
 Kind = Literal["prepare", "train", "score", "sync_score", "adapt", "export", "portrait", "measure"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from motet.engines.client_states import ClientStates, WithStates
 from motet.engines.engine import Outcome, Task, Work, counted
-from motet.engines.states import ClientStates, WithStates
-from motet.message import byte_count
+from motet.messages.message import byte_count
 
 
 class Inline(WithStates):

@@ -21,15 +21,15 @@ from typing import Any
 
 import torch.multiprocessing  # noqa: F401  teaches processes to hand tensors over in shared memory
 
+from motet.engines.client_states import WithStates
 from motet.engines.dealing import Dealing
 from motet.engines.engine import Groups, Outcome, Task, Work, counted, each_alone
 from motet.engines.inline import perform_and_keep
-from motet.engines.shared_box import InBox, OutBox
-from motet.engines.states import WithStates
+from motet.engines.shared_memory import InBox, OutBox
 from motet.engines.worker import STOP, work
 from motet.errors import MotetError
-from motet.message import byte_count, decode, pieces
-from motet.user_modules import unpacked
+from motet.io.user_code import unpacked
+from motet.messages.message import byte_count, decode, pieces
 
 TRIES = 3  # how often workers may die while they start
 _SAFE_PATH = "PYTHONSAFEPATH"  # Python's -P

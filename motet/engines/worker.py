@@ -13,11 +13,11 @@ from typing import Any
 import torch
 
 from motet.engines.engine import Task, Work
-from motet.engines.shared_box import InBox, OutBox
+from motet.engines.shared_memory import InBox, OutBox
 from motet.errors import MotetError
-from motet.memory import keep_freed_memory
-from motet.message import decode, pieces
-from motet.user_modules import packed, place_of
+from motet.io.malloc import keep_freed_memory
+from motet.io.user_code import packed, place_of
+from motet.messages.message import decode, pieces
 
 STOP = b"stop"
 NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "outcomes": [], "mistake": None, "theirs": None, "bug": None}

@@ -19,16 +19,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motet import plain_json
 from motet.errors import MotetError
 from motet.export.description import Description, from_words, to_words
 from motet.export.portable import MATRIX, SHIFT, Portable
-from motet.files import is_own_folder, make_folder, read_own, to_json, write_atomic
-from motet.message import decode, encode
+from motet.io import json_models
+from motet.io.files import is_own_folder, make_folder, read_own, to_json, write_atomic
+from motet.io.plugins import is_import
+from motet.messages.message import decode, encode
 from motet.nets import Net, build_net, net_term
-from motet.plugins import is_import
-from motet.rng import seeded
 from motet.runs.trust import require_trust_in
+from motet.training.randomness import seeded
 
 MODEL, WEIGHTS = "model.json", "model.safetensors"
 PREPARE, NET = "prepare.", "net."
@@ -91,7 +91,7 @@ def read_description(folder: Path) -> Mapping[str, Any]:
 def _words(folder: Path) -> dict[str, Any]:
     path = folder / MODEL
     try:
-        words = plain_json.loads(read_own(path, MOST_JSON))
+        words = json_models.loads(read_own(path, MOST_JSON))
     except OSError as error:
         raise MotetError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

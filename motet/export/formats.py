@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from motet.data import Prepare
 from motet.errors import MotetError
-from motet.files import writing
+from motet.io.files import writing
 
 PROGRAM, ONNX = "model.pt2", "model.onnx"
 INPUT, OUTPUT = "x", "logits"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from motet import plain_json
 from motet.errors import MotetError
 from motet.export.folder import is_model
-from motet.files import read_own, to_json, write_atomic
+from motet.io import json_models
+from motet.io.files import read_own, to_json, write_atomic
 
 INDEX = "export.json"
 FORMAT = 1
@@ -57,7 +57,7 @@ def read_index(folder: Path) -> list[Listed]:
     """Every model of an export."""
     path = folder / INDEX
     try:
-        words = plain_json.loads(read_own(path, MOST_BYTES))
+        words = json_models.loads(read_own(path, MOST_BYTES))
         if words["format"] != FORMAT or not words["models"]:
             raise ValueError("format")
         return [_listed(each) for each in words["models"]]

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from motet.data.raw import Array, Integers
+from motet.data.readers.raw import Array, Integers
 from motet.errors import MotetError
-from motet.rng import generator
-from motet.runs.served import Served
-from motet.scoring import Figure
-from motet.scoring.figures import AFTER, BEFORE, GENERIC
+from motet.metrics.names import AFTER, BEFORE, GENERIC, Figure
+from motet.runs.served_models import Served
+from motet.training.randomness import generator
 
 BATCH = 1000
 

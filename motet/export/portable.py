@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, one_hot
 
-from motet.contract import Part
 from motet.errors import MotetError
-from motet.methods.components.personal_model import PersonalModel
+from motet.methods.base import Part
+from motet.methods.base.personal_model import PersonalModel
 from motet.methods.knn_per import Memory
 from motet.nets import Net
 

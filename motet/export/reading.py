@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 
 from motet.data import DataSettings, ImagePrepare, Prepare
-from motet.data.image_files import SUFFIXES, is_image, read_images
-from motet.data.listing import open_box
-from motet.data.npz import names_in, read_array
-from motet.data.own.batches import CSV, PARQUET, Batches, open_table
-from motet.data.own.cells import strings
-from motet.data.own.roles import RoleReader, Roles
-from motet.data.own.table import rows_by_schema
-from motet.data.raw import Array, Integers
-from motet.data.table_prepare import TablePrepare
-from motet.data.text_prepare import TextPrepare
+from motet.data.prepare_table import TablePrepare
+from motet.data.prepare_text import TextPrepare
+from motet.data.readers.archives import open_box
+from motet.data.readers.batches import CSV, PARQUET, Batches, open_table
+from motet.data.readers.cells import strings
+from motet.data.readers.image_files import SUFFIXES, is_image, read_images
+from motet.data.readers.npz import names_in, read_array
+from motet.data.readers.raw import Array, Integers
+from motet.data.readers.roles import RoleReader, Roles
+from motet.data.readers.table import rows_by_schema
 from motet.errors import MotetError, shown, unknown
-from motet.inspect_files import regular_size, shown_path
-from motet.room import refuse_if_too_large
+from motet.io.memory_limits import refuse_if_too_large
+from motet.io.user_paths import regular_size, shown_path
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,85 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from motet.data.prepare import restored
+from motet.data import Prepare
+from motet.data.prepare import NumbersPrepare, restored
+from motet.data.prepare_table import TablePrepare
+from motet.data.schema import CategoryColumn, Column, NumberColumn
 from motet.errors import MotetError, unknown
-from motet.export.checking import CheckedOn, difference, samples_of
 from motet.export.description import Description, StoredType, Which
 from motet.export.folder import WEIGHTS, fingerprint, write_model
 from motet.export.formats import ONNX, PROGRAM, Run, Whole, require, write_onnx, write_program
 from motet.export.index import Listed, write_index
 from motet.export.portable import NotPortable, Portable, portable
-from motet.files import make_folder
+from motet.io.files import make_folder
+from motet.metrics.names import GENERIC, Figure
 from motet.runs.rows import Row
-from motet.runs.served import RawModel, Served
-from motet.runs.serving import stored_type
-from motet.scoring.figures import GENERIC, Figure
+from motet.runs.served_models import RawModel, Served
+from motet.runs.serving_file import stored_type
+from motet.training.randomness import generator
+
+# -------- Whether an exported model answers as the run's own does, told from samples
+
+
+SAMPLES = 64
+CLOSE = {"torch": 1e-6, "torch.export": 1e-5, "onnx": 1e-4}
+"""How far logits may be apart, relative to the largest where that is above 1."""
+
+
+@dataclass(frozen=True)
+class CheckedOn:
+    """Samples as they are stored, and where they come from."""
+
+    x: Tensor
+    words: str
+
+
+def samples_of(served: Served, stored: torch.dtype) -> CheckedOn:
+    """Real ones where the run's data are; else made up, and said so."""
+    found = served.real_samples(SAMPLES)
+    if found is not None:
+        return CheckedOn(found.to(stored), f"{len(found)} samples of the common test set")
+    return CheckedOn(_made_up(served.prepare, stored), f"{SAMPLES} made-up samples, for the run's data are not here")
+
+
+def difference(run: Callable[[Tensor], Tensor], reference: nn.Module, x: Tensor, format: str) -> float:
+    """The largest difference of logits, of single samples and of all; a model that answers otherwise is refused."""
+    largest = 0.0
+    for some in (x[:1], x):
+        mine, right = run(some), reference(some)
+        apart = torch.where(mine == right, 0.0, (mine - right).abs())  # −∞ may stand on both sides
+        largest = max(largest, float(apart.max()))
+        finite = right[torch.isfinite(right)].abs()
+        if not float(apart.max()) <= CLOSE[format] * max(1.0, float(finite.max()) if len(finite) else 1.0):
+            raise MotetError(f"the model in format {format} differs from the run's own by {float(apart.max()):.2g}")
+    return largest
+
+
+def _made_up(prepare: Prepare, stored: torch.dtype) -> Tensor:
+    """Whatever the preparation can take, spread as after a normalization."""
+    rng, shape = generator(0, "export-check"), (SAMPLES, *prepare.sample_shape)
+    if stored == torch.int64:
+        return torch.randint(max(1, prepare.input.vocabulary), shape, generator=rng)
+    if isinstance(prepare, TablePrepare):
+        return torch.stack([_made_up_column(column, rng) for column in prepare.schema.columns.values()], 1)
+    x = torch.randn(shape, generator=rng)
+    if isinstance(prepare, NumbersPrepare) and prepare.scale is not None and prepare.shift is not None:
+        x = (x - prepare.shift) / prepare.scale
+    return x.clamp(0, 255).round().to(stored) if stored == torch.uint8 else x
+
+
+def _made_up_column(column: Column, rng: torch.Generator) -> Tensor:
+    """Numbers, truths, or places of categories."""
+    if isinstance(column, NumberColumn):
+        return column.mean + column.deviation * torch.randn(SAMPLES, generator=rng)
+    most = len(column.categories) if isinstance(column, CategoryColumn) else 2
+    return torch.randint(most, (SAMPLES,), generator=rng).float()
+
+
+# -------- The models of a finished run as folders that need neither the run nor its data
+
 
 Format = Literal["torch", "torch.export", "onnx"]
 FORMATS: tuple[Format, ...] = get_args(Format)

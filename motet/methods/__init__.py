@@ -1,5 +1,74 @@
-"""The methods, one file each, and the registry of their names."""
+"""Methods: what each paper does, one file per method, written against the contract in `base`.
 
-from motet.methods.registry import METHODS, build_method, canonical, describe_methods
+Start reading in `fedprox.py` (a part of 28 lines), then `averaging.py` (FedAvg, which most others are parts of), then
+`base/part.py` and `base/method.py` (every point at which a method may act). `registry.py` turns a name such as
+`fedprox(mu=0.01)+ft` into a method. May import training, nets, data, messages, config and io; knows neither metrics nor
+engines. Who writes a method needs one import: `from motet.methods import Part, Training, Message, ...`.
+"""
 
-__all__ = ["METHODS", "build_method", "canonical", "describe_methods"]
+from typing import TYPE_CHECKING, Any
+
+from motet.messages.message import Message, State, number, tensor
+from motet.methods.base import (
+    Axis,
+    Entry,
+    Facts,
+    Family,
+    Forward,
+    Learned,
+    Method,
+    Part,
+    Phase,
+    Picture,
+    Predictor,
+    Serving,
+    Training,
+    Wrapped,
+    average,
+)
+from motet.training.client import Client
+
+if TYPE_CHECKING:
+    from motet.methods.averaging import Averaging
+    from motet.methods.registry import METHODS, build_method, canonical, describe_methods
+
+__all__ = [
+    "METHODS",
+    "Averaging",
+    "Axis",
+    "Client",
+    "Entry",
+    "Facts",
+    "Family",
+    "Forward",
+    "Learned",
+    "Message",
+    "Method",
+    "Part",
+    "Phase",
+    "Picture",
+    "Predictor",
+    "Serving",
+    "State",
+    "Training",
+    "Wrapped",
+    "average",
+    "build_method",
+    "canonical",
+    "describe_methods",
+    "number",
+    "tensor",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the registry, and with it every method, when one of its names is asked for first."""
+    if name == "Averaging":
+        from motet.methods.averaging import Averaging
+
+        return Averaging
+    if name in ("METHODS", "build_method", "canonical", "describe_methods"):
+        from motet.methods import registry
+
+        return getattr(registry, name)
+    raise AttributeError(f"module 'motet.methods' has no attribute {name!r}")

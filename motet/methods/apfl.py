@@ -6,11 +6,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from motet.client import Client
-from motet.contract import Entry, Learned, Picture
-from motet.message import Message, number, tensor
+from motet.config.section import tried
+from motet.messages.message import Message, number, tensor
 from motet.methods.averaging import Averaging
-from motet.settings import tried
+from motet.methods.base import Entry, Learned, Picture
+from motet.training.client import Client
 
 
 class APFL(Averaging):

@@ -9,12 +9,12 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from motet.client import Client
-from motet.contract import Entry, Facts, Learned, Picture
-from motet.contract.method import Rule
-from motet.message import Message, State, number, tensor
+from motet.config.section import Section
+from motet.messages.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
-from motet.settings import Section
+from motet.methods.base import Entry, Facts, Learned, Picture
+from motet.methods.base.method import Rule
+from motet.training.client import Client
 
 
 class APPLE(Averaging):

@@ -10,25 +10,24 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from motet.adapting import best_on_validation
-from motet.client import Client
-from motet.contract.entry import Entry
-from motet.contract.method import Facts, Method, Rule
-from motet.contract.part import ORDER, Part
-from motet.contract.picture import Learned, Picture
-from motet.contract.serving import Serving, average
-from motet.contract.training import Training
+from motet.config.section import Section
 from motet.data import Samples
 from motet.errors import Diverged
-from motet.local import NOT_FINITE, Descent
-from motet.message import Message, State, tensor
-from motet.methods.components.grouped import learn_together
-from motet.methods.components.personal_model import PersonalModel, through
-from motet.methods.components.phases import learn_in_phases
+from motet.messages.message import Message, State, tensor
+from motet.methods.base.entry import Entry
+from motet.methods.base.learned_figure import Learned, Picture
+from motet.methods.base.local_steps import learn_in_phases, learn_together
+from motet.methods.base.method import Facts, Method, Rule
+from motet.methods.base.part import ORDER, Part
+from motet.methods.base.personal_model import PersonalModel, through
+from motet.methods.base.serving import Serving, average
+from motet.methods.base.training import Training
 from motet.nets import Net
-from motet.settings import Section
-from motet.together import group_size
-from motet.weights import Layout, is_finite
+from motet.training.adaptation import best_on_validation
+from motet.training.batched_clients import group_size
+from motet.training.client import Client
+from motet.training.flat_weights import Layout, is_finite
+from motet.training.local import NOT_FINITE, Descent
 
 SERVES_ITS_OWN = frozenset(
     ("personal", "personal_weights", "predictor", "heads", "member", "received", "round_training", "end_round")

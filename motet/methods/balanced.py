@@ -8,10 +8,10 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from motet.contract import Entry, Forward, Part, Training
-from motet.contract.part import Acts
-from motet.losses import bsm, cdt, ir, ldam
-from motet.settings import tried
+from motet.config.section import tried
+from motet.methods.base import Entry, Forward, Part, Training
+from motet.methods.base.part import Acts
+from motet.training.losses import bsm, cdt, ir, ldam
 
 
 class BalancedRisk(Part):

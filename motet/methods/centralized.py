@@ -1,7 +1,7 @@
 """Centralized training: the yardstick in which everybody's data lie in one place."""
 
-from motet.contract import Entry
 from motet.methods.averaging import Averaging
+from motet.methods.base import Entry
 
 
 class Centralized(Averaging):

@@ -11,14 +11,35 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from motet.client import Client
-from motet.contract import Entry, Forward, Learned, Part, Picture, Serving, Training, average
-from motet.contract.method import Rule
-from motet.contract.part import Acts
-from motet.message import Message, tensor
-from motet.methods.components.plane import in_a_plane
+from motet.config.section import tried
+from motet.messages.message import Message, tensor
+from motet.methods.base import Entry, Forward, Learned, Part, Picture, Serving, Training, average
+from motet.methods.base.method import Rule
+from motet.methods.base.part import Acts
 from motet.nets import Net
-from motet.settings import tried
+from motet.training.client import Client
+
+# -------- Points of many dimensions in a plane, for a picture of features
+
+
+NEIGHBOURS = 20  # that keep a point in its place, at most
+
+
+def in_a_plane(points: Tensor, seed: int) -> Tensor:
+    """Their places by t-SNE (van der Maaten and Hinton 2008): near points stay near, distances mean little else."""
+    from sklearn.manifold import TSNE  # takes as long to import as all of Motet
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    if len(points) < 4:
+        return points.new_zeros(len(points), 2)
+    perplexity = min(NEIGHBOURS, (len(points) - 1) / 3)
+    tsne = TSNE(2, perplexity=perplexity, init="pca", method="exact", random_state=seed % 2**32)
+    with threadpool_limits(1):  # sums in one order: the same picture everywhere
+        return torch.from_numpy(tsne.fit_transform(points.double().numpy()))
+
+
+# -------- DBE (Zhang et al. 2023)
+
 
 PASS_BATCH = 1000
 DRAWN_CLIENTS, DRAWN_SAMPLES = 8, 10  # of each of them, in the pictures of features

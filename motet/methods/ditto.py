@@ -6,13 +6,13 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from motet.client import Client
-from motet.contract import Entry, Facts, Family, Part
-from motet.message import Message, tensor
+from motet.config.section import tried
+from motet.messages.message import Message, tensor
 from motet.methods.averaging import Averaging
+from motet.methods.base import Entry, Facts, Family, Part
 from motet.methods.fedprox import FedProx
 from motet.nets import Net
-from motet.settings import tried
+from motet.training.client import Client
 
 
 class Ditto(Averaging):

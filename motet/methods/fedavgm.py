@@ -6,10 +6,10 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from motet.contract import Entry, Part, Serving
-from motet.contract.part import Acts
-from motet.message import Message, tensor
-from motet.settings import tried
+from motet.config.section import tried
+from motet.messages.message import Message, tensor
+from motet.methods.base import Entry, Part, Serving
+from motet.methods.base.part import Acts
 
 
 class ServerOptimizer(Part):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from motet.contract import Entry, Phase, Training
+from motet.methods.base import Entry, Phase, Training
 from motet.methods.fedper import FedPer
 
 

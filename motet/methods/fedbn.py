@@ -5,9 +5,9 @@ from typing import ClassVar
 from torch.nn import GroupNorm, LayerNorm
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from motet.contract import Entry, Part
-from motet.contract.part import Acts
 from motet.errors import MotetError
+from motet.methods.base import Entry, Part
+from motet.methods.base.part import Acts
 from motet.nets import Net
 
 

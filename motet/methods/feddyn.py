@@ -7,9 +7,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from motet.contract import Entry, Part, Serving, Training
-from motet.message import Message, tensor
-from motet.settings import tried
+from motet.config.section import tried
+from motet.messages.message import Message, tensor
+from motet.methods.base import Entry, Part, Serving, Training
 
 
 class FedDyn(Part):

@@ -8,13 +8,13 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from motet.client import Client
-from motet.contract import Entry, Facts, Learned, Picture, Training
-from motet.contract.method import Rule
+from motet.config.section import Section, tried
 from motet.data import Samples
-from motet.message import Message, State, tensor
+from motet.messages.message import Message, State, tensor
 from motet.methods.averaging import Averaging
-from motet.settings import Section, tried
+from motet.methods.base import Entry, Facts, Learned, Picture, Training
+from motet.methods.base.method import Rule
+from motet.training.client import Client
 
 PASS_BATCH = 1000
 

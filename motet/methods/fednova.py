@@ -6,10 +6,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from motet.contract import Entry, Part, Serving, Training
-from motet.contract.method import Rule
-from motet.contract.part import Acts
-from motet.message import Message, number, tensor
+from motet.messages.message import Message, number, tensor
+from motet.methods.base import Entry, Part, Serving, Training
+from motet.methods.base.method import Rule
+from motet.methods.base.part import Acts
 
 
 class FedNova(Part):

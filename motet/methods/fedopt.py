@@ -6,10 +6,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from motet.contract import Entry, Serving
-from motet.message import tensor
+from motet.config.section import tried
+from motet.messages.message import tensor
+from motet.methods.base import Entry, Serving
 from motet.methods.fedavgm import ServerOptimizer
-from motet.settings import tried
 
 
 class Adaptive(ServerOptimizer):

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from motet.contract import Entry, Part, Training
-from motet.settings import tried
+from motet.config.section import tried
+from motet.methods.base import Entry, Part, Training
 
 
 class FedProx(Part):

@@ -5,9 +5,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from motet.contract import Entry, Phase, Training
+from motet.config.section import tried
+from motet.methods.base import Entry, Phase, Training
 from motet.methods.fedper import FedPer
-from motet.settings import tried
 
 
 class FedRep(FedPer):

@@ -12,15 +12,15 @@ from pydantic import Field, ValidationInfo, field_validator
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
-from motet.client import Client
-from motet.contract import Entry, Forward, Part, Training
-from motet.contract.part import Acts
-from motet.message import Message
+from motet.config.section import tried
+from motet.messages.message import Message
 from motet.methods.balanced import BSM, CDT, IR, LDAM, BalancedRisk
+from motet.methods.base import Entry, Forward, Part, Training
+from motet.methods.base.part import Acts
 from motet.methods.meta_bsm import MetaBSM
 from motet.nets import Net
-from motet.settings import tried
-from motet.weights import matches
+from motet.training.client import Client
+from motet.training.flat_weights import matches
 
 LOSSES: dict[str, type[BalancedRisk]] = {"bsm": BSM, "ir": IR, "ldam": LDAM, "cdt": CDT, "meta-bsm": MetaBSM}
 

@@ -7,13 +7,13 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from motet.adapting import best_on_validation
-from motet.client import Client
-from motet.contract import Entry, Wrapped
+from motet.config.section import Section, tried
 from motet.data import Samples
-from motet.message import Message
-from motet.settings import Section, tried
-from motet.weights import Layout, frozen
+from motet.messages.message import Message
+from motet.methods.base import Entry, Wrapped
+from motet.training.adaptation import best_on_validation
+from motet.training.client import Client
+from motet.training.flat_weights import Layout, frozen
 
 
 class FineTuned(Wrapped):

@@ -6,13 +6,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from motet.client import Client
-from motet.contract import Entry, Learned, Picture, Wrapped
+from motet.config.section import Section, tried
 from motet.data import Samples
-from motet.message import Message, number
-from motet.methods.components.personal_model import PersonalModel, through
+from motet.messages.message import Message, number
+from motet.methods.base import Entry, Learned, Picture, Wrapped
+from motet.methods.base.personal_model import PersonalModel, through
 from motet.nets import Net
-from motet.settings import Section, tried
+from motet.training.client import Client
 
 PASS_BATCH = 500
 GRID = tuple(tenths / 10 for tenths in range(11))

@@ -6,12 +6,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from motet.client import Client
-from motet.contract import Entry, Facts, Training
+from motet.config.section import tried
 from motet.data import Samples
-from motet.message import Message, State, tensor
+from motet.messages.message import Message, State, tensor
 from motet.methods.averaging import Averaging
-from motet.settings import tried
+from motet.methods.base import Entry, Facts, Training
+from motet.training.client import Client
 
 
 class L2GD(Averaging):

@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from motet.contract import Entry, Part
-from motet.contract.part import Acts
+from motet.methods.base import Entry, Part
+from motet.methods.base.part import Acts
 from motet.nets import Net
 
 

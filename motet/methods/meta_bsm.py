@@ -8,13 +8,13 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from motet.client import Client
-from motet.contract import Entry, Forward, Training
-from motet.losses import bsm
-from motet.message import Message, tensor
+from motet.messages.message import Message, tensor
 from motet.methods.balanced import BalancedRisk
+from motet.methods.base import Entry, Forward, Training
 from motet.nets import Net
-from motet.weights import matches
+from motet.training.client import Client
+from motet.training.flat_weights import matches
+from motet.training.losses import bsm
 
 HIDDEN = 100  # of the Meta-Weight-Net (Shu et al. 2019)
 

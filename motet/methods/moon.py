@@ -7,10 +7,10 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy
 
-from motet.contract import Entry, Forward, Part, Training
-from motet.contract.part import Acts
-from motet.message import Message, tensor
-from motet.settings import tried
+from motet.config.section import tried
+from motet.messages.message import Message, tensor
+from motet.methods.base import Entry, Forward, Part, Training
+from motet.methods.base.part import Acts
 
 
 class MOON(Part):

@@ -5,12 +5,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from motet.client import Client
-from motet.contract import Entry, Training
-from motet.local import Descent
-from motet.message import Message
+from motet.config.section import tried
+from motet.messages.message import Message
 from motet.methods.averaging import Averaging
-from motet.settings import tried
+from motet.methods.base import Entry, Training
+from motet.training.client import Client
+from motet.training.local import Descent
 
 
 class PerFedAvg(Averaging):

@@ -7,14 +7,14 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from motet.client import Client
-from motet.contract import Entry, Facts, Learned, Part, Picture
-from motet.contract.picture import MOST
-from motet.message import Message, State, tensor
+from motet.messages.message import Message, State, tensor
 from motet.methods.averaging import Averaging
+from motet.methods.base import Entry, Facts, Learned, Part, Picture
+from motet.methods.base.learned_figure import MOST
 from motet.nets import Net
-from motet.rng import seeded
-from motet.weights import Layout
+from motet.training.client import Client
+from motet.training.flat_weights import Layout
+from motet.training.randomness import seeded
 
 
 class PFedHN(Averaging):

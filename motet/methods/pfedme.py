@@ -6,11 +6,11 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from motet.client import Client
-from motet.contract import Entry, Training
-from motet.message import Message, State, tensor
+from motet.config.section import tried
+from motet.messages.message import Message, State, tensor
 from motet.methods.averaging import Averaging
-from motet.settings import tried
+from motet.methods.base import Entry, Training
+from motet.training.client import Client
 
 
 class PFedMe(Averaging):

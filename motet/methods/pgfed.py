@@ -7,11 +7,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from motet.client import Client
-from motet.contract import Entry, Learned, Part, Picture, Serving, Training
-from motet.contract.method import Rule
-from motet.message import Message, State, number, tensor
-from motet.settings import tried
+from motet.config.section import tried
+from motet.messages.message import Message, State, number, tensor
+from motet.methods.base import Entry, Learned, Part, Picture, Serving, Training
+from motet.methods.base.method import Rule
+from motet.training.client import Client
 
 PASS_BATCH = 100  # a mean over samples does not depend on it; about the fastest on a CPU
 

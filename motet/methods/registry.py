@@ -9,15 +9,11 @@ from dataclasses import replace
 from itertools import permutations
 from types import ModuleType
 
-from motet.client import PersonalSource
-from motet.contract.entry import Entry
-from motet.contract.method import Facts, Method
-from motet.contract.part import Part
-from motet.contract.wrapped import Wrapped
+from motet.config.names import Term, parse
+from motet.config.section import checked
 from motet.data import Input
 from motet.errors import MotetError, unknown
-from motet.expression import Term, parse
-from motet.fields import checked
+from motet.io.plugins import is_import, load_object
 from motet.methods import (
     apfl,
     apple,
@@ -39,71 +35,34 @@ from motet.methods import (
     fedrep,
     fedrod,
     finetuning,
-    geometric_median,
     knn_per,
-    krum,
     l2gd,
     lg_fedavg,
     local,
-    median,
     meta_bsm,
     moon,
     mtl,
-    norm_clip,
     per_fedavg,
     pfedhn,
     pfedme,
     pgfed,
+    robust,
     scaffold,
     shared_data,
     superfed,
-    trimmed_mean,
 )
+from motet.methods.base.entry import Entry
+from motet.methods.base.method import Facts, Method
+from motet.methods.base.part import Part
+from motet.methods.base.wrapped import Wrapped
 from motet.methods.fedbasis import method as fedbasis
 from motet.nets import Net, build_net
-from motet.plugins import is_import, load_object
+from motet.training.client import PersonalSource
 
 MODULES: tuple[ModuleType, ...] = (
-    local,
-    centralized,
-    averaging,
-    fedprox,
-    scaffold,
-    feddyn,
-    moon,
-    mtl,
-    lg_fedavg,
-    fedper,
-    fedrep,
-    fedbabu,
-    fedbn,
-    per_fedavg,
-    pfedme,
-    ditto,
-    apfl,
-    fedfomo,
-    apple,
-    pfedhn,
-    l2gd,
-    shared_data,
-    balanced,
-    meta_bsm,
-    fedrod,
-    dbe,
-    pgfed,
-    fedbasis,
-    superfed,
-    fedgen,
-    median,
-    trimmed_mean,
-    krum,
-    geometric_median,
-    norm_clip,
-    fednova,
-    fedavgm,
-    fedopt,
-    finetuning,
-    knn_per,
+    *(local, centralized, averaging, fedprox, scaffold, feddyn, moon, mtl, lg_fedavg, fedper, fedrep, fedbabu, fedbn),
+    *(per_fedavg, pfedme, ditto, apfl, fedfomo, apple, pfedhn, l2gd, shared_data, balanced, meta_bsm, fedrod, dbe),
+    *(pgfed, fedbasis, superfed, fedgen, robust, fednova, fedavgm, fedopt, finetuning, knn_per),
 )
 
 

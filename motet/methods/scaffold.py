@@ -7,9 +7,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from motet.contract import Entry, Part, Serving, Training
-from motet.contract.method import Rule
-from motet.message import Message, tensor
+from motet.messages.message import Message, tensor
+from motet.methods.base import Entry, Part, Serving, Training
+from motet.methods.base.method import Rule
 
 
 class Scaffold(Part):

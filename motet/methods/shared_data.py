@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from motet.contract import Entry, Part, Training
-from motet.contract.part import Acts
 from motet.data import Samples
-from motet.message import Message, number
+from motet.messages.message import Message, number
+from motet.methods.base import Entry, Part, Training
+from motet.methods.base.part import Acts
 
 
 class SharedData(Part):

@@ -10,14 +10,14 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from motet.client import Client
-from motet.contract import Axis, Entry, Facts, Family, Learned, Part, Picture
-from motet.message import Message, State, number, tensor
+from motet.config.section import tried
+from motet.messages.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
+from motet.methods.base import Axis, Entry, Facts, Family, Learned, Part, Picture
 from motet.nets import Net
-from motet.rng import seeded
-from motet.settings import tried
-from motet.weights import Place
+from motet.training.client import Client
+from motet.training.flat_weights import Place
+from motet.training.randomness import seeded
 
 GRID = tuple(tenths / 10 for tenths in range(11))
 

@@ -4,44 +4,20 @@ from functools import partial
 
 import torch
 
+from motet.config.names import Term, parse_one
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
-from motet.expression import Term, parse_one
-from motet.nets import (
-    cnn4,
-    fasttext,
-    fedrep_conv,
-    fedrod_conv,
-    fedrod_conv_1m,
-    fedrod_conv_small,
-    fedrod_dropout,
-    har_cnn,
-    logistic,
-    mlp,
-    mobilenet,
-    resnet8,
-    resnet9,
-    resnet18,
-    resnet20,
-    stacked_lstm,
-    twocnn,
-    twonn,
-    vgg9,
-    vgg11,
-)
+from motet.io.plugins import is_import
+from motet.nets import conv, fedrod_conv, mlp, mobilenet, resnet, text, vgg
 from motet.nets.batch_statistics import by_batch_statistics
+from motet.nets.entry import NetInfo
 from motet.nets.imported import build_imported
-from motet.nets.info import NetInfo
 from motet.nets.net import Net
-from motet.plugins import is_import
 
 __all__ = ["NETS", "Net", "NetInfo", "build_net", "describe_nets", "net_term"]
 
-_MODULES = (
-    *(logistic, mlp, cnn4, fedrod_conv, fedrod_conv_small, fedrod_conv_1m, fedrod_dropout, fedrep_conv, twonn, twocnn),
-    *(resnet8, resnet9, resnet18, resnet20, vgg9, vgg11, mobilenet, stacked_lstm, fasttext, har_cnn),
-)
-NETS: dict[str, NetInfo] = {module.ENTRY.name: module.ENTRY for module in _MODULES}
+_FAMILIES = (mlp, conv, fedrod_conv, resnet, vgg, mobilenet, text)
+NETS: dict[str, NetInfo] = {entry.name: entry for family in _FAMILIES for entry in family.ENTRIES}
 
 
 def net_term(text: str) -> Term:

@@ -6,9 +6,9 @@ from typing import Literal
 from pydantic import Field
 from torch import nn
 
+from motet.config.section import Section
 from motet.data.input import Input
-from motet.nets.info import wrong_input
-from motet.settings import Section
+from motet.nets.entry import wrong_input
 
 Norm = Literal["batch", "group", "none"]
 GROUPS = 2

@@ -10,10 +10,10 @@ from torch.nn.parameter import is_lazy
 
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
-from motet.nets.info import NetInfo
+from motet.io.plugins import load_object
+from motet.io.user_code import place_of
+from motet.nets.entry import NetInfo
 from motet.nets.net import Net
-from motet.plugins import load_object
-from motet.user_modules import place_of
 
 TRUNK, LAST = "trunk", "last"  # the stages of a module that is no row of stages
 

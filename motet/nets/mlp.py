@@ -7,11 +7,35 @@ from itertools import pairwise
 from pydantic import Field, field_validator
 from torch import nn
 
+from motet.config.section import Section
 from motet.data.input import Input
 from motet.nets.blocks import dense_stage
-from motet.nets.info import NetInfo
+from motet.nets.entry import NetInfo
 from motet.nets.net import Net
-from motet.settings import Section
+
+# ------------------------------------------------------------ logistic: one linear layer on the samples as they are
+
+
+def build_logistic(input: Input, classes: int, split: str | None = None) -> Net:
+    """Multinomial logistic regression: the body has no weights, so that the features are the sample itself."""
+    stages: OrderedDict[str, nn.Module] = OrderedDict(
+        flatten=nn.Flatten(), fc=nn.Linear(math.prod(input.shape), classes)
+    )
+    return Net(stages, input, split)
+
+
+LOGISTIC = NetInfo(
+    name="logistic",
+    summary="logistic regression: one linear layer, for vectors, signals and small images",
+    paper="Cox 1958",
+    accepts=("image", "signal", "vector"),
+    example=Input("vector", (30,)),
+    build=build_logistic,
+)
+
+
+# ------------------------------------------------------------ mlp: hidden layers for vectors and small images
+
 
 WIDEST, DEEPEST = 100_000, 20
 
@@ -32,7 +56,7 @@ class Options(Section):
         return hidden
 
 
-def build(input: Input, classes: int, split: str | None, hidden: int | str) -> Net:
+def build_mlp(input: Input, classes: int, split: str | None, hidden: int | str) -> Net:
     """Hidden layers with ReLU; at first 128 and 64 units, the shape of McMahan et al.'s 2NN (AISTATS 2017), smaller."""
     sizes = [math.prod(input.shape), *map(int, str(hidden).split("x"))]
     stages: OrderedDict[str, nn.Module] = OrderedDict(
@@ -42,12 +66,55 @@ def build(input: Input, classes: int, split: str | None, hidden: int | str) -> N
     return Net(stages, input, split)
 
 
-ENTRY = NetInfo(
+MLP = NetInfo(
     name="mlp",
     summary="hidden layers, at first of 128 and 64 units, for vectors, signals and small images",
     paper="after McMahan et al., AISTATS 2017",
     accepts=("image", "signal", "vector"),
     example=Input("image", (1, 8, 8)),
-    build=build,
+    build=build_mlp,
     options=Options,
 )
+
+
+# -------- twonn: SuPerFed's network for MNIST-like images, four linear layers without biases
+
+
+def build_twonn(input: Input, classes: int, split: str | None = None) -> Net:
+    """784-200-200 | 200-200-10 in SuPerFed's code: two layers of features, two of head.
+
+    238,800 parameters at 28x28x1 for 10 classes. McMahan et al.'s 2NN is 784-200-200-10, with biases.
+    """
+    stages: OrderedDict[str, nn.Module] = OrderedDict(
+        fc1=bias_free(math.prod(input.shape), 200),
+        fc2=bias_free(200, 200),
+        fc3=bias_free(200, 200),
+        fc4=nn.Linear(200, classes, bias=False),
+    )
+    return xavier(Net(stages, input, split or "fc3"))
+
+
+def bias_free(inputs: int, outputs: int) -> nn.Sequential:
+    """Flatten (nothing to do for vectors), linear without bias, ReLU."""
+    linear = nn.Linear(inputs, outputs, bias=False)
+    return nn.Sequential(OrderedDict(flatten=nn.Flatten(), linear=linear, relu=nn.ReLU(inplace=True)))
+
+
+def xavier(net: Net) -> Net:
+    """Every weight of a layer from N(0, 2 / (fan-in + fan-out)); scales and shifts of normalization stay 1 and 0."""
+    for weight in net.parameters():
+        if weight.dim() > 1:
+            nn.init.xavier_normal_(weight)
+    return net
+
+
+TWONN = NetInfo(
+    name="twonn",
+    summary="four linear layers without biases, for vectors, signals and images",
+    paper="SuPerFed, Hahn et al., KDD 2022",
+    accepts=("image", "signal", "vector"),
+    example=Input("image", (1, 28, 28)),
+    build=build_twonn,
+)
+
+ENTRIES = (LOGISTIC, MLP, TWONN)

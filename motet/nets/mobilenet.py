@@ -6,10 +6,10 @@ from torch import nn
 
 from motet.data.input import Input
 from motet.nets.blocks import BatchByDefault, Norm, normalization, pooled
-from motet.nets.info import NetInfo
+from motet.nets.entry import NetInfo
+from motet.nets.mlp import bias_free, xavier
 from motet.nets.net import Net
-from motet.nets.residual import conv3, stem
-from motet.nets.twonn import bias_free, xavier
+from motet.nets.resnet import conv3, stem
 
 SEPARABLE = ((32, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 1))
 """Channels in, channels out and stride of each."""
@@ -42,7 +42,7 @@ def _separable(channels_in: int, channels_out: int, stride: int, norm: Norm) -> 
     ]
 
 
-ENTRY = NetInfo(
+MOBILENET = NetInfo(
     name="mobilenet",
     summary="four depthwise separable convolutions and two linear layers without biases",
     paper="SuPerFed, Hahn et al., KDD 2022; after Howard et al. 2017",
@@ -51,3 +51,5 @@ ENTRY = NetInfo(
     build=build,
     options=BatchByDefault,
 )
+
+ENTRIES = (MOBILENET,)

@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from motet.errors import MotetError, shown
-from motet.inspect_files import regular_size, shown_path, user_path
+from motet.io.user_paths import regular_size, shown_path, user_path
 from motet.nets.net import Net
 
 FIELD = "net.weights"

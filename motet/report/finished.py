@@ -6,16 +6,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from motet.config.experiment import Experiment
 from motet.errors import MotetError
-from motet.printable import printable
-from motet.runs.beside_local import LOCAL, beside_local
-from motet.runs.experiment import Experiment
-from motet.runs.in_progress import how_far, is_running
-from motet.runs.people import People, read_people
+from motet.io.locks import is_running
+from motet.io.text import printable
+from motet.metrics.names import AFTER, PERSONAL, Figure
+from motet.metrics.over_clients import INSTEAD_OF, worse_off
+from motet.runs.clients_file import People, read_people
+from motet.runs.local_baseline import LOCAL, beside_local
 from motet.runs.record import Record
 from motet.runs.summary import values_of_clients
-from motet.scoring.figures import AFTER, PERSONAL, Figure
-from motet.scoring.over_clients import INSTEAD_OF, worse_off
 
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError, RecursionError)
 
@@ -63,7 +63,7 @@ def read_finished(folder: Path, local: Record | None = None) -> Finished:
     """A finished run, with what a run of `local` says about it if there is one; else a sentence about what it is."""
     record = Record(folder)
     if not record.finished and is_running(folder):
-        raise MotetError(f"run {folder} is still running ({how_far(record)})")
+        raise MotetError(f"run {folder} is still running ({record.how_far})")
     try:
         return _read(record, local)
     except _WRONG:

@@ -1,18 +1,23 @@
 """Who looks on while experiments run: a bar per run on a terminal, a few lines elsewhere."""
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from motet.evaluation import Row
-from motet.printable import printable, shortened
-from motet.report.words import percent
-from motet.runs.experiment import Experiment
-from motet.scoring.figures import GENERIC, Figure, is_scored
+from motet.config.experiment import Experiment
+from motet.io.text import printable, shortened
+from motet.metrics.names import GENERIC, Figure, is_scored
+from motet.report.tables.wording import percent
+from motet.server.evaluation import Row
+
+# -------- Who looks on while experiments run
+
 
 LEAST_NAME, BESIDE_NAME = 10, 66  # cells of a method's name beside its bar, and what bar and figures take
 _AN_HOUR = 3600.0  # rounds may be long: the time left is told from all those of the last hour
@@ -124,3 +129,150 @@ class Bars(Onlooker):
 def onlooker(console: Console, lines: int = 10) -> Onlooker:
     """What suits the console; not on a terminal, about so many lines per run."""
     return Bars(console) if console.is_terminal else Lines(console, lines)
+
+
+# -------- Who looks on while the runs of a study are computed
+
+
+class Job(Protocol):
+    """What is told of a run."""
+
+    @property
+    def label(self) -> str:
+        """Which it is."""
+
+    @property
+    def rounds(self) -> int:
+        """The round it gets to."""
+
+
+class StudyProgress:
+    """Counts rounds; the time left is told from those that were computed since the start."""
+
+    def __init__(self, console: Console, total: int, clock: Callable[[], float] = time.monotonic):
+        self.console, self.total, self.clock = console, total, clock
+        self.began_at = clock()
+        self.before = self.computed = 0  # rounds that were there at the start, and those of this process
+        self.at: dict[str, int] = {}  # the round that each run stands at
+        self.running: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to clear away."""
+
+    def expect(self, rounds: int) -> None:
+        """The plan changed: so many in all."""
+        self.total = rounds
+
+    def began(self, job: Job) -> None:
+        """A run is computed, or goes on."""
+        self.running[job.label] = self.at.get(job.label, 0)
+
+    def round(self, job: Job, round: int) -> None:
+        """A round of it ended."""
+        self.running[job.label] = round
+        self._advance(job.label, round, computed=True)
+
+    def ended(self, job: Job, failure: str | None) -> None:
+        """It is done, was done before, or failed."""
+        ours = self.running.pop(job.label, None) is not None
+        self._advance(job.label, job.rounds, computed=ours and failure is None)
+
+    @property
+    def share(self) -> float:
+        """What is done, of all rounds that are planned."""
+        return min(1.0, (self.before + self.computed) / max(1, self.total))
+
+    @property
+    def left(self) -> float | None:
+        """Seconds, or None before anything was computed."""
+        if not self.computed:
+            return None
+        missing = max(0, self.total - self.before - self.computed)
+        return missing * (self.clock() - self.began_at) / self.computed
+
+    def _advance(self, label: str, round: int, computed: bool) -> None:
+        more = max(0, round - self.at.get(label, 0))
+        self.at[label] = max(round, self.at.get(label, 0))
+        if computed:
+            self.computed += more
+        else:
+            self.before += more
+
+
+class StudyLines(StudyProgress):
+    """For a log: a line for each run that was computed."""
+
+    def ended(self, job: Job, failure: str | None) -> None:
+        ours = job.label in self.running
+        super().ended(job, failure)
+        if ours:
+            what = f"failed: {failure}" if failure else f"round {job.rounds}"
+            self._print(f"{job.label}: {what}; {100 * self.share:.0f} % done{_left(self.left)}")
+
+    def _print(self, text: str) -> None:
+        self.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+
+class StudyBar(StudyProgress):
+    """For a terminal."""
+
+    def __init__(self, console: Console, total: int, clock: Callable[[], float] = time.monotonic):
+        super().__init__(console, total, clock)
+        self.bar = Progress(
+            BarColumn(bar_width=16),
+            TextColumn("{task.description}", markup=False),
+            console=console,
+            transient=True,
+        )
+        self.task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        self.task = self.bar.add_task("", total=self.total)
+        return self
+
+    def __exit__(self, *of: Any) -> None:
+        self.bar.stop()
+
+    def began(self, job: Job) -> None:
+        super().began(job)
+        self._show()
+
+    def round(self, job: Job, round: int) -> None:
+        super().round(job, round)
+        self._show()
+
+    def ended(self, job: Job, failure: str | None) -> None:
+        super().ended(job, failure)
+        self._show()
+
+    def _show(self) -> None:
+        assert self.task is not None
+        now = ", ".join(f"{label} round {round}" for label, round in self.running.items())
+        text = f"{100 * self.share:3.0f} %{_left(self.left)}  {printable(now)}"
+        self.bar.update(self.task, completed=self.share * self.total, total=self.total, description=self._fitting(text))
+
+    def _fitting(self, text: str) -> str:
+        return shortened(text, max(20, self.console.width - 20))
+
+
+def study_onlooker(console: Console, total: int) -> StudyProgress:
+    """What suits the console."""
+    return StudyBar(console, total) if console.is_terminal else StudyLines(console, total)
+
+
+def duration(seconds: float) -> str:
+    """Such as "40 s", "12 min" or "3 h 5 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _left(seconds: float | None) -> str:
+    return "" if seconds is None else f", about {duration(seconds)} left"

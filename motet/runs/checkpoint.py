@@ -7,32 +7,130 @@
 
 A checkpoint exists once its manifest does. The two newest are kept, so that a damaged one has a predecessor.
 Whoever uses a folder holds its lock (`Record`). What a manifest says is checked before it is followed
-(`motet/runs/manifest.py`).
+(`motet/runs/checkpoint.py`).
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from motet import plain_json
-from motet.entries import Damaged, Entries, Entry, decoded, read_entry, write_entry
 from motet.errors import MotetError
-from motet.files import (
-    is_own_folder,
-    make_folder,
-    read_own,
-    remove_temporaries,
-    sync_folder,
-    to_json,
-    write_atomic,
-)
-from motet.message import State, encode
-from motet.runs.manifest import FORMAT, MOST_BYTES, SERVER_FILE, Manifest, checked_manifest
+from motet.io import json_models
+from motet.io.files import is_own_folder, make_folder, read_own, remove_temporaries, sync_folder, to_json, write_atomic
+from motet.io.hashed_files import Damaged, Entries, Entry, checked, decoded, read_entry, write_entry
+from motet.messages.message import State, encode
+
+# -------- What a checkpoint's manifest may say. It is checked key by key, whatever its checksum
+
+
+FORMAT = 1
+MOST_BYTES = 2**30  # a manifest takes less than 200 bytes per client
+SERVER_FILE = re.compile(r"server-[0-9]{6,12}\.safetensors")
+
+_CLIENT = re.compile(r"client/(-1|0|[1-9][0-9]{0,11})")  # the pooled client is number -1
+_ANY_NAME = re.compile(r"[^/\\\x00-\x1f]{1,200}")  # a client's file is its engine's, which checks the name again
+_FINGERPRINT = re.compile(r"([0-9]{1,9}:)?[0-9a-z]{1,64}")
+_LINES = re.compile(r"[a-z]{1,40}\.jsonl")
+_KEYS = {"format", "round", "fingerprint", "data_hash", "files", "lengths", "extra"}
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One checkpoint: where the run stood, and the files that hold it."""
+
+    round: int
+    fingerprint: str
+    data_hash: str
+    server: Entry
+    clients: Entries
+    lengths: dict[str, int]
+    extra: dict[str, Any]
+
+
+def checked_manifest(found: dict[str, Any], round: int, name: str) -> Manifest:
+    """The manifest of that round, or `Damaged` with the first thing in it that Motet does not write."""
+
+    def refuse(key: str) -> Damaged:
+        return Damaged(f"{name} has a wrong {key!r}")
+
+    if found.keys() != _KEYS:
+        raise refuse(next(iter(sorted(found.keys() ^ _KEYS)))[:40])
+    if type(found["format"]) is not int or found["format"] != FORMAT:
+        raise refuse("format")
+    if type(found["round"]) is not int or found["round"] != round:
+        raise refuse("round")
+    for key, pattern in (("fingerprint", _FINGERPRINT), ("data_hash", _FINGERPRINT)):
+        if not isinstance(found[key], str) or not pattern.fullmatch(found[key]):
+            raise refuse(key)
+    files, lengths, extra = found["files"], found["lengths"], found["extra"]
+    if not isinstance(files, dict) or "server" not in files:
+        raise refuse("files")
+    if not isinstance(lengths, dict) or not all(_LINES.fullmatch(k) and _is_count(v) for k, v in lengths.items()):
+        raise refuse("lengths")
+    if not isinstance(extra, dict):
+        raise refuse("extra")
+    clients: Entries = {}
+    for role, entry in files.items():
+        if role != "server":
+            number = _CLIENT.fullmatch(role)
+            if number is None:
+                raise refuse("files")
+            clients[int(number[1])] = checked(entry, _ANY_NAME, f"client {number[1]} in {name}")
+    server = checked(files["server"], SERVER_FILE, f"the server in {name}")
+    return Manifest(round, found["fingerprint"], found["data_hash"], server, clients, lengths, extra)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+# -------- When a run is saved
+
+
+SHARE = 0.05  # of a run's time that saving may take
+
+
+class Rhythm:
+    """Tells after which rounds to save: every so many, or by what the last save took."""
+
+    def __init__(self, every: int | Literal["auto"], last: int, clock: Callable[[], float] = time.perf_counter):
+        """`last` is the number of the last round."""
+        self.every, self.last, self.clock = every, last, clock
+        self._took: float | None = None  # seconds of the last save of this process
+        self._ended = 0.0
+        self._untold = 0.0
+
+    def is_due(self, round: int) -> bool:
+        """Whether to save now; what is before the first round and what is after the last are always saved."""
+        if round in (0, self.last):
+            return True
+        if self.every != "auto":
+            return round % self.every == 0
+        return self._took is None or self._took <= SHARE * (self.clock() - self._ended)
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Around a save."""
+        began = self.clock()
+        yield
+        self._ended = self.clock()
+        self._took = self._ended - began
+        self._untold += self._took
+
+    def seconds(self) -> float:
+        """What saving took since this was asked the last time."""
+        told, self._untold = self._untold, 0.0
+        return told
+
+
+# -------- Checkpoints: the server's state, where the run stands, and where the clients' private states are
+
 
 _MANIFEST = re.compile(r"[0-9]{6,12}\.json")
 
@@ -148,7 +246,7 @@ class Checkpoints:
     def _manifest(self, round: int) -> Manifest:
         path = self.folder / f"{round:06d}.json"
         try:
-            manifest = plain_json.loads(read_own(path, MOST_BYTES))
+            manifest = json_models.loads(read_own(path, MOST_BYTES))
         except OSError as error:
             raise Damaged(f"{path.name}: {error.strerror}") from error
         except ValueError as error:

@@ -10,15 +10,18 @@ say is checked (`motet/runs/rows.py`).
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from motet import plain_json
+from motet.config import experiment as experiments
+from motet.config.experiment import Experiment
+from motet.config.identity import recorded
 from motet.errors import MotetError
-from motet.files import (
+from motet.io import json_models
+from motet.io.files import (
     append_lines,
     is_own_folder,
     make_folder,
@@ -31,13 +34,36 @@ from motet.files import (
     truncate,
     write_atomic,
 )
-from motet.runs import experiment as experiments
-from motet.runs.experiment import Experiment
-from motet.runs.identity import recorded
-from motet.runs.lock import FolderLock
-from motet.runs.pictures import FILE as _PICTURES
-from motet.runs.pictures import checked_pictures
+from motet.io.locks import FolderLock
+from motet.methods.base.learned_figure import MOST, Picture
 from motet.runs.rows import CLIENT, ROUND, Row, checked_row, checked_summary
+
+# -------- pictures.json of a record
+
+
+FILE = "pictures.json"
+
+
+def write_pictures(folder: Path, pictures: Sequence[Picture]) -> None:
+    """Into a run folder; the same bytes whenever it is written."""
+    lines = ",\n".join(to_json(picture.plain()) for picture in pictures[: MOST["pictures"]])
+    write_atomic(folder / FILE, f"[\n{lines}\n]\n".encode())
+
+
+def checked_pictures(values: Any, where: str) -> list[dict[str, Any]]:
+    """The pictures of a folder that may be anybody's, as plain values; one sentence where one cannot be drawn."""
+    if not isinstance(values, list) or len(values) > MOST["pictures"]:
+        raise MotetError(f"{where} is damaged; accepted: a list of up to {MOST['pictures']} pictures")
+    for value in values:
+        try:
+            Picture.read(value)
+        except MotetError as error:
+            raise MotetError(f"{where} is damaged: {error}") from None
+    return values
+
+
+# -------- The record of a run
+
 
 MOST_BYTES = 2**26  # of an object or a line of JSON, and of an experiment; a round of 100,000 clients takes a tenth
 
@@ -175,18 +201,18 @@ class Record:
 
     @property
     def people(self) -> Row:
-        """Who the clients are, by name (`motet/runs/people.py`)."""
+        """Who the clients are, by name (`motet/runs/clients_file.py`)."""
         return self._read_json("clients.json")
 
     @property
     def pictures(self) -> list[Row]:
-        """What the method learned, to be drawn (`motet/contract/picture.py`); none in a run of an older Motet."""
+        """What the method learned, to be drawn; none where the run recorded none."""
         self._require_run()
-        path = self.folder / _PICTURES
+        path = self.folder / FILE
         if not os.path.lexists(path):
             return []
         try:
-            values = plain_json.loads(self._read_bytes(_PICTURES))
+            values = json_models.loads(self._read_bytes(FILE))
         except ValueError:
             values = None
         return checked_pictures(values, str(path))
@@ -212,6 +238,12 @@ class Record:
         """Whether the run came to its end."""
         self._require_run()
         return (self.folder / "summary.json").exists()
+
+    @property
+    def how_far(self) -> str:
+        """How many rounds are done, in words such as "round 7 of 20"."""
+        rounds = self.rounds
+        return f"round {rounds[-1]['round'] if rounds else 0} of {self.experiment.rounds.count}"
 
     def require_finished(self) -> None:
         """Refuse a run that did not come to its end."""
@@ -246,7 +278,7 @@ class Record:
 
     def _read_json(self, name: str) -> Row:
         self._require_run()
-        return plain_json.loads_object(self._read_bytes(name), f"{self.folder / name}")
+        return json_models.loads_object(self._read_bytes(name), f"{self.folder / name}")
 
     def _read_lines(
         self, name: str, known: Mapping[str, Callable[[object], bool]], wanted: re.Pattern[bytes] | None = None
@@ -263,7 +295,7 @@ class Record:
                     if wanted is not None and not wanted.search(line):
                         continue
                     where = f"line {i} of {path}"
-                    rows.append(checked_row(plain_json.loads_object(line, where), known, where))
+                    rows.append(checked_row(json_models.loads_object(line, where), known, where))
         except FileNotFoundError:
             return []
         except OSError as error:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from motet.config.scoring_section import ScoringSettings
+from motet.config.section import LARGEST_COUNT
 from motet.errors import MotetError
-from motet.scoring import ScoringSettings
-from motet.scoring.figures import Figure, is_scored
-from motet.settings import LARGEST_COUNT
+from motet.metrics.names import Figure, is_scored
 
 LARGEST = 1e100
 """Of numbers: whatever a net in 32 bits tells is less, and sums and squares of such are finite."""

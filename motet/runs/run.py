@@ -9,30 +9,27 @@ from typing import Any, Protocol
 
 import torch
 
-from motet.data.own.memory import keep
-from motet.ending import End
+from motet.config.experiment import Experiment
+from motet.config.identity import differences, fingerprint, recorded, same_experiment
+from motet.data.readers.in_memory import keep
 from motet.errors import MotetError
-from motet.evaluation import Row
-from motet.memory import keep_freed_memory
-from motet.message import State, encode
-from motet.rounds import Loop, Progress
-from motet.runs.assembly import Assembly, ServerSide, assemble, settle
-from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
-from motet.runs.claim import claimed
+from motet.io.malloc import keep_freed_memory
+from motet.io.user_code import place_of
+from motet.messages.message import State, encode
+from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment, Rhythm
+from motet.runs.clients_file import write_people
 from motet.runs.environment import cpu_has_bf16, environment
-from motet.runs.experiment import Experiment
-from motet.runs.first_weights import keep_first_weights, with_kept_weights
-from motet.runs.identity import differences, fingerprint, recorded, same_experiment
-from motet.runs.people import write_people
-from motet.runs.pictures import write_pictures
-from motet.runs.record import Record
-from motet.runs.rhythm import Rhythm
+from motet.runs.folder import claimed, keep_first_weights, with_kept_weights
+from motet.runs.record import Record, write_pictures
 from motet.runs.rows import refuse_gaps
-from motet.runs.serving import write_serving
+from motet.runs.serving_file import write_serving
 from motet.runs.summary import summarize
 from motet.runs.trust import code_of, refuse_other_code, remember, require_trust
-from motet.user_modules import place_of
-from motet.weights import Layout
+from motet.server.assembly import Assembly, ServerSide, assemble, settle
+from motet.server.evaluation import Row
+from motet.server.final_evaluation import End
+from motet.server.round_loop import Loop, Progress
+from motet.training.flat_weights import Layout
 
 
 class Watcher(Protocol):

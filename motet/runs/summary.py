@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from motet.contract import Method
-from motet.runs.experiment import Experiment
+from motet.config.experiment import Experiment
+from motet.config.scoring_section import ScoringSettings
+from motet.methods.base import Method
+from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, Figure, diverged, is_scored, one_class
 from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.scoring import Figure, ScoringSettings
-from motet.scoring.figures import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, diverged, is_scored, one_class
 
 TRAINING_LOSS = "training loss"
 NEAR_CHANCE = 0.02  # above the share of one class among all: whoever is no better has learned nothing

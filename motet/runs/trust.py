@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from motet.config.experiment import Experiment
+from motet.config.names import parse
 from motet.errors import MotetError
-from motet.expression import parse
+from motet.io.plugins import find_file, is_import
 from motet.nets import net_term
-from motet.plugins import find_file, is_import
-from motet.runs.experiment import Experiment
 
 MOST_REMEMBERED = 2**22  # bytes: some 60,000 files
 

@@ -7,17 +7,17 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from motet.config.experiment import Experiment, merge, resolve
 from motet.errors import MotetError, shown
-from motet.files import write_atomic
-from motet.report.bench_tables import to_csv, to_latex, to_markdown
-from motet.report.words import own_models
-from motet.runs.assembly import settle
+from motet.io.files import write_atomic
+from motet.metrics.names import Figure
+from motet.metrics.registry import MEASURES
+from motet.metrics.statistics import tied
+from motet.report.tables.bench import to_csv, to_latex, to_markdown
+from motet.report.tables.wording import own_models
 from motet.runs.environment import environment, machine_of
-from motet.runs.experiment import Experiment, merge, resolve
 from motet.runs.record import Record
-from motet.scoring.figures import Figure
-from motet.scoring.measures import MEASURES
-from motet.statistics import tied
+from motet.server.assembly import settle
 from motet.studies.bench_file import Bench
 from motet.studies.folder import opened, write_json
 from motet.studies.job import Job

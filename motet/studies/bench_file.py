@@ -13,24 +13,91 @@ partition = ["dirichlet:0.1", "dirichlet:0.3"]
 [[paper]]                       # table, figures, and values by the names of cases
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from motet.config.experiment import Experiment, merge, resolve
+from motet.config.layers import one_layer
+from motet.config.names import parse
+from motet.config.section import Section, checked
+from motet.config.short_names import nested
+from motet.config.toml import read
 from motet.errors import MotetError, shown
-from motet.fields import checked
-from motet.printable import printable
-from motet.runs.choices import nested
-from motet.runs.experiment import Experiment, merge, resolve
-from motet.runs.layers import one_layer
-from motet.runs.toml_text import read
-from motet.scoring import require_measures
-from motet.settings import Section
+from motet.io.plugins import is_import
+from motet.io.text import printable
+from motet.metrics.names import (
+    AFTER,
+    BEFORE,
+    DATA,
+    DERIVED,
+    GENERIC,
+    OF_A_MEMBER,
+    OF_A_RULE,
+    PERSONAL,
+    STATISTICS,
+    Figure,
+)
+from motet.metrics.registry import MEASURES, OF_A_RUN, require_measures
+from motet.runs.rows import ROUND, SUMMARY, SUMMARY_TOO
 from motet.studies.budget import MOST_SEEDS
-from motet.studies.figure_names import could_be_there
+
+# -------- Which names a bench may ask its runs for
+
+
+MODELS = (GENERIC, PERSONAL, BEFORE, AFTER, OF_A_MEMBER, OF_A_RULE)
+_OF_GENERIC = {"accuracy", "derived"}
+_OF_PERSONAL = {*STATISTICS, "readings"}
+
+
+def could_be_there(name: str, experiments: Sequence[Experiment]) -> bool:
+    """Whether a run of one of these may have a figure of this name."""
+    kind, _, rest = name.partition(".")
+    if kind == "last":
+        return any(model.startswith(rest) or rest.startswith(model) for model in MODELS) and bool(rest)
+    if kind == "curve":
+        return _is_column(rest, experiments)
+    return _is_figure(name, experiments) or _is_of_summary(name)
+
+
+def _is_figure(name: str, experiments: Sequence[Experiment]) -> bool:
+    figure = Figure.read(name)
+    return bool(figure and figure.statistic and figure.model.startswith(MODELS) and _measured(figure, experiments))
+
+
+def _measured(figure: Figure, experiments: Sequence[Experiment]) -> bool:
+    """One of Motet's measures, with what it says of itself after a colon, or one of the user's own."""
+    own = {text.rpartition(":")[2] for each in experiments for text in each.scoring.measures if is_import(text)}
+    return figure.measure in own or figure.measure.partition(":")[0] in {*MEASURES, *OF_A_RUN}
+
+
+def _is_column(name: str, experiments: Sequence[Experiment]) -> bool:
+    """Of rounds.jsonl. What a method tells of itself begins with its name; of a user's own nobody knows before."""
+    if _is_figure(name, experiments) or name in ROUND or name == DERIVED:
+        return True
+    terms = [term.name for each in experiments for term in parse(each.method)]
+    told = {term.replace("-", "_").replace("+", "_") for term in terms} | set(OF_A_RUN)
+    return any(map(is_import, terms)) or any(name.startswith(word) for word in told)
+
+
+def _is_of_summary(name: str) -> bool:
+    first, *inner = name.split(".")
+    if first == "generic":
+        return inner == [] or inner[0] in _OF_GENERIC
+    if first == "personal" and inner and inner[0] in DATA:
+        return inner[1:] in ([], ["personal_models"], ["generic_model"])
+    if first == "personal":
+        return inner == [] or inner[0] in _OF_PERSONAL
+    if first == "new_clients":
+        return inner == [] or ".".join(inner).startswith((BEFORE, AFTER))
+    return first in SUMMARY or first in SUMMARY_TOO
+
+
+# -------- A bench file: a grid of experiments that one writes down, and what a paper says of it
+
 
 QUICK = {"rounds": {"count": 2}}
 MOST_CASES = MOST_RUNS = 10_000

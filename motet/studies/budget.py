@@ -14,8 +14,8 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from motet.errors import MotetError
-from motet.report.study_progress import duration
-from motet.statistics import CONTROL
+from motet.metrics.statistics import CONTROL
+from motet.report.progress import duration
 from motet.studies.folder import read_as, write_json
 from motet.studies.tuning import rounds_of
 

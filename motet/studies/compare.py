@@ -10,12 +10,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from motet.config.experiment import Experiment, merge, resolve, write
 from motet.errors import MotetError
+from motet.metrics.statistics import CONTROL
 from motet.report.page import write_report
-from motet.runs.experiment import Experiment, merge, resolve, write
 from motet.runs.record import Record
-from motet.statistics import CONTROL
 from motet.studies.budget import Plan, planned, remember, remembered
+from motet.studies.comparison import FORMAT, judged
 from motet.studies.contestants import Contestant, Field, enter
 from motet.studies.folder import opened, write_json
 from motet.studies.job import Job
@@ -24,7 +25,6 @@ from motet.studies.schedule import Line, Progress, work_off
 from motet.studies.space import first_setting, space_of, with_setting
 from motet.studies.tune import LookOn, chosen, tune_all, tuning_rounds
 from motet.studies.tuning import Tuned, rungs, validating
-from motet.studies.verdict import FORMAT, judged
 
 FILE = "comparison.json"
 SHORTLIST = (

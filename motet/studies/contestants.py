@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from motet.config.experiment import Experiment, merge, resolve
+from motet.config.names import parse
 from motet.data import FederationFacts, build
 from motet.errors import MotetError
-from motet.expression import parse
 from motet.methods.registry import canonical, entry_of
-from motet.runs.assembly import method_of, settle
-from motet.runs.experiment import Experiment, merge, resolve
+from motet.server.assembly import method_of, settle
 from motet.studies.space import first_setting, space_of, with_setting
 
 VALIDATION_SHARE = 0.2

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from motet import plain_json
+from motet.config.section import fitted
 from motet.errors import MotetError
-from motet.fields import fitted
-from motet.files import make_folder, read_own, refuse_links, to_json, write_atomic
-from motet.runs.lock import FolderLock
+from motet.io import json_models
+from motet.io.files import make_folder, read_own, refuse_links, to_json, write_atomic
+from motet.io.locks import FolderLock
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ def opened(folder: Path, asked: Mapping[str, Any]) -> Iterator[None]:
     refuse_links(folder)
     lock = FolderLock(folder)
     try:
-        _same_or_new(folder, plain_json.loads(to_json(asked).encode()))
+        _same_or_new(folder, json_models.loads(to_json(asked).encode()))
         yield
     finally:
         lock.release()
@@ -40,7 +40,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """An object of a study's folder."""
     try:
-        value = plain_json.loads(read_own(path, MOST_BYTES))
+        value = json_models.loads(read_own(path, MOST_BYTES))
     except OSError as error:
         raise MotetError(f"cannot read {path}: {error.strerror}") from error
     except ValueError:

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from motet.config.experiment import Experiment, merge, resolve
+from motet.config.identity import differences
 from motet.errors import MotetError, one_sentence
-from motet.evaluation import Row
-from motet.runs.experiment import Experiment, merge, resolve
-from motet.runs.identity import differences
+from motet.io.user_code import place_of, said_of
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.runs.trust import refuse_other_code
-from motet.user_modules import place_of, said_of
+from motet.server.evaluation import Row
 
 INLINE = {"engine": {"name": "inline"}}  # runs of a study are computed side by side, a core each
 

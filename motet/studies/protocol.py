@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from motet.fields import dotted_fields
-from motet.printable import printable
-from motet.report.comparison import differs, field_of
-from motet.report.tuned import left_out
-from motet.report.words import own_models
-from motet.runs.experiment import Experiment
-from motet.statistics import CONTROL
+from motet.config.experiment import Experiment
+from motet.config.section import dotted_fields
+from motet.io.text import printable
+from motet.metrics.statistics import CONTROL
+from motet.report.tables.runs import differs, field_of
+from motet.report.tables.tuned import left_out
+from motet.report.tables.wording import own_models
 from motet.studies.budget import Plan
 from motet.studies.contestants import Field
 from motet.studies.recommend import ENOUGH_ALONE, MARGIN, named

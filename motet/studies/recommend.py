@@ -12,8 +12,8 @@ the answer is that there is not, and the choice a provisional one.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from motet.report.words import percent, signed
-from motet.statistics import CONTROL, Differences, Estimate
+from motet.metrics.statistics import CONTROL, Differences, Estimate
+from motet.report.tables.wording import percent, signed
 
 CLIMBING = 0.01
 """Of accuracy, in the last fifth of the rounds: a method that gains more is not done."""

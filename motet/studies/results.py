@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from motet.errors import MotetError
-from motet.runs.people import People, read_people
+from motet.metrics.names import GENERIC, PERSONAL, Figure
+from motet.metrics.statistics import Table
+from motet.runs.clients_file import People, read_people
 from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.runs.summary import values_of_clients
-from motet.scoring.figures import GENERIC, PERSONAL, Figure
-from motet.statistics import Table
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from motet.expression import Term, parse
-from motet.fields import dotted_fields
+from motet.config.experiment import Experiment, merge, resolve
+from motet.config.names import Term, parse
+from motet.config.section import dotted_fields, values_to_try
+from motet.config.short_names import nested
 from motet.methods.registry import entry_of
-from motet.runs.choices import nested
-from motet.runs.experiment import Experiment, merge, resolve
-from motet.settings import values_to_try
 
 Setting = dict[str, Any]
 Space = dict[str, tuple[Any, ...]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from motet.runs.experiment import Experiment, write
+from motet.config.experiment import Experiment, write
 from motet.studies.contestants import Contestant, Field, enter
 from motet.studies.folder import opened, write_json
 from motet.studies.schedule import Progress, work_off

@@ -6,6 +6,7 @@ generation is drawn with what the ones before found. A trial is a run of its own
 goes on, so that its rounds are those of the whole run. No test data are looked at.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,15 +14,85 @@ from math import log
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from motet.config.experiment import Experiment, merge, resolve
+from motet.config.section import LARGEST, dotted_fields, fitted
 from motet.errors import MotetError
-from motet.fields import dotted_fields
-from motet.files import make_folder
-from motet.runs.experiment import Experiment, merge, resolve
-from motet.scoring.figures import PERSONAL, Figure
+from motet.io import json_models
+from motet.io.files import append_lines, make_folder, open_own, read_own, to_json, truncate
+from motet.metrics.names import PERSONAL, Figure
 from motet.studies.job import Job, row_of
-from motet.studies.journal import Journal
 from motet.studies.schedule import Line
 from motet.studies.space import Setting, Space, first_setting, settings_in, size_of, space_of, with_setting
+
+# -------- The journal of a tuning
+
+
+MOST_BYTES = 2**26
+
+
+class Drawn(BaseModel):
+    """A trial's setting. Which values an option may have the experiment says, when it is put together."""
+
+    model_config = ConfigDict(strict=True)
+    trial: int = Field(ge=0)
+    options: dict[str, str | int | float | bool]
+
+
+class Judged(BaseModel):
+    """How a trial did at a rung."""
+
+    model_config = ConfigDict(strict=True)
+    trial: int = Field(ge=0)
+    round: int = Field(ge=0)
+    score: float | None = Field(ge=-LARGEST, le=LARGEST)
+    failure: str | None
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A file that only grows; a half line of a process that was killed is cut off before the next one."""
+
+    path: Path
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What was written so far."""
+        try:
+            data = read_own(self.path, MOST_BYTES)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise MotetError(f"cannot read {self.path}: {error.strerror}") from error
+        whole = data[: data.rfind(b"\n") + 1]
+        return [_checked(line, f"line {i} of {self.path}") for i, line in enumerate(whole.splitlines(), 1)]
+
+    def ensure(self, known: list[dict[str, Any]], line: Mapping[str, Any]) -> dict[str, Any]:
+        """The next line: the one that is there already, or this one, which is written."""
+        if known:
+            return known.pop(0)
+        self._cut_half_a_line()
+        append_lines(self.path, [line])
+        written: dict[str, Any] = json_models.loads(to_json(line).encode())
+        return written
+
+    def _cut_half_a_line(self) -> None:
+        if not self.path.exists():
+            return
+        with os.fdopen(open_own(self.path, os.O_RDONLY), "rb") as file:
+            data = file.read()
+        if not data.endswith(b"\n") and data:
+            truncate(self.path, data.rfind(b"\n") + 1)
+
+
+def _checked(line: bytes, where: str) -> dict[str, Any]:
+    found = json_models.loads_object(line, where)
+    fitted(Drawn if "options" in found else Judged, found, where)
+    return found
+
+
+# -------- The tuner: settings drawn by optuna, compared on validation data at growing numbers of rounds
+
 
 GENERATION = 10  # trials that are drawn before any of them is judged
 FEWEST_TO_THE_END = 2

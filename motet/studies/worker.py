@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any, Protocol
 
-from motet.runs.experiment import resolve
+from motet.config.experiment import resolve
 from motet.studies.job import Job, attempt
 
 

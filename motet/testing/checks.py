@@ -9,19 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motet.client import Client
-from motet.contract import Entry, Method, Part, Wrapped
-from motet.ending import End
+from motet.config.experiment import Experiment
 from motet.engines import Task
-from motet.engines.replies import TRAIN_LOSS, without_losses
 from motet.errors import MotetError
-from motet.evaluation import Row
-from motet.message import Message, State, decode, encode
+from motet.messages.checks import TRAIN_LOSS, without_losses
+from motet.messages.message import Message, State, decode, encode
 from motet.methods import METHODS
-from motet.rounds import Progress
-from motet.runs.assembly import assemble
-from motet.runs.experiment import Experiment
+from motet.methods.base import Entry, Method, Part, Wrapped
 from motet.runs.run import one_thread, resume, run
+from motet.server.assembly import assemble
+from motet.server.evaluation import Row
+from motet.server.final_evaluation import End
+from motet.server.round_loop import Progress
 from motet.testing.comparing import alike, decoded, everything, far, first_difference
 from motet.testing.conduct import (
     changes_nothing_in_place,
@@ -33,7 +32,8 @@ from motet.testing.learning import learns, learns_in_train_mode, looks_at_traini
 from motet.testing.privacy import COUNTS, disguised_in, found_in, private_in_disguise, scalars_told
 from motet.testing.trial import Trial
 from motet.testing.twin import Notes, Strict, last_states, loop_of, play, tiny
-from motet.weights import parameter_count
+from motet.training.client import Client
+from motet.training.flat_weights import parameter_count
 
 NO_CLIPPING = 1e20  # larger than any gradient
 

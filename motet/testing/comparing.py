@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from motet.message import State, decode
+from motet.messages.message import State, decode
 from motet.testing.twin import Played
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # up to rounding, after a few rounds

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from motet.contract import Wrapped
 from motet.engines import Task
-from motet.message import State
+from motet.messages.message import State
+from motet.methods.base import Wrapped
 from motet.testing.comparing import RELATIVE, alike
 from motet.testing.trial import Trial
 from motet.testing.twin import Played

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from motet.client import Client
 from motet.data import Samples
-from motet.message import Message, decode, encode
+from motet.messages.message import Message, decode, encode
 from motet.testing.twin import Exchange
+from motet.training.client import Client
 
 SHORTEST = 8  # numbers, of a private tensor that is looked for in disguise
 PIECE = 64  # bytes: 16 numbers of float32

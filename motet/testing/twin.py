@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from motet.config.experiment import Experiment, resolve
 from motet.data import Federation, Site
 from motet.engines import Engine, Inline, OneByOne, Outcome, Task
 from motet.engines.engine import counted
-from motet.entries import Entries, entry_of, intact
-from motet.evaluation import Row, Scores
-from motet.message import State, byte_count, decode, encode
+from motet.io.hashed_files import Entries, entry_of, intact
+from motet.messages.message import State, byte_count, decode, encode
 from motet.methods import METHODS
-from motet.rounds import Loop, Progress
-from motet.runs.assembly import Assembly, ServerSide, assemble, settle, workplace_of
-from motet.runs.experiment import Experiment, resolve
-from motet.work import POOLED
+from motet.server.assembly import Assembly, ServerSide, assemble, settle, workplace_of
+from motet.server.evaluation import Row, Scores
+from motet.server.round_loop import Loop, Progress
+from motet.server.workplace import POOLED
 
 # Small enough for every test of every method: five clients, one of them new, two of four in a round.
 TINY: dict[str, Any] = {

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from motet.contract.serving import average
 from motet.engines import Task
-from motet.engines.replies import without_losses
-from motet.message import Message, State, number
-from motet.runs.assembly import Assembly
+from motet.messages.checks import without_losses
+from motet.messages.message import Message, State, number
+from motet.methods.base.serving import average
+from motet.server.assembly import Assembly
 from motet.testing.twin import Notes, loop_of
 
 ROUNDS = 2

@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from motet.files import is_own_folder, make_folder, refuse_links
-from motet.runs.experiment import Experiment
+from motet.config.experiment import Experiment
+from motet.io.files import is_own_folder, make_folder, refuse_links
 
 EXPERIMENT, TAG = "motet", "motet.run"
 DATABASE = "mlflow.db"

@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
-from motet.files import is_own_folder, make_folder
-from motet.inspect_files import user_path
-from motet.runs.experiment import Experiment
+from motet.config.experiment import Experiment
+from motet.io.files import is_own_folder, make_folder
+from motet.io.user_paths import user_path
 
 EVENTS = "events.out.tfevents.motet"  # TensorBoard's own writer would put the name of the machine here
 VERSION = "brain.Event:2"  # of the format

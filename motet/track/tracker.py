@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from motet.config.experiment import Experiment
 from motet.errors import MotetError
-from motet.runs.experiment import Experiment
 
 
 class Tracker(Protocol):

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from motet.config.experiment import Experiment
 from motet.errors import one_sentence, unknown
-from motet.runs.experiment import Experiment
+from motet.metrics.names import is_scored
 from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.runs.run import Watcher
-from motet.scoring.figures import is_scored
 from motet.track.mlflow import MLflow
 from motet.track.tensorboard import TensorBoard
 from motet.track.tracker import Tracker, require_package

@@ -12,9 +12,9 @@ from unittest.mock import patch
 from fuzz_judge import Case, command
 from fuzz_values import WRONG, a_name, a_value
 
-from motet.data.partitions import PARTITIONS
+from motet.config.short_names import FIELDS
+from motet.data.partitions.registry import PARTITIONS
 from motet.methods.registry import METHODS
-from motet.runs.choices import FIELDS
 
 TINY = [
     "--rounds", "1", "--clients", "4", "--epochs", "1", "--subset", "0.2", "--partition", "iid", "--cohort", "0.5",

@@ -9,8 +9,8 @@ from typing import Any
 from fuzz_judge import Case
 from fuzz_values import WRONG, a_name, a_value
 
-from motet.runs.choices import FIELDS, choose
-from motet.runs.experiment import Experiment, commented_template
+from motet.config.experiment import Experiment, commented_template
+from motet.config.short_names import FIELDS, choose
 
 
 def config_case(rng: random.Random, folder: Path) -> Case:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from fuzz_judge import Case, Wanted, command
 from PIL import Image
 
-from motet.data.own import COLUMNS
+from motet.data.readers.registry import COLUMNS
 
 Fields = dict[str, Any]
 

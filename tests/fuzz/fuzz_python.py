@@ -12,7 +12,7 @@ from fuzz_judge import Case, run_in_python
 from fuzz_values import a_name
 
 import motet
-from motet.runs.choices import FIELDS
+from motet.config.short_names import FIELDS
 
 
 class Colour(Enum):

@@ -2,8 +2,8 @@
 
 import random
 
-from motet.runs.choices import FIELDS
-from motet.runs.experiment import Experiment
+from motet.config.experiment import Experiment
+from motet.config.short_names import FIELDS
 
 WRONG = [
     "'x'", "''", "-1", "0", "1.5", "-0.0", "true", "false", "[]", "[1, 2]", "{}", "{a = 1}", "[[1], [2]]", "nan",
@@ -38,7 +38,7 @@ RIGHT = {
 
 def all_fields() -> list[str]:
     """Every plain field by its dotted name."""
-    from motet.fields import dotted_fields
+    from motet.config.section import dotted_fields
 
     return [name for name, _ in dotted_fields(Experiment)]
 

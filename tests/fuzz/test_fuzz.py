@@ -19,10 +19,10 @@ from fuzz_tables import table_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from motet.config.experiment import parse_set
+from motet.config.names import parse
+from motet.config.short_names import choose
 from motet.errors import MOST, MotetError, one_sentence
-from motet.expression import parse
-from motet.runs.choices import choose
-from motet.runs.experiment import parse_set
 
 AREAS: dict[str, Callable[[random.Random, Path], Case]] = {
     "config": config_case,

@@ -10,9 +10,9 @@ import pytest
 from fuzz_judge import Refused, command, time_limit
 
 import motet
-from motet import room
+from motet.config.experiment import resolve
 from motet.errors import MotetError
-from motet.runs.experiment import resolve
+from motet.io import memory_limits
 
 TINY = ["--rounds", "1", "--clients", "6", "--epochs", "1", "--cohort", "0.5", "--out", "never"]
 DIGITS = "9" * 5000
@@ -70,12 +70,12 @@ def test_words(words: list[str], said: str) -> None:
 
 
 def test_memory_is_named_with_what_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "free_memory", lambda: 10**6)
-    monkeypatch.setattr("motet.runs.estimate.free_memory", lambda: 10**6)
+    monkeypatch.setattr(memory_limits, "free_memory", lambda: 10**6)
+    monkeypatch.setattr("motet.server.memory_estimate.free_memory", lambda: 10**6)
     assert refusal("--method", "fedbasis(k=20)").endswith("and 1 MB are free; accepted: k of at most 4 for this net")
     assert "of memory and 1 MB are free; accepted: hidden of at most " in refusal("--method", "fedrod(hidden=500)")
     assert refusal("--clients", "40", "--cohort", "1.0").startswith("a round of 40 clients with models of ")
-    monkeypatch.setattr(room, "free_memory", lambda: 10**5)
+    monkeypatch.setattr(memory_limits, "free_memory", lambda: 10**5)
     assert refusal().startswith("net 'mlp' on image (1, 8, 8) needs ")
 
 
@@ -116,7 +116,7 @@ def test_archives_that_ask_for_all_memory() -> None:
 def test_a_bomb_is_weighed_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez_compressed("bomb.npz", x=np.zeros((10**6, 8), np.uint8), y=np.arange(10**6) % 2)
     assert Path("bomb.npz").stat().st_size < 100_000
-    monkeypatch.setattr(room, "free_memory", lambda: 10**7)
+    monkeypatch.setattr(memory_limits, "free_memory", lambda: 10**7)
     assert refusal("--data", "bomb.npz").startswith("bomb.npz: field 'x' needs 16 MB of memory and 10 MB are free")
 
 

@@ -6,37 +6,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from motet.data import image_folder
-from motet.data.npz import names_in
-from motet.data.own import forms, is_own, load_own, preview_of_own
-from motet.data.own.memory import is_in_memory, place_of
-from motet.data.preview import AUTO, DRAWN, Preview, dealt_by
-from motet.data.raw import RawData, default_net_for
-from motet.data.settings import IMAGE_FIELDS, DataSettings
+from motet.config.data_section import IMAGE_FIELDS, DataSettings
+from motet.data.readers import image_folder
+from motet.data.readers.in_memory import is_in_memory, place_of
+from motet.data.readers.npz import names_in
+from motet.data.readers.raw import AUTO, DRAWN, Preview, RawData, dealt_by, default_net_for
+from motet.data.readers.registry import forms, is_own, load_own, preview_of_own
 from motet.data.sources import (
     agnews,
-    cifar10,
-    cifar100,
+    cifar,
     digits,
-    digits4,
-    digits_domains,
+    domain_folders,
     emnist,
-    fashion,
     femnist,
     gld23k,
     har,
     mnist,
-    office_home,
     organamnist,
-    pacs,
     shakespeare,
     tiny_imagenet,
 )
-from motet.data.sources.finding import absent, check_fields, find, get, target_folder
+from motet.data.sources.fetch import absent, check_fields, find, get, target_folder
 from motet.data.sources.source import Source
 from motet.errors import MotetError, shown, unknown
-from motet.inspect_files import user_path
-from motet.plugins import is_import, load_object
+from motet.io.plugins import is_import, load_object
+from motet.io.user_paths import user_path
 
 __all__ = [
     "SOURCES",
@@ -50,10 +44,20 @@ __all__ = [
 ]
 
 _MODULES = (
-    *(digits, digits_domains, digits4, mnist, fashion, emnist, femnist, cifar10, cifar100, tiny_imagenet),
-    *(pacs, office_home, gld23k, organamnist, har, shakespeare, agnews),
+    digits,
+    mnist,
+    emnist,
+    femnist,
+    cifar,
+    tiny_imagenet,
+    domain_folders,
+    gld23k,
+    organamnist,
+    har,
+    shakespeare,
+    agnews,
 )
-SOURCES: dict[str, Source] = {module.ENTRY.name: module.ENTRY for module in _MODULES}
+SOURCES: dict[str, Source] = {entry.name: entry for module in _MODULES for entry in module.ENTRIES}
 
 
 def load(data: DataSettings | str, **choices: Any) -> RawData:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from motet.data.delimited import lines_of, rows_of
-from motet.data.raw import RawData
-from motet.data.settings import DataSettings
+from motet.config.data_section import DataSettings
+from motet.data.prepare_text import word_tokens
+from motet.data.readers.leaf import lines_of, rows_of
+from motet.data.readers.raw import RawData
 from motet.data.sources.source import Form, Source
-from motet.data.text import word_tokens
 from motet.errors import MotetError, shown
-from motet.inspect_files import shown_path
+from motet.io.user_paths import shown_path
 
 CLASSES = ("World", "Sports", "Business", "Sci/Tech")
 VOCABULARY = 2**15
@@ -80,7 +80,7 @@ def _raw(texts: Sequence[_Text], path: Path) -> RawData:
     )
 
 
-ENTRY = Source(
+AGNEWS = Source(
     name="agnews",
     summary="AG News: 120,000 + 7,600 titles and descriptions of news as words, 4 classes",
     paper="Zhang, Zhao and LeCun, Character-level Convolutional Networks for Text Classification, NIPS 2015",
@@ -98,3 +98,5 @@ ENTRY = Source(
     folders=("ag_news",),
     where="its makers' ag_news_csv with train.csv and test.csv, given out without a checksum",
 )
+
+ENTRIES = (AGNEWS,)

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from motet.data.archives import read_file, read_members
-from motet.data.idx import check_pairs, parse_idx
-from motet.data.raw import Array, Integers, RawData
-from motet.data.settings import DataSettings
+from motet.config.data_section import DataSettings
+from motet.data.readers.archives import read_file, read_members
+from motet.data.readers.idx import check_pairs, parse_idx
+from motet.data.readers.raw import Array, Integers, RawData
 from motet.data.sources.source import Download, Form, Source
 from motet.errors import MotetError
-from motet.inspect_files import shown_path
+from motet.io.user_paths import shown_path
 
 _DIGITS, _UPPER, _LOWER = "0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 CLASSES = {
@@ -33,7 +33,7 @@ MOST_BYTES = 2 * 10**9
 
 def mat_folder(paths: Sequence[Path], settings: DataSettings) -> RawData:
     """emnist-VERSION.mat in a folder."""
-    variant = ENTRY.variant(settings)
+    variant = EMNIST.variant(settings)
     path = paths[0] / f"emnist-{variant}.mat"
     if not path.is_file():
         raise MotetError(f"{path}: no such file; accepted: another data.variant, or this file of matlab.zip")
@@ -42,14 +42,14 @@ def mat_folder(paths: Sequence[Path], settings: DataSettings) -> RawData:
 
 def mat_zip(paths: Sequence[Path], settings: DataSettings) -> RawData:
     """The same inside matlab.zip as it is given out."""
-    variant = ENTRY.variant(settings)
+    variant = EMNIST.variant(settings)
     name = f"matlab/emnist-{variant}.mat"
     return _of_mat(read_members(paths[0], [name], MOST_BYTES)[0], variant, f"{shown_path(paths[0])}: {name}")
 
 
 def idx_folder(paths: Sequence[Path], settings: DataSettings) -> RawData:
     """emnist-VERSION-train-images-idx3-ubyte.gz and three more in a folder; they do not say who wrote what."""
-    variant = ENTRY.variant(settings)
+    variant = EMNIST.variant(settings)
     files = [paths[0] / f"{name}.gz" for name in _idx_names(variant)]
     files = [path if path.is_file() else path.with_suffix("") for path in files]
     missing = next((path for path in files if not path.is_file()), None)
@@ -60,7 +60,7 @@ def idx_folder(paths: Sequence[Path], settings: DataSettings) -> RawData:
 
 def idx_zip(paths: Sequence[Path], settings: DataSettings) -> RawData:
     """The same inside gzip.zip as it is given out."""
-    variant = ENTRY.variant(settings)
+    variant = EMNIST.variant(settings)
     packed = read_members(paths[0], [f"gzip/{name}.gz" for name in _idx_names(variant)])
     try:
         contents = [gzip.decompress(data) for data in packed]
@@ -151,7 +151,7 @@ def _raw(parts: Sequence[tuple[Array, Array | None, Array | None]], variant: str
     )
 
 
-ENTRY = Source(
+EMNIST = Source(
     name="emnist",
     summary="EMNIST: 240,000 + 40,000 handwritten digits by their writers, 28x28 grey pixels (variants: letters, "
     "balanced, byclass, bymerge, mnist)",
@@ -176,3 +176,5 @@ ENTRY = Source(
         ),
     ),
 )
+
+ENTRIES = (EMNIST,)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from motet.data.image_folder import coded
-from motet.data.leaf import UserData, read_users
-from motet.data.naming import listed
-from motet.data.raw import Array, RawData
-from motet.data.settings import DataSettings
+from motet.config.data_section import DataSettings
+from motet.data.readers.image_folder import coded
+from motet.data.readers.leaf import UserData, read_users
+from motet.data.readers.raw import Array, RawData
 from motet.data.sources.source import Form, Source
 from motet.errors import MotetError, shown
+from motet.io.text import listed
 
 CLASSES = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 SIDE = 28
@@ -76,7 +76,7 @@ def _labels(found: UserData) -> Array:
     return np.array(found.y, np.int64)
 
 
-ENTRY = Source(
+FEMNIST = Source(
     name="femnist",
     summary="FEMNIST: handwritten digits and letters by 3,550 writers, 28x28 grey pixels, 62 classes",
     paper="Caldas et al., LEAF: A Benchmark for Federated Settings, arXiv:1812.01097, 2018",
@@ -93,3 +93,5 @@ ENTRY = Source(
     folders=("leaf/data/femnist", "leaf/femnist"),
     where="github.com/TalwalkarLab/leaf, whose script makes train/*.json and test/*.json",
 )
+
+ENTRIES = (FEMNIST,)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from motet.data.delimited import rows_of
-from motet.data.image_files import read_images
-from motet.data.image_folder import coded
-from motet.data.listing import Listed, open_box
-from motet.data.raw import RawData
-from motet.data.settings import IMAGE_FIELDS, DataSettings
+from motet.config.data_section import IMAGE_FIELDS, DataSettings
+from motet.data.readers.archives import Listed, open_box
+from motet.data.readers.image_files import read_images
+from motet.data.readers.image_folder import coded
+from motet.data.readers.leaf import rows_of
+from motet.data.readers.raw import RawData
 from motet.data.sources.source import Form, Source
 from motet.errors import MotetError, shown
 
@@ -57,7 +57,7 @@ def _class(text: str, where: Path) -> int:
     return int(text)
 
 
-ENTRY = Source(
+GLD23K = Source(
     name="gld23k",
     summary="Google Landmarks, the small split by users: 23,080 training photographs of 203 landmarks by 233 authors, "
     "in colour, resized to 64x64 unless data.size says otherwise",
@@ -76,3 +76,5 @@ ENTRY = Source(
     folders=("gld", "Landmarks", "landmarks"),
     where="the lists of TensorFlow Federated, and their images of the Google Landmarks Dataset v2 as images/ID.jpg",
 )
+
+ENTRIES = (GLD23K,)

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from motet.data.archives import read_members
-from motet.data.raw import Array, RawData
-from motet.data.settings import DataSettings
-from motet.data.sources.npz_form import npz_form
-from motet.data.sources.source import Download, Form, Source
+from motet.config.data_section import DataSettings
+from motet.data.readers.archives import read_members
+from motet.data.readers.raw import Array, RawData
+from motet.data.sources.source import Download, Form, Source, npz_form
 from motet.errors import MotetError
-from motet.inspect_files import shown_path
+from motet.io.user_paths import shown_path
 
 CLASSES = ("walking", "upstairs", "downstairs", "sitting", "standing", "laying")
 CHANNELS = [f"{sensor}_{axis}" for sensor in ("body_acc", "body_gyro", "total_acc") for axis in "xyz"]
@@ -92,7 +91,7 @@ def _whole(content: bytes, where: str) -> Array:
     return np.array(words, np.int64)
 
 
-ENTRY = Source(
+HAR = Source(
     name="har",
     summary="UCI HAR: 10,299 windows of 9 smartphone sensors over 128 steps, 6 activities of 30 people",
     paper="Anguita, Ghio, Oneto, Parra and Reyes-Ortiz, A Public Domain Dataset for Human Activity Recognition Using "
@@ -113,3 +112,5 @@ ENTRY = Source(
         ),
     ),
 )
+
+ENTRIES = (HAR,)

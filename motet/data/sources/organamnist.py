@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from motet.data.idx import check_pairs
-from motet.data.npz import names_in, read_array
-from motet.data.raw import RawData
-from motet.data.settings import DataSettings
+from motet.config.data_section import DataSettings
+from motet.data.readers.idx import check_pairs
+from motet.data.readers.npz import names_in, read_array
+from motet.data.readers.raw import RawData
 from motet.data.sources.source import Form, Source
 from motet.errors import MotetError
 
@@ -51,7 +51,7 @@ def read(paths: Sequence[Path], settings: DataSettings) -> RawData:
     )
 
 
-ENTRY = Source(
+ORGANAMNIST = Source(
     name="organamnist",
     summary="OrganAMNIST: 41,052 + 17,778 slices of abdominal CT, 28x28 grey pixels, 11 organs",
     paper="Yang et al., MedMNIST v2, Scientific Data 2023",
@@ -62,3 +62,5 @@ ENTRY = Source(
     samples=58_830,
     where="medmnist.com; its makers publish an MD5 alone",
 )
+
+ENTRIES = (ORGANAMNIST,)

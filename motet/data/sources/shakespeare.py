@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from motet.data.archives import read_file
-from motet.data.image_folder import coded
-from motet.data.leaf import UserData, read_users
-from motet.data.naming import listed
-from motet.data.raw import Array, RawData
-from motet.data.settings import DataSettings
+from motet.config.data_section import DataSettings
+from motet.data.prepare_text import RESERVED, Tokenizer
+from motet.data.readers.archives import read_file
+from motet.data.readers.image_folder import coded
+from motet.data.readers.leaf import UserData, read_users
+from motet.data.readers.raw import Array, RawData
 from motet.data.sources.source import Form, Source
-from motet.data.text import RESERVED, Tokenizer
 from motet.errors import MotetError, shown
-from motet.inspect_files import shown_path
+from motet.io.text import listed
+from motet.io.user_paths import shown_path
 
 WINDOW = 80
 TEST_SHARE = 0.2
@@ -138,7 +138,7 @@ def _raw(parts: Iterable[_Part], path: Path, settings: DataSettings, all_roles: 
     )
 
 
-ENTRY = Source(
+SHAKESPEARE = Source(
     name="shakespeare",
     summary="Shakespeare: the next of 80 characters after a window of 80, speaking roles as natural clients",
     paper="Caldas et al., LEAF: A Benchmark for Federated Settings, arXiv:1812.01097, 2018",
@@ -160,3 +160,5 @@ ENTRY = Source(
     folders=("leaf/data/shakespeare", "leaf/shakespeare"),
     where="github.com/TalwalkarLab/leaf, or your own lines of client and text",
 )
+
+ENTRIES = (SHAKESPEARE,)

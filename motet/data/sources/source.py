@@ -1,11 +1,17 @@
 """What a data set says of itself: where it comes from, how it may lie on a disk, how it may be fetched."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from motet.data.raw import RawData
-from motet.data.settings import DataSettings
+from motet.config.data_section import DataSettings
+from motet.data.readers.columns import Columns
+from motet.data.readers.raw import RawData
+from motet.data.readers.registry import load_own
+from motet.errors import MotetError
+
+# -------- What a data set says of itself
+
 
 Read = Callable[[Sequence[Path], DataSettings], RawData]
 
@@ -71,3 +77,20 @@ class Source:
     def variant(self, settings: DataSettings) -> str:
         """The version that the settings ask for."""
         return settings.variant or self.variants[0]
+
+
+# -------- The form that any data set may have
+
+
+def npz_form(file: str, kind: str, classes: int, class_names: tuple[str, ...] = ()) -> Form:
+    """NAME.npz with x, y and optionally split, client, domain, which must be data of this kind and so many classes."""
+
+    def read(paths: Sequence[Path], settings: DataSettings) -> RawData:
+        raw = load_own(paths[0], columns=Columns(classes_known=True))
+        if raw.kind != kind or raw.classes > classes:
+            raise MotetError(
+                f"{paths[0]}: holds {raw.kind} data of {raw.classes} classes; accepted: {kind} data of {classes}"
+            )
+        return replace(raw, classes=classes, class_names=raw.class_names or class_names)
+
+    return Form((file,), read, clients=None)

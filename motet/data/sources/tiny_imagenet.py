@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from motet.data.image_files import is_image, read_images
-from motet.data.listing import Box, Listed, open_box
-from motet.data.raw import RawData
-from motet.data.settings import IMAGE_FIELDS, DataSettings
+from motet.config.data_section import IMAGE_FIELDS, DataSettings
+from motet.data.readers.archives import Box, Listed, open_box
+from motet.data.readers.image_files import is_image, read_images
+from motet.data.readers.raw import RawData
 from motet.data.sources.source import Download, Form, Source
 from motet.errors import MotetError, shown
-from motet.inspect_files import shown_path
+from motet.io.user_paths import shown_path
 
 SIZE = 64
 
@@ -101,7 +101,7 @@ def _names(words: str, ids: list[str]) -> tuple[str, ...]:
     return tuple(name if first.count(name) == 1 else f"{name} {word}" for name, word in zip(first, ids, strict=True))
 
 
-ENTRY = Source(
+TINY_IMAGENET = Source(
     name="tiny-imagenet",
     summary="Tiny-ImageNet: 100,000 + 10,000 photographs, 64x64 colour pixels, 200 classes",
     paper="Le and Yang, Tiny ImageNet Visual Recognition Challenge, 2015",
@@ -117,3 +117,5 @@ ENTRY = Source(
         ),
     ),
 )
+
+ENTRIES = (TINY_IMAGENET,)

@@ -5,13 +5,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from motet.adapting import best_on_validation
-from motet.client import Client
 from motet.data import Samples
-from motet.local import Descent
-from motet.methods.fedbasis.combined import Combined
+from motet.methods.fedbasis.base_training import Combined
 from motet.methods.fedbasis.mixing import Mixing, softened
 from motet.nets import Net
+from motet.training.adaptation import best_on_validation
+from motet.training.client import Client
+from motet.training.local import Descent
 
 
 class Coefficients:

@@ -1,29 +1,88 @@
 """FedBasis: Learning Shareable Bases for Personalized Federated Image Classification (2022)."""
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from statistics import fmean
 from typing import Literal
 
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
 
-from motet.client import Client
-from motet.contract import Entry, Facts, Learned, Method, Part, Picture, average
-from motet.contract.method import Rule
+from motet.config.section import Section, tried
 from motet.errors import MotetError
-from motet.message import Message, State, number, tensor
+from motet.messages.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
+from motet.methods.base import Axis, Entry, Facts, Learned, Method, Part, Picture, average
+from motet.methods.base.method import Rule
+from motet.methods.fedbasis.base_training import ONE_VECTOR, BasesPhase, rebuild, train_as_one, train_each
 from motet.methods.fedbasis.coefficients import Coefficients, adapted
-from motet.methods.fedbasis.collapse import signs_of_collapse
-from motet.methods.fedbasis.combined import BasesPhase
-from motet.methods.fedbasis.explicit import train_each
 from motet.methods.fedbasis.mixing import Mixing, entropy, softened
-from motet.methods.fedbasis.pictures import ALPHA, collapse, shares
-from motet.methods.fedbasis.recurrence import ONE_VECTOR, rebuild, train_as_one
 from motet.methods.fedbasis.warm_start import WarmStart, independent
 from motet.nets import Net
-from motet.settings import Section, tried
-from motet.weights import Layout
+from motet.training.client import Client
+from motet.training.flat_weights import Layout
+
+# ------------------------------------------------------------ Figure 2: do the bases collapse into one model?
+
+
+def signs_of_collapse(v: Tensor) -> dict[str, float]:
+    """Mean cosine of two bases (1: collapsed), and their mean distance from their mean, relative to its length.
+
+    Bases that were warm-started share most of their weights, and their cosine is near 1 from the first: there
+    the spread says more.
+    """
+    mean = v.mean(0)
+    return {
+        "fedbasis_cosine": fmean(float(cosine_similarity(a, b, dim=0)) for a, b in combinations(v, 2)),
+        "fedbasis_spread": float((v - mean).norm(dim=1).mean() / mean.norm()),
+    }
+
+
+# -------- What FedBasis learned
+
+
+ALPHA = "fedbasis.alpha"
+
+
+def shares(learned: Learned, blocks: Mapping[int, str], k: int) -> list[Picture]:
+    """Every client's α in these blocks; none during the warm start, when there are no bases."""
+    told = [tensor(each, ALPHA) for each in learned.portraits.values() if ALPHA in each]
+    if not told or len(told) < len(learned.portraits):
+        return []
+    return [
+        Picture.heatmap(
+            "fedbasis-coefficients",
+            "FedBasis: what each client takes of each basis (α), block by block",
+            "Clients with high values in the same columns share bases; an even row takes a bit of everything.",
+            [alpha[list(blocks)].flatten().tolist() for alpha in told],
+            x=Axis(
+                "block and basis", tuple(f"{block or 'all'} v{i + 1}" for block in blocks.values() for i in range(k))
+            ),
+            y=learned.portrayed(),
+        )
+    ]
+
+
+def collapse(learned: Learned) -> list[Picture]:
+    """Figure 2: the signs of collapse over the rounds."""
+    rounds, (cosine, spread) = learned.over_rounds("fedbasis_cosine", "fedbasis_spread")
+    if not rounds.ticks:
+        return []
+    return [
+        Picture.lines(
+            "fedbasis-cosines",
+            "FedBasis: how alike the bases are",
+            "A cosine that climbs to 1, and a spread that falls to 0, are bases that collapse into one model.",
+            {"mean cosine of two bases": cosine, "spread around their mean": spread},
+            x=rounds,
+            y="",
+        )
+    ]
+
+
+# -------- FedBasis: Learning Shareable Bases for Personalized Federated Image Classification (2022)
+
 
 BASES = "fedbasis.V"
 ENTROPIES = ("fedbasis.entropy", "fedbasis.entropy_learned")

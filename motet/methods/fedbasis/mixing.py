@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from motet.weights import Layout
+from motet.training.flat_weights import Layout
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from motet.message import Message, State, number, tensor
+from motet.messages.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
 from motet.nets import Net
-from motet.rng import derive, seeded
-from motet.weights import Layout
+from motet.training.flat_weights import Layout
+from motet.training.randomness import derive, seeded
 
 RESTARTS = 10
 

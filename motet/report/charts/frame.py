@@ -1,12 +1,109 @@
 """The frame of a chart with two axes: grid, ticks, titles of axes, and the scales inside."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 
-from motet.report.charts import legend
 from motet.report.charts.chart import Key
+from motet.report.charts.ink import dash_of
 from motet.report.charts.pen import Pen, fitted, width_of
-from motet.report.charts.scales import Scale, round_ticks, written
+
+# -------- From values to places on paper, with round numbers at the axis
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A straight line from values to pixels."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def __call__(self, value: float) -> float:
+        inside = min(max(value, self.low), self.high)
+        return self.start + (self.stop - self.start) * (inside - self.low) / (self.high - self.low)
+
+
+def span(
+    values: Iterable[float], least: float = 0.0, floor_at: float | None = None, ceil_at: float | None = None
+) -> tuple[float, float]:
+    """From the smallest to the largest with a little air, at least so long, within what can be."""
+    found = list(values)
+    low, high = (min(found), max(found)) if found else (0.0, 1.0)
+    length = max(high - low, least, abs(high) * 1e-6, 1e-12)
+    middle = (low + high) / 2
+    low, high = min(low, middle - length / 2) - 0.06 * length, max(high, middle + length / 2) + 0.06 * length
+    if floor_at is not None:
+        low = max(low, floor_at)
+    if ceil_at is not None:
+        high = min(high, ceil_at)
+    return (low, high) if high > low else (low, low + 1)
+
+
+def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten, about so many."""
+    rough = (high - low) / max(1, about)
+    power = 10.0 ** floor(log10(rough))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
+    first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
+    decimals = max(0, 2 - floor(log10(step)))  # which leave nothing of how 0.1 is stored
+    return [round(i * step, decimals) for i in range(first, last + 1)]
+
+
+def written(value: float, signed: bool = False) -> str:
+    """A number as short as its digits allow; a minus that is one."""
+    size = abs(value)
+    text = f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
+    if "e" in text:
+        text = f"{value:.1e}"
+    if signed and value > 0:
+        text = f"+{text}"
+    return text.replace("-", "−")
+
+
+# -------- The legend of a drawing
+
+
+LINE = 20.0
+PALE = 0.38  # how solid a bar is that may be chance
+
+
+def sample(pen: Pen, key: Key, x: float, y: float) -> None:
+    """What a series looks like, 26 wide about a middle line."""
+    series = key.series if isinstance(key.series, int) else 0
+    with pen.coloured(key.series):
+        if key.sample in ("area", "pale"):
+            pen.rect(x + 3, y - 6, 20, 12, "solid", opacity=PALE if key.sample == "pale" else 1)
+        elif key.sample == "hollow":
+            pen.circle(x + 13, y, 4.5, "hollow")
+        else:
+            if key.sample == "line":
+                pen.path(f"M{x:.0f} {y:.0f}H{x + 26:.0f}", "stroke", dash_of(series))
+            pen.mark(x + 13, y, series)
+
+
+def swatch(key: Key) -> str:
+    """The sample alone, for a button of the page; its words stand beside it."""
+    pen = Pen(page=True)
+    sample(pen, key, 0, 7)
+    return pen.svg(26, 14, "", "").replace('role="img" aria-label=". "', 'aria-hidden="true"')
+
+
+def draw(pen: Pen, keys: Sequence[Key], left: float, top: float, width: float) -> float:
+    """Line by line from the top; the height that it took."""
+    x, y = left, top + LINE / 2
+    for key in keys:
+        needed = 34 + width_of(key.label) + 14
+        if x > left and x + needed > width:
+            x, y = left, y + LINE
+        sample(pen, key, x, y)
+        pen.text(x + 34, y + 4, key.label, "name")
+        x += needed
+    return y + LINE / 2 + 6 - top if keys else 0.0
+
+
+# -------- The frame of a chart with two axes
 
 
 @dataclass(frozen=True)
@@ -52,7 +149,7 @@ def frame(
     strip: float = 0.0,
 ) -> Framed:
     """Draw it and say where things go; `keys` where the legend is part of the drawing, `strip` is left free."""
-    top = 12.0 + legend.draw(pen, keys, 8, 4, width - 8) + (14 if y.label else 0)
+    top = 12.0 + draw(pen, keys, 8, 4, width - 8) + (14 if y.label else 0)
     bottom = top + plot_height
     rows = y.ticks(plot_height, 34)
     left = min(width * 0.34, 14 + max((width_of(text, 11) for _, text in rows), default=0))

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 
-from motet.report.charts import legend
+from motet.report.charts import frame
 from motet.report.charts.chart import Key, Table
+from motet.report.charts.frame import written
 from motet.report.charts.pen import Pen, fitted, width_of
-from motet.report.charts.scales import written
 
 MOST_CELLS = 12_000
 MOST_NUMBERS = 420  # cells with their number in them
@@ -73,7 +73,7 @@ class Grid:
 
     def svg(self, width: int, page: bool, title: str, alt: str) -> str:
         pen = Pen(page)
-        at = self._places(width, 4 + legend.draw(pen, [] if page else self.legend_keys(), 8, 4, width - 8))
+        at = self._places(width, 4 + frame.draw(pen, [] if page else self.legend_keys(), 8, 4, width - 8))
         if self.x_label:
             words = f"rows: {self.y_label}; columns: {self.x_label}"
             pen.text(8, at.head + 10, fitted(words, width - 16, 11), "tick")

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from motet.report.charts.chart import Key, Table
-from motet.report.charts.frame import Axis, Framed, frame
+from motet.report.charts.frame import Axis, Framed, frame, span, written
 from motet.report.charts.ink import dash_of
 from motet.report.charts.pen import Pen, number
-from motet.report.charts.scales import span, written
 
 MOST_MARKS = 7  # of a line: enough to tell it by its shape
 MOST_ROWS = 25  # of a line in the table, where lines do not share their places

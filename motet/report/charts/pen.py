@@ -7,7 +7,7 @@ from math import cos, pi, sin
 
 from rich.cells import cell_len
 
-from motet.printable import printable, shortened
+from motet.io.text import printable, shortened
 from motet.report.charts.ink import FONT, colour_class, print_colour, print_values, shape_of
 
 _ABOUT_A_LETTER = 0.56  # of the size of the font

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from motet.report.charts.chart import Key, Table
-from motet.report.charts.frame import Axis, Framed, frame
+from motet.report.charts.frame import Axis, Framed, frame, span, written
 from motet.report.charts.pen import Pen, fitted, width_of
-from motet.report.charts.scales import span, written
 
 Interval = tuple[float, float]
 MOST_NAMED = 30  # more points are told apart by the legend and the tip

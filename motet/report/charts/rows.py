@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motet.report.charts import legend
+from motet.report.charts import frame
 from motet.report.charts.chart import Key, Table
+from motet.report.charts.frame import Scale, round_ticks, span, written
 from motet.report.charts.pen import Pen, fitted, width_of
-from motet.report.charts.scales import Scale, round_ticks, span, written
 
 NAMED = 60  # more rows than that are too thin for their names
 
@@ -61,7 +61,7 @@ class Rows:
         tall, role, size = (24, "name", 12) if len(self.rows) <= 30 else (14, "small", 10)
         named = len(self.rows) <= NAMED
         tall = tall if named else 6
-        top = 10 + legend.draw(pen, [] if page else self.legend, 8, 4, width - 8)
+        top = 10 + frame.draw(pen, [] if page else self.legend, 8, 4, width - 8)
         bottom = top + tall * len(self.rows) + 4
         widest = max(width_of(row.label, size) for row in self.rows)
         left = min(widest + 14, width * 0.38) if named else 14.0
@@ -104,7 +104,7 @@ class Rows:
     def _mark(self, pen: Pen, mark: Mark, x: Scale, y: float, tall: float, small: bool) -> None:
         at = x(mark.value)
         if mark.kind in ("bar", "pale"):
-            zero, thick, opacity = x(0), max(tall * 0.56, 2.5), 1 if mark.kind == "bar" else legend.PALE
+            zero, thick, opacity = x(0), max(tall * 0.56, 2.5), 1 if mark.kind == "bar" else frame.PALE
             pen.rect(min(at, zero), y - thick / 2, max(abs(at - zero), 1), thick, "solid", opacity=opacity)
         if mark.low is not None and mark.high is not None:
             pen.path(f"M{x(mark.low):.1f} {y:.1f}H{x(mark.high):.1f}", "whisker")

@@ -7,11 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from motet import plain_json
+from motet.config.section import LARGEST, fitted
 from motet.errors import MotetError
-from motet.fields import fitted
-from motet.files import read_own
-from motet.settings import LARGEST
+from motet.io import json_models
+from motet.io.files import read_own
 
 FILE = "comparison.json"
 MOST_BYTES = 2**25
@@ -135,7 +134,7 @@ def read_comparison(folder: Path) -> Comparison:
     """The file of the folder, or one sentence about what is wrong with it."""
     path = folder / FILE
     try:
-        values = plain_json.loads(read_own(path, MOST_BYTES))
+        values = json_models.loads(read_own(path, MOST_BYTES))
     except OSError as error:
         raise MotetError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

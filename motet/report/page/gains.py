@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
+from motet.metrics.names import PERSONAL
+from motet.metrics.pairs import gain
 from motet.report.page.story import Contender, Story, in_percent
-from motet.runs.beside_local import LOCAL, same_clients
-from motet.scoring.figures import PERSONAL
-from motet.scoring.pairs import gain
+from motet.runs.local_baseline import LOCAL, same_clients
 
 FINE_TUNING = "fedavg+ft"
 ALONE, ONE_MODEL = "training alone", "the one model for all"

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from motet.printable import printable
-from motet.runs.people import Person
+from motet.io.text import printable
+from motet.runs.clients_file import Person
 
 MOST_NAMES = 12  # in a sentence
 MOST_ROWS = 240  # in a chart: two thirds of them from its beginning

@@ -7,16 +7,16 @@ from statistics import fmean
 from typing import Any
 
 from motet.errors import MotetError
-from motet.printable import printable, shortened
-from motet.report.comparison import best_of, differing_lines, field_of, is_yardstick, title_of
+from motet.io.text import printable, shortened
+from motet.metrics.over_clients import worse_off
 from motet.report.finished import Finished, read_finished
 from motet.report.page.comparison_file import is_comparison, read_comparison
 from motet.report.page.story import Contender, Story, Told
-from motet.report.seeds import Line, by_seed
-from motet.runs.beside_local import LOCAL, same_clients
+from motet.report.tables.runs import best_of, differing_lines, field_of, is_yardstick, title_of
+from motet.report.tables.seeds import Line, by_seed
+from motet.runs.local_baseline import LOCAL, same_clients
 from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.scoring.over_clients import worse_off
 
 LONGEST_LABEL = 44
 

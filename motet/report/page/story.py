@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from motet.report.comparison import differing_lines, is_yardstick
+from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, Figure
 from motet.report.finished import Finished
 from motet.report.page.comparison_file import Compared, Comparison
-from motet.report.seeds import Line
-from motet.runs.beside_local import LOCAL
-from motet.runs.people import Person
+from motet.report.tables.runs import differing_lines, is_yardstick
+from motet.report.tables.seeds import Line
+from motet.runs.clients_file import Person
+from motet.runs.local_baseline import LOCAL
 from motet.runs.rows import Row
-from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL, Figure
 
 LARGEST = 1e6  # of a figure or a count of clients; what is beyond is damage
 

@@ -2,14 +2,14 @@
 
 from statistics import fmean, stdev
 
-from motet.report.compared import title as title_of_answer
-from motet.report.comparison import CHANCE, Marks
+from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL
 from motet.report.page.blocks import Block, Card, Cards, Section, Words
 from motet.report.page.comparison_file import Scored
 from motet.report.page.names import names_of
 from motet.report.page.story import Contender, Story
-from motet.report.words import NOTHING, megabytes, percent
-from motet.scoring.figures import AFTER, BEFORE, GENERIC, PERSONAL
+from motet.report.tables.compared import title as title_of_answer
+from motet.report.tables.runs import CHANCE, Marks
+from motet.report.tables.wording import NOTHING, megabytes, percent
 
 SURE = {
     True: "How sure: it differs from the next best by more than chance.",

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from statistics import fmean
 
+from motet.metrics.names import GENERIC, PERSONAL, Figure
 from motet.report.charts import Chart, Key, Mark, Row, Rows
 from motet.report.page.blocks import Charts, Section
-from motet.report.page.pictures import read_pictures
+from motet.report.page.learned_figures import read_pictures
 from motet.report.page.story import Contender, Story
-from motet.scoring.figures import GENERIC, PERSONAL, Figure
 
 NAMES = {"ece": "expected calibration error", "mce": "maximum calibration error"}
 PLACES = ("split", "common", "weighted")

@@ -4,11 +4,11 @@ from dataclasses import replace
 from itertools import accumulate
 from statistics import fmean
 
+from motet.metrics.names import PERSONAL
 from motet.report.charts import Chart, Lines, Mark, Row, Rows, Series
 from motet.report.page.blocks import Block, Cell, Charts, Section, Sheet
 from motet.report.page.story import Contender, Story, Told
-from motet.report.words import NOTHING
-from motet.scoring.figures import PERSONAL
+from motet.report.tables.wording import NOTHING
 
 NEXT_TO_NOTHING = 0.01  # of what the others send: no line to draw
 

@@ -1,7 +1,7 @@
 """What each method learned: the pictures that its run keeps."""
 
 from motet.report.page.blocks import Block, Charts, Section, Words
-from motet.report.page.pictures import read_pictures
+from motet.report.page.learned_figures import read_pictures
 from motet.report.page.story import Story
 
 

@@ -2,11 +2,11 @@
 
 from statistics import fmean
 
+from motet.metrics.names import AFTER, BEFORE
 from motet.report.charts import Chart, Key, Mark, Row, Rows
 from motet.report.page.blocks import Block, Charts, Section
 from motet.report.page.names import few, label_of, names_of
 from motet.report.page.story import Contender, Story
-from motet.scoring.figures import AFTER, BEFORE
 
 KEYS = (Key("soft", "before", "hollow"), Key("up", "after, better", "mark"), Key("down", "after, worse", "mark"))
 

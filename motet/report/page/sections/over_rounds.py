@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from motet.metrics.names import GENERIC, PERSONAL, Figure
 from motet.report.charts import Chart, Lines, Series
 from motet.report.page.blocks import Block, Charts, Section
 from motet.report.page.story import Contender, Story
-from motet.scoring.figures import GENERIC, PERSONAL, Figure
 
 MOST_SMALL = 12  # contenders with a chart of their own
 OWN_MODELS = "clients' own models"

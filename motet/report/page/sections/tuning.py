@@ -3,7 +3,7 @@
 from motet.report.charts import Chart, Key, Mark, Row, Rows
 from motet.report.page.blocks import Block, Cell, Charts, Section, Sheet, Words
 from motet.report.page.story import Contender, Story
-from motet.report.words import NOTHING
+from motet.report.tables.wording import NOTHING
 
 MOST_TRIALS = 400  # in the table
 

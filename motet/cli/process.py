@@ -1,0 +1,166 @@
+"""Ctrl-C, SIGTERM and SIGHUP are answers too: nothing is lost, and the user is told how to go on."""
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import NoReturn
+
+from motet.errors import MotetError, one_sentence, shown
+from motet.io.text import printable
+from motet.io.user_code import HINT, said_of, trace_of
+
+# -------- What nobody foresaw
+
+
+BUG = 70  # EX_SOFTWARE of sysexits.h
+NO_MEMORY = (
+    "there is not enough memory for this experiment; accepted: a smaller net, batch or cohort, less data, fewer "
+    "workers (engine.workers)"
+)
+DEBUG = "MOTET_DEBUG"
+
+
+def tell_of_own_code(error: BaseException, place: str) -> str:
+    """One sentence about an error in the user's own code, after its traceback: he can mend it, we cannot."""
+    trace = trace_of(error.with_traceback(_below_the_command(error.__traceback__)))
+    sys.stderr.write("".join(f"{printable(line)}\n" for line in trace.splitlines()))
+    return f"error: {said_of(error, place)}; {HINT}"
+
+
+def _below_the_command(trace: TracebackType | None) -> TracebackType | None:
+    """Without the steps from the command line to the work, which tell an author nothing."""
+    below, at = trace, trace
+    while at is not None:
+        if at.tb_frame.f_code.co_filename.startswith(os.path.dirname(__file__)):
+            below = at.tb_next
+        at = at.tb_next
+    return below
+
+
+def tell_of_bug(error: BaseException) -> str:
+    """One sentence about an error that should not be; its traceback goes to a file, or is shown with MOTET_DEBUG=1."""
+    trace = "".join(traceback.format_exception(error))
+    what = one_sentence(f"{type(error).__name__}: {error}")[:300]
+    if os.environ.get(DEBUG, "0") not in ("", "0"):
+        sys.stderr.write(trace)
+        return f"error: {what}; this is a bug of Motet's, with the traceback above"
+    return f"error: {what}; this is a bug of Motet's, please report it ({_saved(trace)})"
+
+
+def is_memory(error: BaseException) -> bool:
+    """Whether memory ran out: Python's own error, or torch's."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+
+
+def _saved(trace: str) -> str:
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="motet-bug-", suffix=".txt", text=True)
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{' '.join(map(repr, sys.argv))}\n\n{trace}")
+    except OSError:
+        return f"the traceback could not be saved; {DEBUG}=1 shows it"
+    return f"the traceback is in {path}; {DEBUG}=1 shows it"
+
+
+# -------- Standard input, output and error
+
+
+def open_closed_ones() -> None:
+    """What is closed reads as empty and takes everything: else a file of a run would get its number, and the output."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.set_inheritable(opened, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115  as long as the process
+
+
+def give_up_stdout() -> None:
+    """If stdout takes no more, let Python's last flush find a patient file, or it would complain again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def refuse_half_characters(words: Sequence[str]) -> None:
+    """Bytes of a command line that are no text in this locale come as half characters, which no file or JSON takes."""
+    for word in words:
+        if any("\ud800" <= c <= "\udfff" for c in word):
+            raise MotetError(
+                f"{shown(word)} is no text in this locale; accepted: UTF-8 (LC_ALL=C.UTF-8, or PYTHONUTF8=1, where the "
+                f"locale knows ASCII alone)"
+            )
+
+
+# -------- Ctrl-C, SIGTERM and SIGHUP are answers too
+
+
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""From a scheduler, a shutdown, `kill`; from a terminal that went away."""
+
+_heard: list[int] = []  # the first of them, whatever became of the exception on its way through libraries
+
+
+class Stopped(Exception):
+    """The user stopped the work; the text says how to go on."""
+
+    def __init__(self, sentence: str):
+        super().__init__(sentence)
+
+
+class Terminated(KeyboardInterrupt):
+    """One of the signals that end a process."""
+
+
+@contextmanager
+def told_how_to_go_on(sentence: Callable[[], str]) -> Iterator[None]:
+    """Turn Ctrl-C and signals into that sentence."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Stopped(sentence()) from None
+
+
+def stop_code() -> int:
+    """The exit code of what stopped the work: a shell's, 128 and the number of the signal."""
+    return 128 + (_heard[0] if _heard else signal.SIGINT)
+
+
+def is_stopping() -> bool:
+    """Whether a signal came: what fails then fails of that, such as a library in the middle of its import."""
+    return bool(_heard)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Inside, SIGTERM and SIGHUP end the work as Ctrl-C does, workers included; a second one ends the process at once.
+
+    What the caller handles or ignores, as nohup does, stays his.
+    """
+    _heard.clear()
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [each for each in ENDING if signal.getsignal(each) == signal.SIG_DFL]
+    for each in ours:
+        signal.signal(each, _end)
+    try:
+        yield
+    finally:
+        for each in ours:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)
+    _heard.append(number)
+    raise Terminated

@@ -1,0 +1,182 @@
+"""[data] of the experiment file: which data, dealt how, to how many clients."""
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from motet.config.section import Section
+from motet.data.image_changes import PAD, AugmentName
+from motet.data.readers.columns import Columns, Decimal
+from motet.data.readers.raw import AUTO, KindOrAuto
+
+Levels = Literal["auto", "class", "client/class", "domain/class", "domain/client/class", "split/class"]
+MOST_SIZE = 4096
+IMAGE_FIELDS = ("size", "color", "skip_broken")
+"""What readers of image files obey."""
+READING = (*IMAGE_FIELDS, "levels", "variant", "layout", "min_characters", "stride")
+"""Fields that only some data obey."""
+Attack = Literal["label-poison", "random-update", "model-replacement"]
+
+
+class DataSettings(Section):
+    """Everything that makes a federation, besides the run's seed."""
+
+    name: str = Field(
+        "digits",
+        description="a name of `motet list data`, a table (.csv, .parquet), an .npz file, a folder of such, or your "
+        "own file.py:source",
+    )
+    label: str | None = Field(None, description="the column of a table that holds the classes; of an .npz file, y")
+    client: str | None = Field(
+        None, description="the column that says whose row it is; with it, the natural partition is the default"
+    )
+    domain: str | None = Field(None, description="the column that says which domain a row belongs to")
+    leave_out: tuple[str, ...] = Field((), description="columns of a table that nobody learns from")
+    table_schema: str | None = Field(
+        None,
+        description="a file of `motet data schema`, edited or not: how a table becomes network input; without it, "
+        "training rows decide",
+    )
+    encoding: str = Field(
+        "utf-8", description="of the text of a CSV file: utf-8, latin-1, cp1252, utf-16 or another that Python knows"
+    )
+    decimal: Decimal = Field(
+        "auto",
+        description="the sign before the decimals of a table's numbers; auto: a point, or a comma in columns where all "
+        "values are so",
+    )
+    drop_missing: bool = Field(
+        False, description="leave out rows without a label, client or domain, and say how many, instead of refusing"
+    )
+    min_count: int = Field(
+        5,
+        ge=1,
+        description="training rows that a category of a table or a word of a text must be in to be known by itself: "
+        "rarer ones count as unknown, so that nobody's model names what one client alone has",
+    )
+    dir: str = Field("", description="the folder where a data set of `motet list data` is looked for first")
+    variant: str = Field(
+        "", description="which of the versions of a data set by name, such as letters of emnist; default its first"
+    )
+    kind: KindOrAuto = Field(
+        "auto", description="what the samples of a file of yours are; auto = as the file says, never tokens by guess"
+    )
+    partition: str = Field(
+        AUTO,
+        description="how samples are dealt, of `motet list partitions`; with @domain behind it, each domain by itself; "
+        "auto = natural where the data say whose each sample is, else dirichlet:0.3",
+    )
+    partition_seed: int | None = Field(None, ge=0, description="seed of everything in [data]; default the run's seed")
+    clients: int = Field(20, ge=1, description="number of clients; pflbed's in each domain; natural brings its own")
+    new_clients: float = Field(0.0, ge=0, lt=1, description="share of clients held out as new")
+    new_share: float = Field(
+        1.0, gt=0, le=1, description="share of its training data that a new client has (PFLBED: S is 0.5, M 1.0)"
+    )
+    domains: str = Field(
+        "",
+        description="simulated domains for data that have none, dealt one by one: such as plain,rotate:90,invert,"
+        "blur:1,noise:0.2,permute (of labels), with + for several in one",
+    )
+    label_noise: str = Field(
+        "", description="wrong labels in every client's training data: pair:RATE (the next class) or symmetric:RATE"
+    )
+    label_noise_on_test: bool = Field(
+        False, description="in clients' own test and validation data too, as SuPerFed's code has it"
+    )
+    label_noise_swapped: bool = Field(False, description="pair is symmetric and the other way round, as that code has")
+    long_tail: float = Field(
+        1.0, ge=1, description="how many times rarer than the first class the last one is made in the data dealt"
+    )
+    long_tail_test: bool = Field(False, description="the common test set has that tail too; false: it stays as it is")
+    malicious: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of the training clients that are attackers, whose training labels are random",
+    )
+    attack: Attack = Field(
+        "label-poison",
+        description="what attackers send: what they learned from random labels; noise as large as that; or that times "
+        "the number of clients in a round",
+    )
+    pool: Literal["train", "all"] = Field(
+        "train", description="deal the official training set, or training and test set merged first"
+    )
+    test_share: float = Field(0.2, ge=0, lt=1, description="share of a client's samples it keeps as its own test split")
+    val_share: float = Field(0.0, ge=0, lt=1, description="share of what remains that a client keeps for validation")
+    normalize: Literal["standard", "half", "unit", "constants", "none"] = Field(
+        "standard",
+        description="mean 0 and deviation 1 over `normalize_on`; (x - 0.5) / 0.5 of values in [0, 1] (signals stay as "
+        "they are, columns of a table are standard: they have no such range); values in [0, 1]; by the constants "
+        "`normalize_mean` and `normalize_std`; none",
+    )
+    normalize_mean: tuple[float, ...] = Field((), description="of values in [0, 1]: one for all channels, or one each")
+    normalize_std: tuple[float, ...] = Field((), description="likewise, above 0")
+    normalize_on: Literal["training", "all"] = Field(
+        "training",
+        description="what `standard` measures: the training samples of the clients that train; or all data dealt, with "
+        "everybody's test data and new clients, as statistics of a whole data set have it",
+    )
+    augment: AugmentName = Field(
+        "none", description="vary images in training batches: mirrored at random and moved by up to `augment_pad`"
+    )
+    augment_pad: int = Field(PAD, ge=1, le=64, description="pixels; FED-ROD has 2")
+    resize: int = Field(
+        0, ge=0, le=1024, description="side of square images, made once from the stored ones; 0 = theirs"
+    )
+    subset: float = Field(1.0, gt=0, le=1, description="stratified share of the data to deal, for quick studies")
+    min_size: int | None = Field(
+        None, ge=0, description="fewest samples of a client; default the partition's own (dirichlet 10, balanced 40)"
+    )
+    shared_per_class: int = Field(
+        10, ge=1, description="samples per class that every client may see, for methods that declare it"
+    )
+    levels: Levels = Field(
+        "auto", description="what the folders around images are; auto = class, client/class or domain/client/class"
+    )
+    size: int | None = Field(
+        None, ge=1, le=MOST_SIZE, description="height and width of images from files; default those of the first"
+    )
+    color: Literal["auto", "grey", "rgb"] = Field(
+        "auto", description="of images from files; auto = grey if all of them are"
+    )
+    skip_broken: bool = Field(False, description="leave out image files that cannot be read, instead of refusing")
+    layout: Literal["transposed", "interleaved"] = Field(
+        "transposed",
+        description="of har: 9 sensors over time; or the 9 sensors' values mixed as DBE's code has them, to compare",
+    )
+    min_characters: int = Field(1000, ge=0, description="of shakespeare: roles that say less are left out")
+    stride: int = Field(1, ge=1, description="of shakespeare: characters from one window of 80 to the next")
+    download: bool = Field(False, description="fetch a data set that is not on this machine (checked by SHA-256)")
+
+    @property
+    def shares_validation(self) -> bool:
+        """Whether the clients of a domain have one validation set together."""
+        return self.partition.startswith("pflbed")
+
+    @model_validator(mode="after")
+    def _as_pflbed_has_it(self) -> Self:
+        """PFLBED has numbers of its own for what is left out."""
+        if self.shares_validation:
+            usual = {"clients": 30, "new_clients": 1 / 3, "test_share": 0.0}
+            self.__dict__.update({name: value for name, value in usual.items() if name not in self.model_fields_set})
+        return self
+
+    @field_validator("leave_out", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        """Text is a name, or several with commas: which of them is known once the table is."""
+        return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _natural_where_clients_are_named(self) -> Self:
+        """Who names a column of clients wants them, unless he says otherwise."""
+        if self.client is not None and "partition" not in self.model_fields_set:
+            self.__dict__["partition"] = "natural"
+        return self
+
+    @property
+    def columns(self) -> Columns:
+        """Which columns of the user's own data are what."""
+        named = (self.label, self.client, self.domain, self.leave_out, self.table_schema)
+        return Columns(*named, self.encoding, self.decimal, self.drop_missing, self.min_count)

@@ -1,0 +1,187 @@
+"""The experiment: every choice of a run, resolved, comparable and written to one file.
+
+Defaults are overridden by the preset of `protocol`, that by the choices of the file, those by the command line.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+
+from motet.config import toml
+from motet.config.data_section import DataSettings
+from motet.config.presets import PROTOCOLS
+from motet.config.scoring_section import ScoringSettings
+from motet.config.section import Section, refusal
+from motet.config.short_names import FIELDS
+from motet.config.toml import Values, commented, parse_set, read
+from motet.errors import MotetError, shown
+from motet.io.files import write_atomic
+from motet.metrics.names import AFTER, BENIGN, Figure
+from motet.server.round_loop import RoundSettings
+from motet.training.client import AdaptSettings
+from motet.training.local import LocalSettings
+
+__all__ = [
+    "CheckpointSettings",
+    "EngineSettings",
+    "Experiment",
+    "NetSettings",
+    "Values",
+    "commented_template",
+    "merge",
+    "parse_set",
+    "read",
+    "resolve",
+    "to_toml",
+    "write",
+]
+
+_S = TypeVar("_S", bound=Section)
+
+
+def _default(section: type[_S]) -> _S:
+    return section.model_validate({})
+
+
+class NetSettings(Section):
+    """[net]: the network, and where its head begins."""
+
+    name: str = Field(
+        "auto",
+        description="a network of `motet list nets`, with options such as resnet8(norm=group); auto = the data's",
+    )
+    head: str = Field("auto", description="the first stage of the head; auto = the network's own")
+    weights: str = Field("", description="a .safetensors file with the first weights; empty = random ones")
+    weights_head: bool = Field(True, description="take the head from that file too; false = random, for other classes")
+    weights_sha256: str = Field("", description="the SHA-256 of that file; empty = as it is, and a run notes it")
+    batch_statistics: bool = Field(
+        False, description="BatchNorm by each batch's own statistics, in scoring too; false = by running ones"
+    )
+
+
+class EngineSettings(Section):
+    """[engine]: where client work runs; the numbers are the same everywhere."""
+
+    name: str = Field(
+        "auto",
+        description="inline: one process; pool: worker processes on this machine; auto: with more than one core, a "
+        "pool that starts its workers once the run has lasted some seconds",
+    )
+    workers: int = Field(0, ge=0, le=1024, description="worker processes; 0 = one per core")
+
+
+class CheckpointSettings(Section):
+    """[checkpoint]: how much work a kill can cost."""
+
+    every: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        "auto",
+        description="rounds between checkpoints; auto: as often as takes no more than a twentieth of the time; "
+        "the last round is always saved",
+    )
+
+
+class Experiment(Section):
+    """Every choice of one run."""
+
+    short_names: ClassVar[tuple[str, ...]] = tuple(FIELDS)
+
+    method: str = Field("fedavg", description="a method of `motet list methods`, or a sum such as fedprox(mu=0.01)+ft")
+    seed: int = Field(0, ge=0, description="the one source of all randomness")
+    protocol: Literal["motet", "fedrod", "pgfed", "fedbasis", "superfed", "dbe"] = Field(
+        "motet", description="whose way of training and measuring fills in the fields that are left out"
+    )
+    post: str = Field(
+        "", description="what happens to a reply on its way: posts of `motet list posts`, such as clip(norm=1.0)"
+    )
+    device: str = Field("cpu", description="where tensors live, in torch's words")
+    precision: Literal["fp32", "bf16"] = Field(
+        "fp32", description="of the nets in training; bf16 pays where the hardware has it, steps and scores stay fp32"
+    )
+    data: DataSettings = _default(DataSettings)
+    net: NetSettings = _default(NetSettings)
+    rounds: RoundSettings = _default(RoundSettings)
+    local: LocalSettings = _default(LocalSettings)
+    adapt: AdaptSettings = _default(AdaptSettings)
+    scoring: ScoringSettings = _default(ScoringSettings)
+    engine: EngineSettings = _default(EngineSettings)
+    checkpoint: CheckpointSettings = _default(CheckpointSettings)
+
+    @property
+    def headline(self) -> Figure:
+        """The figure that comes first: of the clients that train, or of new ones."""
+        return replace(self.scoring.headline, model=AFTER) if self.scoring.clients == "new" else self.training_headline
+
+    @property
+    def training_headline(self) -> Figure:
+        """The one of clients that train: of the benign ones where some are malicious."""
+        return replace(self.scoring.headline, among=BENIGN if self.data.malicious else "")
+
+
+def resolve(values: Mapping[str, Any]) -> Experiment:
+    """The experiment of these explicit choices; a choice of None is no choice."""
+    try:
+        chosen = merge(values)
+        name = chosen.get("protocol", "motet")
+        preset = PROTOCOLS[name].values if isinstance(name, str) and name in PROTOCOLS else {}
+        text = json.dumps(merge(_beside_clients(preset, chosen), chosen), default=_plain)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise MotetError(
+            f"the experiment holds what no field can ({_reason(error)}); accepted: numbers, words and lists, by names"
+        ) from error
+    try:
+        # Strict JSON: no text for a number, no truth for a count, but a list for a tuple.
+        return Experiment.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise refusal(error, Experiment) from error
+
+
+def _beside_clients(preset: Mapping[str, Any], chosen: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A preset without its way of dealing, where a column of clients is chosen: these are the clients then."""
+    data, dealt = chosen.get("data"), preset.get("data")
+    if not isinstance(data, Mapping) or data.get("client") is None or not isinstance(dealt, Mapping):
+        return preset
+    return {**preset, "data": {name: value for name, value in dealt.items() if name != "partition"}}
+
+
+def merge(*values: Mapping[str, Any]) -> Values:
+    """Nested dictionaries over one another, the last one on top; None changes nothing."""
+    merged: Values = {}
+    for layer in values:
+        for name, value in layer.items():
+            if isinstance(value, Mapping):
+                below = merged.get(name)
+                merged[name] = merge(below if isinstance(below, Mapping) else {}, value)
+            elif value is not None:
+                merged[name] = value
+    return merged
+
+
+def to_toml(experiment: Experiment) -> str:
+    """The fully resolved experiment file."""
+    return toml.dumps(experiment.model_dump())
+
+
+def write(experiment: Experiment, path: Path) -> None:
+    """Write the fully resolved experiment file."""
+    write_atomic(path, to_toml(experiment).encode())
+
+
+def commented_template(experiment: Experiment | None = None) -> str:
+    """A complete experiment file with every field explained; the defaults unless an experiment is given."""
+    return commented(experiment or resolve({}))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "values within values without end"
+    return "a number of thousands of digits" if "digits" in str(error) else shown(str(error))
+
+
+def _plain(value: Any) -> Any:
+    if getattr(value, "shape", ()):
+        return f"an array of shape {tuple(value.shape)}"  # in a sentence; no field takes one
+    return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -1,0 +1,119 @@
+"""[scoring]: which model is scored, on which test data, with which weights, and which round is reported."""
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import BeforeValidator, Field
+
+from motet.config.section import Section, one_or_several
+from motet.metrics.names import PERSONAL, Figure, variant
+from motet.training.client import PersonalSource
+
+CLASS_WEIGHTED = "class-weighted scores, from which class counts can be solved"
+
+
+class ScoringSettings(Section):
+    """The choices in which the papers differ. A protocol sets them all."""
+
+    pm_source: Annotated[
+        Literal["auto"] | PersonalSource | tuple[PersonalSource, ...],
+        BeforeValidator(one_or_several(*get_args(PersonalSource), alone="auto")),
+    ] = Field(
+        "auto",
+        description="personal model: the client's after its last local training (last_participation); after one more "
+        "training of everybody at the end (final_sync); or the current global model plus what the client keeps "
+        "(global_plus_personal); auto = as the method declares: the first where it makes models of clients' own, the "
+        "last where it does not; of a list the first is the headline, and each is scored",
+    )
+    never_sampled: Literal["global", "initial"] = Field(
+        "global", description="last_participation of a client never sampled: the current global or the initial model"
+    )
+    test: Literal["auto", "common", "split", "none"] = Field(
+        "auto",
+        description="headline test data: the common test set weighted by class (Eq. 20), or split, the client's own; "
+        "auto = the own of natural clients that keep some, else common; none = no test data is looked at, nor new "
+        "clients: the headline is on validation data, for tuning",
+    )
+    clients: Literal["training", "new"] = Field(
+        "training", description="whose models come first: those of clients that train, or of new ones once adapted"
+    )
+    by_class: Literal["auto"] | bool = Field(
+        "auto",
+        description="clients tell their scores on the common test set weighted by their own classes, from several of "
+        "which a server can solve for their class counts; auto = only where clients are simulated, or the headline is "
+        "of that kind; false: they tell none",
+    )
+    class_weights: Literal["literal", "count_corrected"] = Field(
+        "count_corrected",
+        description="each class of the common test set by its share of the client's data, or Eq. 20 as printed "
+        "(literal), by which a class that is rare in the test set too counts for little",
+    )
+    client_weighting: Literal["uniform", "by_samples"] = Field("uniform", description="headline mean over clients")
+    report: Literal["last", "best", "best_on_validation"] = Field(
+        "last",
+        description="round reported: the last, the best on test data (as some papers do), the best on validation",
+    )
+    common_test: Literal["always", "last"] = Field(
+        "always",
+        description="at every scoring, or in the last round alone: personal models on the common test set, and the "
+        "generic model where clients' own test data make that set (its plain accuracy comes from theirs); on classes "
+        "that a client does not hold, always in the last round alone",
+    )
+    measures: tuple[str, ...] = Field(
+        (),
+        description="besides accuracy: names of `motet list measures`, or a function of logits and labels as "
+        "module:function or file.py:function",
+    )
+    train_loss: bool = Field(
+        True,
+        description="clients tell the server the loss of their training (mean over the last epoch): a number more that "
+        "leaves them; false: nobody tells it",
+    )
+    derived_generic: bool = Field(
+        False,
+        description="where a method has no generic model because weights are private: score the mean of the clients' "
+        "personal models as one, which for that leave their clients",
+    )
+    pictures: bool = Field(
+        True,
+        description="at the end, record what the method learned, for a report; in a simulation clients hand over what "
+        "that takes: coefficients, and features of a few samples",
+    )
+    every: int = Field(5, ge=1, description="score every so many rounds; the last round is always scored")
+
+    @property
+    def readings(self) -> tuple[PersonalSource, ...]:
+        """Every personal model that is scored, the headline's first."""
+        assert self.pm_source != "auto", "a run has no auto: it is settled"
+        return self.pm_source if isinstance(self.pm_source, tuple) else (self.pm_source,)
+
+    @property
+    def named_readings(self) -> dict[str, PersonalSource]:
+        """The same by the names of their models."""
+        first, *others = self.readings
+        return {PERSONAL: first} | {variant(PERSONAL, reading): reading for reading in others}
+
+    @property
+    def kept_reading(self) -> PersonalSource:
+        """What a client in training is told: it keeps its last model if any reading needs it."""
+        return "last_participation" if "last_participation" in self.readings else self.readings[0]
+
+    @property
+    def headline(self) -> Figure:
+        """The accuracy of the personal models that comes first."""
+        data = {"split": "split", "none": "validation"}.get(self.test, "weighted")  # a run has no auto: it is settled
+        return Figure(PERSONAL, data, statistic=self.mean_over_clients)
+
+    @property
+    def tells(self) -> frozenset[str]:
+        """What clients' scores tell of them, besides how good models are for them."""
+        return frozenset({CLASS_WEIGHTED} if self.by_class and self.looks_at_test else ())
+
+    @property
+    def looks_at_test(self) -> bool:
+        """Whether any test data are scored."""
+        return self.test != "none"
+
+    @property
+    def mean_over_clients(self) -> str:
+        """The statistic that the headline is."""
+        return "by_samples" if self.client_weighting == "by_samples" else "mean"

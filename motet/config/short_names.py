@@ -1,0 +1,91 @@
+"""The short names for the choices that people make most: the flags of `motet run`, the keywords of `motet.run`.
+
+An experiment file and `--set` know them too. Nothing here imports torch before a choice is made: `motet --help` shows
+this table.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from motet.config.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A field of the experiment that has a short name."""
+
+    field: str
+    kind: type[int] | type[float] | type[str] | type[bool] | type[list[str]]
+    help: str
+
+
+CHOICES = {
+    "method": Choice("method", str, "such as fedavg, scaffold or fedprox(mu=0.01)+ft"),
+    "data": Choice("data.name", str, "a name of `motet list data`, FILE.csv, .parquet, .npz, FOLDER/, FILE.py:source"),
+    "label": Choice("data.label", str, "column of a table with the classes"),
+    "client": Choice("data.client", str, "column that says whose row it is, for the natural partition"),
+    "domain": Choice("data.domain", str, "column that says which domain a row belongs to"),
+    "leave_out": Choice("data.leave_out", list[str], "column that nobody learns from; repeatable, or with commas"),
+    "schema": Choice("data.table_schema", str, "file of `motet data schema`: how a table becomes network input"),
+    "encoding": Choice("data.encoding", str, "of a CSV file, such as latin-1; default utf-8"),
+    "decimal": Choice("data.decimal", str, "sign before decimals in a table: . or ,"),
+    "drop_missing": Choice("data.drop_missing", bool, "leave out rows without a label or client, and say how many"),
+    "data_dir": Choice("data.dir", str, "folder to look in first for data by name; then MOTET_DATA and the cache"),
+    "partition": Choice("data.partition", str, "how samples are dealt, such as dirichlet:0.3"),
+    "partition_seed": Choice("data.partition_seed", int, "seed of the dealing; default the run's seed"),
+    "clients": Choice("data.clients", int, "number of clients"),
+    "new_clients": Choice("data.new_clients", float, "share of clients held out as new"),
+    "subset": Choice("data.subset", float, "stratified share of the data to deal"),
+    "rounds": Choice("rounds.count", int, "rounds of training"),
+    "cohort": Choice(
+        "rounds.cohort", float, "clients per round: a number such as 1 or 5, or a share such as 0.4 or 1.0"
+    ),
+    "epochs": Choice("local.epochs", int, "passes over a client's data per round"),
+    "batch": Choice("local.batch", int, "samples per gradient step"),
+    "lr": Choice("local.lr", float, "learning rate of the first round"),
+    "net": Choice("net.name", str, "a name of `motet list nets`, or FILE.py:build"),
+    "head": Choice("net.head", str, "the first stage of the net's head; of a module of yours its last layer"),
+    "precision": Choice("precision", str, "of the nets in training: fp32 or bf16"),
+    "seed": Choice("seed", int, "the one source of all randomness"),
+    "protocol": Choice("protocol", str, "a paper's way of training and measuring (motet list protocols)"),
+}
+FIELDS = {name: choice.field for name, choice in CHOICES.items()}
+
+
+def choose(
+    short: Mapping[str, Any],
+    file: Path | None = None,
+    *settings: Mapping[str, Any],
+    beside: Sequence[Mapping[str, Any]] = (),
+) -> "Experiment":
+    """The experiment of these choices; a later layer wins: defaults, protocol, file, short names, settings.
+
+    `beside` are choices of the short names' own layer. What a layer says twice it says the same way, and each layer is
+    sound by itself: nothing that somebody wrote is dropped because something stands over it.
+    """
+    from motet.config.experiment import merge, read, resolve
+    from motet.config.layers import one_layer
+
+    layers = [
+        one_layer([read(file)] if file else [], f"experiment file {file}"),
+        one_layer([short, *beside], "the command"),
+        one_layer(settings, "--set"),
+    ]
+    for layer in layers:
+        resolve(layer)
+    return resolve(merge(*layers))
+
+
+def among(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a function's arguments that are short names: `among(locals())`."""
+    return {name: values[name] for name in FIELDS if name in values}
+
+
+def nested(dotted: str, value: Any) -> dict[str, Any]:
+    """`local.lr` and 0.1 as {"local": {"lr": 0.1}}."""
+    for name in reversed(dotted.split(".")):
+        value = {name: value}
+    return dict(value)

@@ -1,0 +1,159 @@
+"""A federation whose samples are elsewhere: enough to serve what was learned, and a sentence where data are needed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NoReturn, Protocol
+
+import torch
+from torch import Tensor
+
+from motet.data.facts import FederationFacts
+from motet.data.federation import ClientData, Federation, Samples
+from motet.data.prepare import Prepare
+from motet.errors import MotetError
+
+# -------- What is there where clients' work is done
+
+
+class Holdings(Protocol):
+    """The data that a workplace works with."""
+
+    @property
+    def clients(self) -> Sequence[ClientData] | Mapping[int, ClientData]:
+        """The data of each client that is here, by its number."""
+
+    @property
+    def classes(self) -> int:
+        """How many classes the whole federation has."""
+
+    @property
+    def prepare(self) -> Prepare:
+        """From stored samples to network input."""
+
+    def common_test(self, client: ClientData) -> Samples | None:
+        """The test set that a client is also scored on; None where it has none."""
+
+    def shared_data(self) -> Samples:
+        """The small balanced set that some methods show to every client."""
+
+    def pooled(self) -> ClientData:
+        """Everybody's data as one client's, for the centralized yardstick."""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One client's holdings: its own data, the common test set if it was given one, and nothing of the others."""
+
+    own: ClientData
+    classes: int
+    test: Samples | None = None
+    shared: Samples | None = None  # only where the method declares that clients see it
+
+    @classmethod
+    def of(cls, federation: Federation, own: ClientData, shows_shared_data: bool) -> "Site":
+        """A client of a federation by itself, with memory of its own."""
+        shared = _copy(federation.shared_data()) if shows_shared_data else None
+        alone = replace(own, train=_copy(own.train), val=_copy(own.val), test=_copy(own.test), given_name="")
+        return cls(alone, federation.classes, _copy(federation.common_test(own)), shared)
+
+    @cached_property
+    def clients(self) -> Mapping[int, ClientData]:
+        """One."""
+        return {self.own.id: self.own}
+
+    @property
+    def prepare(self) -> Prepare:
+        """The same at every site."""
+        return self.own.train.prepare
+
+    def common_test(self, client: ClientData) -> Samples | None:
+        """Of this client's domain."""
+        return self.test
+
+    def shared_data(self) -> Samples:
+        """What the federation showed to everybody."""
+        if self.shared is None:
+            raise MotetError(f"client {self.own.id} was given no shared data; accepted: a method that declares it")
+        return self.shared
+
+    def pooled(self) -> ClientData:
+        """The yardstick's one client holds everybody's data, and is the only one that has it."""
+        return self.clients[-1]
+
+
+def _copy(samples: Samples) -> Samples:
+    return Samples(samples.x.clone(), samples.y.clone(), samples.prepare)
+
+
+# -------- A federation whose samples are elsewhere
+
+
+class NeedsData(MotetError):
+    """Something that only the samples of a client can tell."""
+
+
+class AbsentSamples(Samples):
+    """So many samples that are not here."""
+
+    def __init__(self, whose: str, count: int, prepare: Prepare):
+        for name, value in (("whose", whose), ("count", count), ("prepare", prepare)):
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return int(self.__dict__["count"])
+
+    def _refuse(self) -> NoReturn:
+        raise NeedsData(f"this needs the data of {self.__dict__['whose']}, which are not here")
+
+    @property
+    def x(self) -> Tensor:
+        self._refuse()
+
+    @property
+    def y(self) -> Tensor:
+        self._refuse()
+
+    def part(self, start: int, stop: int) -> Samples:
+        """Likewise not here; a part of nothing is shown to who may not see them."""
+        return AbsentSamples(self.__dict__["whose"], stop - start, self.prepare)
+
+    def batch(self, rows: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        self._refuse()
+
+    def all_batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        self._refuse()
+
+
+@dataclass(frozen=True, eq=False)
+class AbsentFederation:
+    """The `Holdings` of a machine that has a run's folder and none of its data."""
+
+    facts: FederationFacts
+    prepare: Prepare
+
+    @property
+    def classes(self) -> int:
+        """How many there are."""
+        return self.facts.classes
+
+    @cached_property
+    def clients(self) -> dict[int, ClientData]:
+        """Everybody, by number."""
+        return {c.id: self._client(c.id, (c.train, c.val, c.test), c.new, c.name) for c in self.facts.clients}
+
+    def common_test(self, client: ClientData) -> Samples | None:
+        """Not here."""
+        return None
+
+    def shared_data(self) -> Samples:
+        """Not here, which only its use shows."""
+        return AbsentSamples("the federation's shared set", 1, self.prepare)
+
+    def pooled(self) -> ClientData:
+        """The one client of the centralized yardstick."""
+        return self._client(-1, (1, 0, 0), False, "")
+
+    def _client(self, id: int, sizes: tuple[int, int, int], new: bool, name: str) -> ClientData:
+        train, val, test = (AbsentSamples(f"client {name or id}", size, self.prepare) for size in sizes)
+        return ClientData(id, train, val, test, None, new, name)

@@ -1,0 +1,197 @@
+"""Which rows of the data go where: to clients, to the sets that clients share, or nowhere."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from motet.config.data_section import DataSettings
+from motet.data.partitions.pflbed import deal_pflbed, new_of
+from motet.data.partitions.registry import deal, laid, parse
+from motet.data.partitions.request import Hands, rows_by_value
+from motet.data.readers.raw import Integers, RawData
+from motet.errors import MotetError, shown
+from motet.io.memory_limits import refuse_if_too_large
+from motet.io.text import listed, some
+from motet.training.randomness import numpy_generator
+
+# -------- A long tail over all clients
+
+
+def tail_sizes(largest: int, classes: int, imbalance: float) -> list[int]:
+    """How many samples each class keeps: the first all, the last one of `imbalance`, geometric between them."""
+    steps = max(1, classes - 1)
+    return [int(largest * imbalance ** (-c / steps) + 1e-9) for c in range(classes)]
+
+
+def tail(raw: RawData, rows: Integers, imbalance: float, rng: np.random.Generator) -> Integers:
+    """At most so many rows of each class, at random, in rising order; a class keeps one where it has any."""
+    by_class = rows_by_value(raw.y[rows])
+    sizes = tail_sizes(max(map(len, by_class)), raw.classes, imbalance)
+    kept = [rng.permutation(rows[of])[: max(1, sizes[raw.y[rows[of[0]]]])] for of in by_class]
+    return np.sort(np.concatenate(kept))
+
+
+# -------- Which rows of the data go where
+
+
+COMMON_TEST_SHARE = 0.2
+"""Of data without an official test set."""
+
+Split = tuple[Integers, Integers, Integers]
+"""The rows of one client's train, val and test splits."""
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """Row numbers, and nothing of the samples themselves."""
+
+    pool: Integers
+    """What was there to deal."""
+    splits: list[Split]
+    new: set[int]
+    """Which clients are held out as new."""
+    names: list[str]
+    common: Integers | None
+    """The common test set; None: the clients' test splits make it."""
+    validation: Integers | None = None
+    """What clients of a domain share for validation."""
+    notes: tuple[str, ...] = ()
+    """Who got nothing, or too little, in sentences."""
+
+
+def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
+    """As the settings say."""
+    spec = settings.partition
+    pool, common = _pool_and_common(raw, settings, seed)
+    client, domain = (None if column is None else column[pool] for column in (raw.client, raw.domain))
+    validation = None
+    if parse(spec)[0].name == "pflbed":
+        found = deal_pflbed(
+            laid(spec, raw.y[pool], settings.clients, seed, client, settings.min_size, domain, settings.new_clients)
+        )
+        hands, new = found.hands, found.new
+        common, validation = pool[found.test], pool[found.validation]
+    else:
+        hands = deal(spec, raw.y[pool], settings.clients, seed, client, settings.min_size, domain)
+        new = _draw_new(len(hands), settings, seed)
+    refuse_if_too_large(
+        8 * len(hands) * raw.classes,
+        f"data {settings.name!r} with {len(hands)} clients and {raw.classes} classes",
+        "fewer",
+    )
+    splits = [_split(pool[hand], settings, seed, client) for client, hand in enumerate(hands)]
+    if settings.new_share < 1:
+        splits = [_fewer(split, settings.new_share) if i in new else split for i, split in enumerate(splits)]
+    names = _names(raw, pool, hands, spec)
+    notes = _left_behind(raw, pool, settings, names, splits) if parse(spec)[0].name == "natural" else ()
+    return Dealt(pool, splits, new, names, common, validation, notes)
+
+
+def _usual_clients() -> int:
+    """How many there are where nobody says it."""
+    return int(DataSettings.model_fields["clients"].default)
+
+
+def _left_behind(
+    raw: RawData, pool: Integers, settings: DataSettings, names: list[str], splits: list[Split]
+) -> tuple[str, ...]:
+    """The natural clients that take no part because all their rows went elsewhere, and those without test rows."""
+    assert raw.client is not None
+    notes = []
+    if settings.clients not in (_usual_clients(), len(splits)):
+        notes.append(
+            f"data.clients is {settings.clients}, but the data say whose each sample is, so there are {len(splits)} "
+            f"clients; data.partition deals otherwise"
+        )
+    values, sizes = np.unique(raw.client, return_counts=True)
+    taking_part = set(raw.client[pool].tolist())
+    gone = {int(v): int(size) for v, size in zip(values, sizes, strict=True) if int(v) not in taking_part}
+    if gone:
+        said = [f"{shown(_name(raw, v))} ({size} rows)" for v, size in gone.items()]
+        notes.append(
+            f"{len(gone):,} of {len(values):,} clients take no part, because all their rows are in the common test set"
+            f"{' or outside the subset' if settings.subset < 1 else ''}: {some(said)}"
+        )
+    untested = [name for name, (_, _, test) in zip(names, splits, strict=True) if not len(test)]
+    if untested and settings.test_share:
+        notes.append(
+            f"{len(untested):,} of {len(splits):,} clients have too few rows for test rows of their own: "
+            f"{listed(untested)}"
+        )
+    return tuple(notes)
+
+
+def _name(raw: RawData, client: int) -> str:
+    return raw.client_names[client] if raw.client_names else str(client)
+
+
+def _pool_and_common(raw: RawData, settings: DataSettings, seed: int) -> tuple[Integers, Integers | None]:
+    """The rows to deal, and the rows of the common test set (None: it is made of what is dealt)."""
+    everything = np.arange(len(raw.y))
+    common = None
+    pool = everything
+    official = raw.split is not None and bool(raw.split.any())
+    apart = parse(settings.partition)[0].name == "pflbed"
+    if settings.pool == "train":
+        if official:
+            common = np.flatnonzero(raw.split == 1)
+        elif not apart:
+            common = _stratified(raw, everything, COMMON_TEST_SHARE, 0, numpy_generator(seed, "common-test"))
+        if common is not None:
+            pool = np.setdiff1d(everything, common)
+            if not len(common) or not len(pool):
+                raise MotetError(
+                    f"data {settings.name!r} has too few samples ({len(everything)}) to set test data aside"
+                )
+    elif not settings.test_share and not apart:
+        raise MotetError("pool 'all' with test_share 0 leaves no test data; accepted: a test_share above 0")
+    if settings.subset < 1:
+        pool = _stratified(raw, pool, settings.subset, 1, numpy_generator(seed, "subset"))
+    if settings.long_tail > 1:
+        if common is None or apart:
+            raise MotetError(
+                "data.long_tail leaves the test set as it is, so it needs one of its own; accepted: pool = 'train' "
+                "with a partition that sets no data aside"
+            )
+        pool = tail(raw, pool, settings.long_tail, numpy_generator(seed, "long-tail"))
+        if settings.long_tail_test:
+            common = tail(raw, common, settings.long_tail, numpy_generator(seed, "long-tail-test"))
+    return pool, common
+
+
+def _stratified(raw: RawData, rows: Integers, share: float, least: int, rng: np.random.Generator) -> Integers:
+    """A share of the rows of every class (and domain), at least so many of each, in rising order."""
+    stratum = raw.y if raw.domain is None else raw.y + raw.classes * np.unique(raw.domain, return_inverse=True)[1]
+    chosen = []
+    for where in rows_by_value(stratum[rows]):
+        members = rows[where]
+        chosen.append(rng.permutation(members)[: max(least, round(share * len(members)))])
+    return np.sort(np.concatenate(chosen))
+
+
+def _split(rows: Integers, settings: DataSettings, seed: int, client: int) -> Split:
+    """A client's rows at random into train, val and test; not stratified, as in the papers."""
+    mixed = numpy_generator(seed, "split", 0, client).permutation(rows)
+    test = int(settings.test_share * len(rows))
+    val = int(settings.val_share * (len(rows) - test))
+    train = len(rows) - test - val
+    return mixed[:train], mixed[train : train + val], mixed[train + val :]
+
+
+def _fewer(split: Split, share: float) -> Split:
+    """The first of a new client's training rows, which lie at random: a smaller share is part of a larger one."""
+    train, val, test = split
+    return train[: max(1, round(share * len(train)))], val, test
+
+
+def _draw_new(clients: int, settings: DataSettings, seed: int) -> set[int]:
+    """The ids of the clients held out as new."""
+    count = new_of(clients, settings.new_clients)
+    return set(numpy_generator(seed, "new-clients").permutation(clients)[:count].tolist())
+
+
+def _names(raw: RawData, pool: Integers, hands: Hands, partition: str) -> list[str]:
+    """Of natural clients, their names or numbers in the data; others have none but their ids."""
+    if parse(partition)[0].name != "natural" or raw.client is None:
+        return [""] * len(hands)
+    return [_name(raw, int(raw.client[pool[hand[0]]])) for hand in hands]

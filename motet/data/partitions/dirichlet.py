@@ -1,0 +1,94 @@
+"""Classes shared out by a Dirichlet distribution, plain or with clients of like size."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from motet.data.partitions.request import Hands, Table
+from motet.data.readers.raw import Integers
+from motet.errors import MotetError
+from motet.io.memory_limits import refuse_if_too_large
+
+MOST_DRAWS = 1000
+MOST_CUTS = 2_000_000  # of classes, in all draws: minutes
+
+_BYTES_OF_A_PIECE = 150
+
+Shares = npt.NDArray[np.float64]
+
+
+def deal_dirichlet(table: Table) -> Hands:
+    """Client m gets a share q_c[m] of class c, q_c ~ Dir(alpha); drawn again while a client is too small."""
+    rng = table.generator()
+
+    def draw() -> Stacks | None:
+        stacks = Stacks(table.clients)
+        for rows in table.rows_by_class():
+            rng.shuffle(rows)
+            if not stacks.add(rows, rng.dirichlet(np.full(table.clients, table.argument))):
+                return None
+        return stacks
+
+    return _redraw(table, draw)
+
+
+def deal_dirichlet_balanced(table: Table) -> Hands:
+    """As dirichlet, but a client that already holds its equal share of all samples gets no more classes.
+
+    The order of the legacy generator's calls (per class: shuffle, then draw) is part of the published partitions.
+    """
+    rng = table.legacy_generator()
+    fair_size = len(table.y) / table.clients
+
+    def draw() -> Stacks | None:
+        stacks = Stacks(table.clients)
+        for rows in table.rows_by_class():
+            rng.shuffle(rows)
+            shares = rng.dirichlet(np.full(table.clients, table.argument)) * (stacks.sizes < fair_size)
+            if not stacks.add(rows, shares / max(shares.sum(), np.finfo(float).tiny)):
+                return None
+        return stacks
+
+    return _redraw(table, draw)
+
+
+class Stacks:
+    """A draw: each class cut by shares, a piece per client. Most draws are thrown away for the sizes they give."""
+
+    def __init__(self, clients: int):
+        self.sizes: Integers = np.zeros(clients, np.int64)
+        self._cut: list[tuple[Integers, Integers]] = []
+
+    def add(self, rows: Integers, shares: Shares) -> bool:
+        """Cut one class; False when the shares underflowed to nothing."""
+        if not math.isclose(shares.sum(), 1, abs_tol=1e-6):
+            return False
+        cuts = np.minimum((np.cumsum(shares) * len(rows)).astype(np.int64)[:-1], len(rows))
+        self.sizes += np.diff(cuts, prepend=0, append=len(rows))
+        self._cut.append((rows, cuts))
+        return True
+
+    def hands(self) -> Hands:
+        """What each client holds, class after class."""
+        cut = [(rows, [0, *cuts.tolist(), len(rows)]) for rows, cuts in self._cut]
+        return [np.concatenate([rows[at[i] : at[i + 1]] for rows, at in cut]) for i in range(len(self.sizes))]
+
+
+def _redraw(table: Table, draw: Callable[[], Stacks | None]) -> Hands:
+    classes = len(np.unique(table.y))
+    refuse_if_too_large(
+        classes * table.clients * _BYTES_OF_A_PIECE,
+        f"partition {table.spec!r} of {classes} classes to {table.clients} clients",
+        "fewer clients",
+    )
+    draws = min(MOST_DRAWS, max(20, MOST_CUTS // classes))
+    for _ in range(draws):
+        stacks = draw()
+        if stacks is not None and stacks.sizes.min() >= table.least:
+            return stacks.hands()
+    raise MotetError(
+        f"partition {table.spec!r}: none of {draws} draws gave each of {table.clients} clients at least "
+        f"{table.least} samples; accepted: a larger argument, fewer clients or a smaller min_size"
+    )

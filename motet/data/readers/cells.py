@@ -1,0 +1,144 @@
+"""The cells of a column: from Arrow's arrays to text or numbers."""
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from motet.data.readers.values import FALSE, LARGEST, MISSING, TRUE
+from motet.errors import MotetError, shown
+
+# -------- pyarrow, which reads tables
+
+
+try:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    from pyarrow import compute, csv, ipc, parquet, types
+except ImportError as error:
+    from motet.errors import MotetError
+
+    raise MotetError("tables are read by pyarrow, which is not here; install it: pip install pyarrow") from error
+
+__all__ = ["compute", "csv", "ipc", "pa", "parquet", "types"]
+
+
+# ------------------------------------------------------------ Rows of which nobody knows how many will come
+
+
+Floats = npt.NDArray[np.float32]
+_BLOCK = 2**26  # bytes; a C library gives blocks above 32 MB back when they are freed
+
+
+class Growing:
+    """In blocks so large that the system takes each back at once."""
+
+    def __init__(self, width: int):
+        self.width, self.count = width, 0
+        self._size = max(1, _BLOCK // (4 * max(1, width)))
+        self._blocks: list[Floats] = []
+        self._left = 0  # of the last block
+
+    @property
+    def bytes(self) -> int:
+        """So far."""
+        return 4 * self.width * self.count
+
+    def next(self, rows: int) -> Floats:
+        """The place of the next rows, to be written to."""
+        if rows > self._left:
+            self._shorten_last()
+            self._left = max(rows, self._size)
+            self._blocks.append(np.empty((self._left, self.width), np.float32))
+        start = len(self._blocks[-1]) - self._left
+        self._left -= rows
+        self.count += rows
+        return self._blocks[-1][start : start + rows]
+
+    def joined(self) -> Floats:
+        """All rows; each block goes as it is copied, so that memory holds the table little more than once."""
+        self._shorten_last()
+        joined = np.empty((self.count, self.width), np.float32)
+        at, blocks = 0, self._blocks[::-1]
+        self._blocks = []
+        while blocks:
+            block = blocks.pop()
+            joined[at : at + len(block)] = block
+            at += len(block)
+        return joined
+
+    def _shorten_last(self) -> None:
+        if self._blocks and self._left:
+            self._blocks[-1] = self._blocks[-1][: -self._left]
+        self._left = 0
+
+
+# -------- The cells of a column
+
+
+Kind = Literal["number", "boolean", "category"]
+
+
+def as_arrow(values: npt.NDArray[np.bool_]) -> Any:
+    """Truths as Arrow takes them."""
+
+    return pa.array(values)
+
+
+def are_missing(texts: Any) -> npt.NDArray[np.bool_]:
+    """Which of these texts stand for a value that is not there."""
+
+    listed = compute.is_in(compute.utf8_trim_whitespace(texts), value_set=pa.array(MISSING))
+    found: npt.NDArray[np.bool_] = compute.or_(compute.is_null(texts), listed).to_numpy(zero_copy_only=False)
+    return found
+
+
+def strings(column: Any, name: str, where: str) -> Any:
+    """As text, whatever they are; what is missing stays so."""
+
+    try:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        return compute.cast(column, pa.string())
+    except (pa.ArrowException, ValueError, NotImplementedError) as error:
+        raise MotetError(
+            f"{where}: column {shown(name)} holds {str(column.type)[:40]}; accepted: text, numbers or truths"
+        ) from error
+
+
+def fits(texts: Any, kind: Kind) -> bool:
+    """Whether all of these texts are such as a file of CSV has for numbers, or for truths."""
+
+    bare = compute.utf8_trim_whitespace(texts)
+    if kind == "boolean":
+        return bool(
+            compute.all(compute.is_in(bare.drop_null(), value_set=pa.array([*TRUE, *FALSE])), min_count=0).as_py()
+        )
+    try:
+        compute.cast(bare, pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def numbers(column: Any, name: str, kind: Kind, where: str) -> npt.NDArray[np.float64]:
+    """As numbers, with NaN for what is missing."""
+
+    try:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if kind == "boolean" and not pa.types.is_boolean(column.type):
+            column = compute.cast(column, pa.bool_())
+        if pa.types.is_boolean(column.type):
+            column = compute.cast(column, pa.int8())
+        values: npt.NDArray[np.float64] = compute.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except (pa.ArrowException, ValueError, NotImplementedError) as error:
+        raise MotetError(
+            f"{where}: column {shown(name)} holds {str(column.type)[:40]}; accepted: {kind}s, as planned"
+        ) from error
+    wrong = values[np.abs(values) > LARGEST]
+    if len(wrong):
+        raise MotetError(
+            f"{where}: column {shown(name)} holds {wrong[0]:g}; accepted: numbers of at most {LARGEST:g}, or nothing "
+            f"where one is missing"
+        )
+    return values

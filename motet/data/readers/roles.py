@@ -1,0 +1,252 @@
+"""The columns of a table that are not there to learn from: label, client and domain, by their names."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from motet.data.readers.batches import Batches, RecordBatch
+from motet.data.readers.cells import are_missing, as_arrow, strings
+from motet.data.readers.columns import Columns
+from motet.data.readers.names import MISSING_NAME, Names
+from motet.data.readers.notation import numbers_among
+from motet.data.readers.raw import Integers, Truths
+from motet.errors import MotetError, shown, unknown
+
+# -------- Labels that are measurements
+
+
+FEW = 10
+"""Rows, or names, from which on something may be said of all."""
+_ROWS_EACH = 10
+"""Of a class, on average, that whole numbers need to be classes where there are many of them."""
+_MANY = 20
+_GAPS = 0.25
+"""Of codes of classes that many rows share: those that no row of these data has."""
+
+
+def refuse_measurements(classes: Sequence[str], rows: int, column: str) -> None:
+    """Refuse names of classes that are numbers of many values, or that hardly any two rows share.
+
+    `column` begins the sentence: the file and the column.
+    """
+    numbers = numbers_among(classes)
+    fractions = [name for name in numbers if not name.strip().lstrip("+-").isdecimal()]
+    numeric = 2 * len(numbers) > len(classes)
+    measured = numeric and len(classes) > FEW and 4 * len(fractions) > len(classes)
+    gaps = 0.0 if _ROWS_EACH * len(classes) > rows else _GAPS
+    counted = numeric and len(classes) > _MANY and not _are_codes(classes, gaps)
+    if measured or counted:
+        raise MotetError(
+            f"{column} holds {len(classes)} different numbers such as {shown(numbers[-1])} in {rows} rows, which is a "
+            f"measurement; accepted: classes that many rows share (regression is not there yet), so put the numbers "
+            f"into groups"
+        )
+    if len(classes) > FEW and (len(classes) == rows or (len(classes) > _MANY and 2 * len(classes) > rows)):
+        raise MotetError(
+            f"{column} holds {len(classes)} different values such as {shown(classes[-1])} in {rows} rows; accepted: "
+            f"classes, of which rows have some in common"
+        )
+
+
+def _are_codes(classes: Sequence[str], gaps: float) -> bool:
+    """Whether names are the numbers from 0 or 1 on, as those of classes are and those of measurements hardly; this
+    share of them may be missing."""
+    if not all(name.isdecimal() and len(name) < 10 for name in classes):
+        return False
+    numbers = sorted(map(int, classes))
+    return numbers[0] in (0, 1) and (1 - gaps) * (numbers[-1] - numbers[0]) <= len(numbers) - 1
+
+
+# -------- The columns of a table that are not there to learn from
+
+
+MOST_CLASSES = 65_536
+MOST_CLIENTS = 10_000_000
+_MOST = {"label": MOST_CLASSES, "client": MOST_CLIENTS, "domain": MOST_CLASSES}
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The column of each role that has one."""
+
+    label: str | None
+    client: str | None
+    domain: str | None
+    where: str
+    classes: Sequence[str] | None = None
+    """That the label may have, in their order, where the table or a schema lists them."""
+    drop_missing: bool = False
+    """Whether rows without one of these are dropped."""
+    split: Callable[[], Integers] | None = None
+    """Of each row that was read, 1 for the official test set, where the table says it."""
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """By role."""
+        named = {"label": self.label, "client": self.client, "domain": self.domain}
+        return {role: name for role, name in named.items() if name is not None}
+
+
+def roles_of(table: Batches, columns: Columns, usual_label: str | None = None) -> Roles:
+    """Who is what in a table, after a look at whether it is there."""
+    label = columns.label or usual_label
+    if label is None:
+        raise MotetError(
+            f"{table.where}: data.label is not set; accepted: the column that holds the classes, one of "
+            f"{', '.join(map(shown, list(table.types)[:100]))}"
+        )
+    classes = table.classes.get(label) or None
+    roles = Roles(label, columns.client, columns.domain, table.where, classes, columns.drop_missing, table.split)
+    named = roles.columns
+    for role, name in named.items():
+        if name not in table.types:
+            raise unknown(f"column (data.{role})", name, table.types)
+    if label in (roles.client, roles.domain):  # clients may well be domains
+        raise MotetError(f"{table.where}: column {shown(label)} is named as label and otherwise; accepted: one of them")
+    return roles
+
+
+def left_out(table: Batches, columns: Columns, roles: Roles) -> set[str]:
+    """The columns that a user does not want, by their names, or several in one text with commas."""
+    found = set(_split(columns, table))
+    if both := found & set(roles.columns.values()):
+        raise MotetError(f"data.leave_out has {shown(both.pop())}, which is named for something else; accepted: others")
+    return found
+
+
+def _split(columns: Columns, table: Batches) -> Iterator[str]:
+    for text in columns.leave_out:
+        for name in [text] if text in table.types else [part.strip() for part in text.split(",")]:
+            if name not in table.types:
+                raise unknown("column (data.leave_out)", name, table.types)
+            yield name
+
+
+class RoleReader:
+    """The roles of all rows, batch by batch."""
+
+    def __init__(self, roles: Roles):
+        self.roles = roles
+        given = {"label": roles.classes}
+        self._names = {role: Names(_MOST[role], given.get(role)) for role in roles.columns}
+        self._parts: dict[str, list[Integers]] = {role: [] for role in roles.columns}
+        self._kept: list[Truths] = []
+        self._dropped: dict[str, int] = dict.fromkeys(roles.columns, 0)
+
+    def read(self, batch: RecordBatch) -> RecordBatch:
+        """The next rows; given back are those that are kept, all of them unless holes are to be dropped."""
+        kept = self._complete(batch) if self.roles.drop_missing else np.ones(batch.num_rows, bool)
+        self._kept.append(kept)
+        batch = batch if kept.all() else batch.filter(as_arrow(kept))
+        for role, column in self.roles.columns.items():
+            self._parts[role].append(self._names[role].read(strings(batch.column(column), column, self.roles.where)))
+        return batch
+
+    def _complete(self, batch: RecordBatch) -> Truths:
+        """Which rows lack nothing; a row is counted under the first thing that it lacks."""
+        kept = np.ones(batch.num_rows, bool)
+        for role, column in self.roles.columns.items():
+            holes = kept & are_missing(strings(batch.column(column), column, self.roles.where))
+            self._dropped[role] += int(holes.sum())
+            kept &= ~holes
+        return kept
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was dropped, with counts."""
+        said = [f"{count:,} without a {role}" for role, count in self._dropped.items() if count]
+        rows = sum(map(len, self._kept))
+        total = sum(self._dropped.values())
+        return (f"{total:,} of {rows:,} rows were dropped: {', '.join(said)}",) if said else ()
+
+    def fields(self) -> dict[str, Any]:
+        """Of `RawData`, after the last row."""
+        y, classes = self._labels()
+        client, clients = self._numbers("client")
+        domain, domains = self._numbers("domain")
+        if client is not None and len(clients) < 2:
+            raise MotetError(
+                f"{self.roles.where}: column {shown(self.roles.client)} names only client {shown(clients[0])}; "
+                f"accepted: at least two, or no data.client"
+            )
+        named = {"class_names": classes, "client_names": clients, "domain_names": domains}
+        split = self.roles.split()[np.concatenate(self._kept)] if self.roles.split else None
+        found = {"y": y, "classes": len(classes), "client": client, "domain": domain, **named}
+        return found if split is None or not split.any() else {**found, "split": split}
+
+    def labels_as_listed(self) -> Integers:
+        """The classes of all rows; one that is not on a list that was given is refused."""
+        names = self._names["label"]
+        y = self._whole("label")
+        if names.refused is not None:
+            raise MotetError(
+                f"{self.roles.where}: column {shown(self.roles.label)} holds {shown(names.refused)}; accepted: the "
+                f"classes that are listed, {', '.join(map(shown, names.numbers))}"
+            )
+        return y
+
+    def _labels(self) -> tuple[Integers, tuple[str, ...]]:
+        column, names = f"{self.roles.where}: column {shown(self.roles.label)}", self._names["label"]
+        y = self.labels_as_listed()
+        classes, places = names.sorted()
+        if bool((y == y[0]).all()):
+            raise MotetError(f"{column} holds only label {shown(classes[int(y[0])])}; accepted: at least two classes")
+        if names.grows:  # who lists classes means them
+            refuse_measurements(classes, len(y), column)
+        return places[y], classes
+
+    def _numbers(self, role: str) -> tuple[Integers | None, tuple[str, ...]]:
+        if role not in self._names:
+            return None, ()
+        names, places = self._names[role].sorted()
+        return places[self._whole(role)], names
+
+    def _whole(self, role: str) -> Integers:
+        """The numbers of all rows; a hole is refused."""
+        names, column = self._names[role], shown(self.roles.columns[role])
+        if names.too_many:
+            raise MotetError(
+                f"{self.roles.where}: column {column} holds more than {names.most} different values; accepted: fewer"
+            )
+        numbers = np.concatenate([*self._parts[role], np.zeros(0, np.int64)])
+        if not len(numbers):
+            left = "no row with a label and a client" if sum(self._dropped.values()) else "no rows"
+            raise MotetError(f"{self.roles.where}: holds {left}; accepted: a table with a header line and rows")
+        holes = np.flatnonzero(numbers == MISSING_NAME)
+        if len(holes):
+            raise MotetError(
+                f"{self.roles.where}: column {column} has no {role} in {len(holes)} of {len(numbers)} rows, first in "
+                f"row {holes[0] + 1}; accepted: a {role} in every row, or --drop-missing (data.drop_missing) to leave "
+                f"such rows out"
+            )
+        return numbers
+
+
+# -------- Columns that number the rows, from which nothing can be learned
+
+
+class Numbering:
+    """Whether a column of numbers seems to number the rows: whole, all different, and a count or called an id."""
+
+    def __init__(self, name: str):
+        self.called = re.search(r"(^|[\W_])id$|[a-z]I[dD]$", name, re.ASCII) is not None or name.lower() == "id"
+        self.possible, self.rows = True, 0
+        self.low, self.high = np.inf, -np.inf
+
+    def see(self, values: npt.NDArray[np.float64]) -> None:
+        """The next rows."""
+        if not self.possible or not len(values):
+            return
+        self.possible = bool((values % 1 == 0).all()) and len(np.unique(values)) == len(values)
+        self.rows += len(values)
+        self.low, self.high = min(self.low, values.min()), max(self.high, values.max())
+
+    @property
+    def is_one(self) -> bool:
+        """After the last row."""
+        counts = self.high - self.low + 1 == self.rows
+        return self.possible and self.rows >= FEW and (counts or self.called)

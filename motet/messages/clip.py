@@ -1,0 +1,31 @@
+"""Norm clipping: no client moves the server further than a given length."""
+
+import math
+
+from pydantic import Field
+from torch import Tensor
+
+from motet.messages.message import Message
+from motet.messages.transform import Entry, Post, references
+from motet.training.client import Client
+
+
+class Clip(Post):
+    """Scales what a reply changes so that its L2 norm over all its fields of floats is at most `norm`."""
+
+    norm: float = Field(1.0, gt=0, description="the largest L2 norm of what a reply changes")
+
+    def pack(self, client: Client, message: Message, reply: Message) -> Message:
+        start = references(message, reply)
+        change = {name: reply[name] - start[name] for name in start}
+        length = math.sqrt(sum(_square(value) for value in change.values()))
+        if length <= self.norm:
+            return reply
+        return reply | {name: start[name] + value * (self.norm / length) for name, value in change.items()}
+
+
+def _square(value: Tensor | float) -> float:
+    return float(value.double().square().sum()) if isinstance(value, Tensor) else value * value
+
+
+ENTRY = Entry("clip", "no client's update is longer than `norm`", "McMahan et al. 2018", Clip)

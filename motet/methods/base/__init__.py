@@ -1,0 +1,41 @@
+"""The contract: what every method and every part of one is, whatever engine runs it.
+
+The smallest method is a part with one line of its own. FedProx, whole:
+
+    class FedProx(Part):
+        acts = "correction"
+        mu: float = Field(0.01, ge=0)
+
+        def correct(self, t: Training) -> None:
+            t.g_shared.add_(t.shared - t.anchor, alpha=self.mu)
+
+    ENTRY = Entry("fedprox", "stay near the model the server sent", "Li et al. 2020", part=FedProx)
+
+`Part` lists all points at which a part may act, `Method` what a method that is no sum of parts must say.
+"""
+
+from motet.methods.base.entry import Entry
+from motet.methods.base.learned_figure import Axis, Learned, Picture
+from motet.methods.base.method import Facts, Family, Method, Predictor
+from motet.methods.base.part import Forward, Part, Phase
+from motet.methods.base.serving import Serving, average
+from motet.methods.base.training import Training
+from motet.methods.base.wrapped import Wrapped
+
+__all__ = [
+    "Axis",
+    "Entry",
+    "Facts",
+    "Family",
+    "Forward",
+    "Learned",
+    "Method",
+    "Part",
+    "Phase",
+    "Picture",
+    "Predictor",
+    "Serving",
+    "Training",
+    "Wrapped",
+    "average",
+]

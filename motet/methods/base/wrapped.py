@@ -1,0 +1,76 @@
+"""What follows any method and changes only what a client is served: the forwarding, written once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from motet.errors import Diverged
+from motet.messages.message import Message, State
+from motet.methods.base.learned_figure import Learned, Picture
+from motet.methods.base.method import Facts, Method
+from motet.training.client import Client
+
+
+class Wrapped(Method):
+    """A method whose training is the inner one's; `personal` and `adapt` are its own."""
+
+    personal_from_global = True
+
+    def __init__(self, inner: Method, options: Any):
+        super().__init__(inner.net, options, (), inner.facts)
+        self.inner, self.options = inner, options
+        self.tells, self.uploads, self.pooled = inner.tells, inner.uploads, inner.pooled
+        self.prepares, self.needs_shared_data = inner.prepares, inner.needs_shared_data
+        self.needs_validation = type(self).needs_validation or inner.needs_validation
+        self.keeps_nothing, self.from_counts, self.shows = inner.keeps_nothing, inner.from_counts, inner.shows
+
+    def refuse(self, facts: Facts) -> str | None:
+        return self.inner.refuse(facts)
+
+    def start(self) -> State:
+        return self.inner.start()
+
+    def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
+        return self.inner.broadcast(server, client_id, scoring)
+
+    def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
+        return self.inner.aggregate(server, replies)
+
+    def generic(self, server: State) -> Tensor | None:
+        return self.inner.generic(server)
+
+    def diagnostics(self, server: State) -> dict[str, float]:
+        return self.inner.diagnostics(server)
+
+    def pictures(self, learned: Learned) -> list[Picture]:
+        return self.inner.pictures(learned)
+
+    def portrait(self, client: Client, message: Message) -> Message:
+        return self.inner.portrait(client, message)
+
+    @property
+    def portrays(self) -> bool:
+        return self.inner.portrays or type(self).portrait is not Wrapped.portrait
+
+    def prepare(self, client: Client, message: Message) -> Message:
+        return self.inner.prepare(client, message)
+
+    def prepared(self, server: State, replies: Mapping[int, Message]) -> State:
+        return self.inner.prepared(server, replies)
+
+    def train(self, client: Client, message: Message) -> Message:
+        return self.inner.train(client, message)
+
+    def together(self) -> int:
+        return self.inner.together()
+
+    def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
+        return self.inner.train_together(clients, messages)
+
+    @property
+    def own_weights(self) -> slice:
+        return self.inner.own_weights
+
+    def in_head(self, parameter: str) -> bool:
+        return self.inner.in_head(parameter)

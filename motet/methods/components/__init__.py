@@ -1,1 +1,0 @@
-"""What only serves the methods."""

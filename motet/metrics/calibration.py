@@ -1,0 +1,139 @@
+"""Calibration: whether a model is as often right as it is confident (SuPerFed's ECE and MCE), and its diagram."""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from motet.messages.message import Message, tensor
+from motet.methods.base import Axis, Picture
+from motet.metrics.metric import OfASet
+from motet.metrics.names import GENERIC, PERSONAL, Figure
+from motet.metrics.run_metric import Finding, Here, OfARun, Run
+
+BINS = 15
+
+
+def ece(confidence: Tensor, correct: Tensor, bins: int = BINS, per_batch: int = 0) -> float | None:
+    """Expected calibration error, Σ_b (n_b/n)·gap_b over bins b of confidence; None without samples.
+
+    `confidence` is the largest softmax probability of each sample, `correct` whether its class was right. A
+    `per_batch` of 10 is what SuPerFed's released code reports: the mean over consecutive batches of ten, in order.
+    With so few samples in 15 bins it is far above the error of the whole set, and not comparable with it.
+    """
+    return _mean([float((share * gap).sum()) for share, gap in _gaps(confidence, correct, bins, per_batch)])
+
+
+def mce(confidence: Tensor, correct: Tensor, bins: int = BINS, per_batch: int = 0) -> float | None:
+    """Maximum calibration error, the largest gap_b of a bin that is not empty; otherwise as `ece`."""
+    return _mean([float(gap.max()) for _, gap in _gaps(confidence, correct, bins, per_batch)])
+
+
+def bins_of(confidence: Tensor, correct: Tensor, bins: int = BINS) -> Tensor:
+    """Of each bin (l, u] of confidence: samples, the sum of their confidence, how many are right."""
+    edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)[1:]
+    p = confidence.double()
+    bin_of = torch.bucketize(p, edges).clamp_max(bins - 1)  # rounding may lift a confidence above one
+    weights = (torch.ones_like(p), p, correct.double())
+    return torch.stack([torch.bincount(bin_of, weights=each, minlength=bins) for each in weights], 1)
+
+
+def _gaps(confidence: Tensor, correct: Tensor, bins: int, per_batch: int) -> list[tuple[Tensor, Tensor]]:
+    """For each batch, or for all samples at once: n_b/n and |mean confidence − accuracy| of the bins (l, u]."""
+    batches = zip(_batches(confidence, per_batch), _batches(correct, per_batch), strict=True)
+    return [_gaps_of(bins_of(p, hit, bins)) for p, hit in batches]
+
+
+def _gaps_of(table: Tensor) -> tuple[Tensor, Tensor]:
+    n, sure, right = table[table[:, 0] > 0].T
+    return n / n.sum(), (sure - right).abs() / n
+
+
+def _batches(values: Tensor, per_batch: int) -> tuple[Tensor, ...]:
+    whole = values.double()
+    return torch.split(whole, per_batch or max(1, len(whole))) if len(whole) else ()
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _of_logits(error: Callable[[Tensor, Tensor], float | None]) -> Callable[[Tensor, Tensor], float | None]:
+    def value(logits: Tensor, y: Tensor) -> float | None:
+        confidence, said = torch.softmax(logits, 1).max(1)
+        return error(confidence, said == y)
+
+    return value
+
+
+_PAPER = "Naeini, Cooper and Hauskrecht, AAAI 2015; reported by SuPerFed"
+ECE = OfASet(
+    "ece",
+    "expected calibration error: by how much confidence and accuracy differ, over 15 bins of confidence",
+    _PAPER,
+    higher_is_better=False,
+    worst=1.0,
+    value=_of_logits(ece),
+)
+MCE = OfASet(
+    "mce",
+    "maximum calibration error: the same for the bin in which they differ most",
+    _PAPER,
+    higher_is_better=False,
+    worst=1.0,
+    value=_of_logits(mce),
+)
+
+
+class Calibration(OfARun):
+    """The diagram: what clients counted in each bin, on their own test data, added up."""
+
+    name: ClassVar[str] = "calibration"
+    summary: ClassVar[str] = "the calibration diagram of both models over all clients' test data, and its ECE"
+    paper: ClassVar[str] = "DeGroot and Fienberg 1983; Guo et al., ICML 2017"
+    asks_clients: ClassVar[bool] = True
+    needs_own_tests: ClassVar[bool] = True
+    needs_generic: ClassVar[bool] = True
+
+    def at_client(self, here: Here) -> Message:
+        """Three numbers for each bin and model; which samples they are of stays here."""
+        found: Message = {}
+        models = {PERSONAL: here.heads().get(PERSONAL), GENERIC: here.generic()}
+        for name, model in models.items():
+            if model is not None and len(here.client.data.test):
+                found[name] = _table(model, here)
+        return found
+
+    def found(self, run: Run, replies: Mapping[int, Message]) -> Finding:
+        """One diagram per model."""
+        finding = Finding()
+        for name, words in ((PERSONAL, "personal models"), (GENERIC, "generic model")):
+            tables = [tensor(reply, name) for reply in replies.values() if name in reply]
+            if tables:
+                table = torch.stack(tables).sum(0)
+                share, gap = _gaps_of(table)
+                finding.figures[str(Figure(name, "split", self.name, "pooled"))] = float((share * gap).sum())
+                finding.pictures.append(_diagram(name, words, table))
+        return finding
+
+
+def _table(model: nn.Module, here: Here) -> Tensor:
+    said = [(torch.softmax(logits, 1).max(1), y) for logits, y in here.answers(model, here.client.data.test)]
+    confidence = torch.cat([top.values for top, _ in said])
+    return bins_of(confidence, torch.cat([top.indices == y for top, y in said]))
+
+
+def _diagram(model: str, words: str, table: Tensor) -> Picture:
+    n, sure, right = table.T
+    middle = [(b + 0.5) / len(n) for b in range(len(n))]
+
+    shares = {"accuracy": right / n, "confidence": sure / n, "share of samples": n / n.sum()}
+    return Picture.bars(
+        f"calibration-{model}",
+        f"Calibration of the {words}",
+        "Where accuracy is below confidence the model is surer than it should be; bins with few samples say little.",
+        {what: share.tolist() for what, share in shares.items()},  # no number where there is no sample
+        x=Axis("confidence (middle of the bin)", tuple(round(m, 4) for m in middle)),
+        y="share",
+    )

@@ -1,0 +1,101 @@
+"""Methods whose personal models are a family (SuPerFed's line): which member is reported, by which rule.
+
+`common_best`  the best mean over clients on test data: one choice for everybody (SuPerFed's captions)
+`validation`   each client's best on its own validation data: the only choice a real client could make for itself
+`oracle`       each client's best on its own test data: an upper bound, not a result (SuPerFed's released code)
+`fixed`        one member named in advance
+
+Of equally good members the first of the family is taken. A client that lacks the data to choose by has the fixed one.
+The record has every member's mean over clients (`member:0.4.split.accuracy.mean`), and what each rule would report
+(`rule:oracle.split.accuracy.mean`).
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from motet.messages.message import Message
+from motet.metrics.names import DATA, PERSONAL, Figure, diverged, member, rule
+from motet.metrics.pairs import is_of_a_pair_of_members
+
+Rule = str
+Scored = Mapping[str, Any]  # a client's reply, or its row in the record
+
+
+def choose(replies: Sequence[Scored], family: Sequence[str], fixed: str, data: str) -> dict[Rule, list[str]]:
+    """The member chosen for each client, by every rule for which some client has the data."""
+    curve = {name: mean for name in family if (mean := _mean(replies, Figure(member(name), data))) is not None}
+    rules = {"fixed": [fixed] * len(replies)}
+    if curve:
+        rules["common_best"] = [_best(curve)] * len(replies)
+        rules["oracle"] = _each_best(replies, family, fixed, data)
+    if any(_scores(reply, family, "validation") for reply in replies):
+        rules["validation"] = _each_best(replies, family, fixed, "validation")
+    return rules
+
+
+def chosen_by(asked: Rule, rules: Mapping[Rule, list[str]]) -> list[str]:
+    """What a rule chose; it is missing only where there is no figure to report either."""
+    return rules.get(asked, rules["fixed"])
+
+
+def reported(rows: Sequence[Scored], family: Sequence[str], fixed: str, asked: Rule, data: str) -> dict[int, str]:
+    """The member that each client's row of one round reports, by the client's number."""
+    scored = {row["client"]: row for row in rows if "client" in row and row.get("set_aside") is None}
+    chosen = chosen_by(asked, choose(list(scored.values()), family, fixed, data))
+    return dict(zip(scored, chosen, strict=True))
+
+
+def report(reply: Message, name: str) -> Message:
+    """A client's reply with that member as its personal model; how others differ from the generic one is left out."""
+    own, told = member(name), dict(reply)
+    for column, value in reply.items():
+        figure = Figure.read(column)
+        if figure is not None and figure.model == own:
+            told[str(Figure(PERSONAL, figure.data, figure.measure))] = value
+    if diverged(own) in reply:
+        told[diverged(PERSONAL)] = reply[diverged(own)]
+    return {column: value for column, value in told.items() if not is_of_a_pair_of_members(column)}
+
+
+def sweep(replies: Sequence[Scored], family: Sequence[str]) -> dict[str, float]:
+    """The mean over clients of every member on every kind of test data, for the curve."""
+    figures = [Figure(member(name), data) for name in family for data in DATA]
+    return {str(f.over("mean")): mean for f in figures if (mean := _mean(replies, f)) is not None}
+
+
+def by_rule(replies: Sequence[Message], rules: Mapping[Rule, Sequence[str]], data: str) -> dict[str, float]:
+    """The mean over clients that each rule would report."""
+    figures: dict[str, float] = {}
+    for name, members in rules.items():
+        chosen = [report(reply, one) for reply, one in zip(replies, members, strict=True)]
+        mean = _mean(chosen, Figure(PERSONAL, data))
+        if mean is not None:
+            figures[str(Figure(rule(name), data, statistic="mean"))] = mean
+    return figures
+
+
+def tally(members: Sequence[str]) -> dict[str, int]:
+    """How many clients have which member."""
+    return dict(sorted(Counter(members).items()))
+
+
+def _each_best(replies: Sequence[Scored], family: Sequence[str], fixed: str, data: str) -> list[str]:
+    scores = (_scores(reply, family, data) for reply in replies)
+    return [_best(mine) if mine else fixed for mine in scores]
+
+
+def _scores(reply: Scored, family: Sequence[str], data: str) -> dict[str, float]:
+    """A client's own accuracies, by member."""
+    own = {name: Figure(member(name), data).of(reply) for name in family}
+    return {name: value for name, value in own.items() if value is not None}
+
+
+def _mean(replies: Sequence[Scored], figure: Figure) -> float | None:
+    values = [value for reply in replies if (value := figure.of(reply)) is not None]
+    return fmean(values) if values else None
+
+
+def _best(scores: Mapping[str, float]) -> str:
+    return max(scores, key=lambda name: scores[name])

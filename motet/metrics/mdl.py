@@ -1,0 +1,201 @@
+"""Minimum description length of labels, given the features of a layer: how easily a probe reads them (DBE's MDL).
+
+The online code length: a probe learns from more and more samples, and what it still does not know of the next ones is
+added up. MDL = Σ_k (s_k − s_{k−1})·ℓ(s_k), where ℓ(s) is the validation loss of a probe that saw s samples.
+"""
+
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from motet.data import Samples
+from motet.messages.message import Message, tensor
+from motet.methods.base import Axis, Picture
+from motet.metrics.names import GENERIC, Figure
+from motet.metrics.run_metric import BATCH, Finding, Here, OfARun, Run
+from motet.nets import Net
+from motet.training.flat_weights import Layout
+from motet.training.randomness import generator, seeded
+
+FIRST_SIZE, HELD_OUT = 10, 0.1
+HIDDEN, PROBE_BATCH, PROBE_LR = 512, 256, 1e-4
+_Z, _Y, _WHICH = "mdl.z", "mdl.y", "mdl.which"
+
+
+class MDL(OfARun):
+    """Of the generic model's features at a stage, on a pooled sample of all training clients' test data.
+
+    The sample has every class in its share. Features and labels leave their clients for this: a simulation's measure.
+    Where clients keep no test data it is of the common test set, and nothing leaves. With DBE, z^g: before p is added.
+    """
+
+    name: ClassVar[str] = "mdl"
+    summary: ClassVar[str] = (
+        "description length of the labels given the generic model's features at a stage: nats, bits"
+    )
+    paper: ClassVar[str] = "Whitney et al. 2020; Voita and Titov 2020; reported by DBE"
+    asks_clients: ClassVar[bool] = True
+    needs_generic: ClassVar[bool] = True
+
+    layer: str = Field("", description="features after this stage of the net; left out: those that its head sees")
+    samples: int = Field(2000, ge=20, description="samples in the pool (a tenth of them for validation)")
+    sizes: int = Field(5, ge=2, description="sizes of training sets, from 10 to all (the library: 10)")
+    seeds: int = Field(3, ge=1, description="probes of each size (the library: 5)")
+    steps: int = Field(1000, ge=1, description="steps of Adam for each (the library: 4000)")
+
+    def refuse(self, run: Run) -> str | None:
+        """A stage that the net has not."""
+        inner = run.net.stage_names[:-1]
+        if self.layer and self.layer not in inner:
+            return f"mdl(layer={self.layer}) names no inner stage of the net; accepted: {', '.join(inner)}"
+        return None
+
+    # ------------------------------------------------------------ the pool
+
+    def asked(self, run: Run, client_id: int) -> Message:
+        """Which of its test samples, in the order of their classes: evenly spaced over the pool of everybody's."""
+        mine = run.own_tests[client_id]
+        places = torch.tensor(evenly_spaced(self._pool(run), self.samples), dtype=torch.int64)
+        return {_WHICH: places[(places >= mine.start) & (places < mine.stop)] - mine.start}
+
+    def whom(self, run: Run) -> list[int]:
+        """Those of whom samples are taken."""
+        places = evenly_spaced(self._pool(run), self.samples)
+        return [
+            i for i, mine in run.own_tests.items() if bisect_left(places, mine.start) < bisect_left(places, mine.stop)
+        ]
+
+    def _pool(self, run: Run) -> int:
+        return sum(map(len, run.own_tests.values()))
+
+    def at_client(self, here: Here) -> Message:
+        """Features and labels of these samples."""
+        net, which = here.generic(), tensor(here.message, _WHICH)
+        return {} if net is None else self._seen(net, here.client.data.test, which, here.client.rng("mdl"))
+
+    def _seen(self, net: Net, samples: Samples, which: Tensor, rng: torch.Generator) -> Message:
+        some = samples.take(by_class(samples.y, rng)[which])
+        z = [self._features(net, x) for x, _ in some.all_batches(BATCH)]
+        return {_Z: torch.cat(z), _Y: some.y}
+
+    def _features(self, net: Net, x: Tensor) -> Tensor:
+        device = next(net.parameters()).device
+        with torch.no_grad():
+            return net.eval().between(x.to(device), None, self._end(net)).flatten(1).float().cpu()
+
+    def _end(self, net: Net) -> str:
+        """The stage before which the features are taken."""
+        return net.stage_names[net.stage_names.index(self.layer) + 1] if self.layer else net.split
+
+    # ------------------------------------------------------------ the code length
+
+    def found(self, run: Run, replies: Mapping[int, Message]) -> Finding:
+        """Of what clients handed over, or of the common test set."""
+        if run.generic is None:
+            return Finding(notes=["mdl: the method has no generic model; accepted: scoring.derived_generic = true"])
+        told = [reply for reply in replies.values() if _Z in reply]
+        data = "split" if told else "common"
+        if not told and run.facts.test is not None:
+            Layout(run.net).bind(run.net, run.generic)
+            which = torch.tensor(evenly_spaced(len(run.facts.test), self.samples))
+            told = [self._seen(run.net, run.facts.test, which, generator(run.seed, "mdl"))]
+        if not told:
+            return Finding(notes=["mdl: there are no test data"])
+        z, y = (torch.cat([tensor(reply, name) for reply in told]) for name in (_Z, _Y))
+        order = torch.randperm(len(y), generator=generator(run.seed, "mdl-order"))  # the validation part is the last
+        pool = len(y) - held_out(len(y))
+        if pool < FIRST_SIZE:
+            return Finding(notes=[f"mdl: {len(y)} test samples are too few; accepted: at least {FIRST_SIZE + 2}"])
+        sizes = subset_sizes(pool, self.sizes)
+        losses = self.loss_curve(z[order], y[order], sizes, run.facts.classes, run.seed)
+        return self._finding(run, data, sizes, losses)
+
+    def loss_curve(self, z: Tensor, y: Tensor, sizes: Sequence[int], classes: int, seed: int) -> list[float]:
+        """ℓ(s): validation loss of probes that saw s samples, mean over seeds; the last tenth is for validation."""
+        pool = len(y) - held_out(len(y))
+        z = (z - z[:pool].mean()) / z[:pool].std().clamp_min(1e-12)  # one mean and one deviation for all entries
+        losses = []
+        for size in sizes:
+            found = []
+            for which in range(self.seeds):
+                rng = generator(seed, "mdl-probe", size, which)
+                rows = torch.randperm(pool, generator=rng)[:size]
+                with seeded(seed, "mdl-probe-weights", size, which):
+                    probe = _probe(z.shape[1], classes)
+                _learn(probe, z[rows], y[rows], self.steps, rng)
+                with torch.inference_mode():
+                    found.append(float(cross_entropy(probe(z[pool:]), y[pool:])))
+            losses.append(fmean(found))
+        return losses
+
+    def _finding(self, run: Run, data: str, sizes: Sequence[int], losses: Sequence[float]) -> Finding:
+        nats, end = code_length(sizes, losses), self._end(run.net)
+        layer = run.net.stage_names[run.net.stage_names.index(end) - 1]
+        figures = {f"mdl:{layer}": nats, f"mdl_bits:{layer}": nats / math.log(2)}
+        curve = Picture.lines(
+            f"mdl-{re.sub('[^a-z0-9]+', '-', layer.lower()).strip('-')}",
+            f"What a probe learns of the labels from the features after {layer}",
+            f"The area under the stairs is the description length, {nats:.0f} nats: the sooner the loss falls, the "
+            "easier the features are to read.",
+            {"validation loss (nats)": losses},
+            x=Axis("samples that the probe saw", tuple(sizes)),
+            y="nats",
+        )
+        return Finding({str(Figure(GENERIC, data, k, "pooled")): v for k, v in figures.items()}, pictures=[curve])
+
+
+def held_out(samples: int) -> int:
+    """How many of them are for validation."""
+    return math.ceil(round(HELD_OUT * samples, 9))
+
+
+def subset_sizes(pool: int, points: int) -> list[int]:
+    """So many sizes from 10 to the pool's, evenly spaced in their logarithms and rounded up."""
+    reach = math.log10(pool) - math.log10(FIRST_SIZE)
+    sizes = (FIRST_SIZE * 10 ** (k * reach / (points - 1)) for k in range(points))
+    return [math.ceil(round(size, 9)) for size in sizes]  # 1800.0000000000002 is 1800
+
+
+def code_length(sizes: Sequence[int], losses: Sequence[float]) -> float:
+    """Σ_k (s_k − s_{k−1})·ℓ(s_k) with s_0 = 0, in the unit of the losses."""
+    return sum((after - before) * loss for (before, after), loss in zip(pairwise([0, *sizes]), losses, strict=True))
+
+
+def evenly_spaced(total: int, count: int) -> list[int]:
+    """So many places among all, or all."""
+    count = min(total, count)
+    return [k * total // count for k in range(count)]
+
+
+def by_class(y: Tensor, rng: torch.Generator) -> Tensor:
+    """All rows, class after class, each class in random order: evenly spaced places have every class in its share."""
+    drawn = torch.randperm(len(y), generator=rng)
+    return drawn[y[drawn].argsort(stable=True)]
+
+
+def _probe(features: int, classes: int) -> nn.Module:
+    widths = [features, HIDDEN, HIDDEN]
+    layers = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(*layers, nn.Linear(HIDDEN, classes))
+
+
+def _learn(probe: nn.Module, z: Tensor, y: Tensor, steps: int, rng: torch.Generator) -> None:
+    """Adam on batches of 256, or on everything where there is less; pass after pass in random order."""
+    adam = torch.optim.Adam(probe.parameters(), lr=PROBE_LR, fused=True)  # one pass over the weights: twice as fast
+    size, rows = min(PROBE_BATCH, len(y)), torch.zeros(0, dtype=torch.int64)
+    for _ in range(steps):
+        if len(rows) < size:
+            rows = torch.randperm(len(y), generator=rng)
+        batch, rows = rows[:size], rows[size:]
+        adam.zero_grad(set_to_none=True)
+        cross_entropy(probe(z[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
+        adam.step()

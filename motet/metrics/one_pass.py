@@ -1,0 +1,116 @@
+"""One pass of a model over samples, for all measures at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+
+import torch
+from torch import Tensor, nn
+
+from motet.data import Samples
+from motet.metrics.metric import ACCURACY, Measure, NoFigure, OfASet, PerSample
+
+EVALUATION_BATCH = 200  # as fast as larger ones, whatever the C library does with large blocks
+
+
+@dataclass
+class Answers:
+    """What a pass told: samples per class, right ones (or a sum) per class and measure, logits if needed."""
+
+    counts: Tensor
+    right: dict[str, Tensor]
+    logits: Tensor | None = None
+    y: Tensor | None = None
+    hits: Tensor | None = None  # which samples are right, in their order
+    answered: Tensor | None = None  # how often the model names each class
+    failed: set[str] = field(default_factory=set)  # measures that raised when their value was asked for
+
+    @property
+    def one_class(self) -> bool:
+        """Whether the model names a single class, where the samples have several."""
+        return self.answered is not None and int((self.answered > 0).sum()) == 1 < int((self.counts > 0).sum())
+
+    def __add__(self, other: "Answers") -> "Answers":
+        """Of both sets of samples together."""
+        both = Answers(self.counts + other.counts, {name: r + other.right[name] for name, r in self.right.items()})
+        if self.logits is not None and other.logits is not None and self.y is not None and other.y is not None:
+            both.logits, both.y = torch.cat([self.logits, other.logits]), torch.cat([self.y, other.y])
+        return both
+
+    def value(self, measure: Measure) -> float | None:
+        """Over all samples alike; None without samples. A value that is not finite is that of the worst model."""
+        if not int(self.counts.sum()):
+            return None
+        if isinstance(measure, PerSample):
+            return _finite(share_right(self.right[measure.name], self.counts), measure)
+        assert isinstance(measure, OfASet) and self.logits is not None and self.y is not None
+        try:
+            return _finite(measure.value(self.logits, self.y), measure)
+        except NoFigure:
+            self.failed.add(measure.name)
+            return None
+
+
+def _finite(value: float | None, measure: Measure) -> float | None:
+    return value if value is None or isfinite(value) else measure.worst
+
+
+def one_pass(
+    model: nn.Module, samples: Samples, measures: Sequence[Measure], classes: int, rows: Tensor | None = None
+) -> Answers:
+    """The model's answers on these rows, or on all samples; nothing is copied but a batch at a time."""
+    model.eval()
+    device = next(model.parameters()).device
+    each = [measure for measure in measures if isinstance(measure, PerSample)]
+    keeping = len(each) < len(measures)
+    right = {m.name: torch.zeros(classes, dtype=torch.int64 if m.counts else torch.float64) for m in each}
+    batches = (
+        samples.all_batches(EVALUATION_BATCH)
+        if rows is None
+        else (samples.batch(some) for some in torch.split(rows, EVALUATION_BATCH) if len(some))
+    )
+    said: list[Tensor] = []
+    hits: list[Tensor] = []
+    answered = torch.zeros(classes, dtype=torch.int64)
+    with torch.inference_mode():
+        for x, y in batches:
+            logits = model(x.to(device)).cpu()
+            answered += torch.bincount(logits.argmax(1), minlength=classes)[:classes]
+            for measure in each:
+                said_of_each = measure.right(logits, y)
+                right[measure.name] += (
+                    torch.bincount(y[said_of_each], minlength=classes)
+                    if measure.counts
+                    else torch.bincount(y, weights=said_of_each, minlength=classes)
+                )
+                if measure is ACCURACY:
+                    hits.append(said_of_each)
+            if keeping:
+                said.append(logits)
+    y = samples.y if rows is None else samples.y.index_select(0, rows)
+    counts, all_hits = torch.bincount(y, minlength=classes), torch.cat(hits) if hits else None
+    answers = Answers(counts, right, hits=all_hits, answered=answered)
+    if keeping:
+        answers.logits, answers.y = torch.cat(said) if said else torch.zeros(0, classes), y
+    return answers
+
+
+def share_right(right: Tensor, counts: Tensor) -> float | None:
+    """Right answers among all samples, or the mean of a number of each; None without samples."""
+    total = int(counts.sum())
+    return right.sum().item() / total if total else None
+
+
+def class_weighted(right: Tensor, counts: Tensor, client_counts: Tensor, corrected: bool = False) -> float | None:
+    """FED-ROD's personal accuracy on the common test set (Eq. 20), Σ P_m(y)·1[ŷ = y] / Σ P_m(y).
+
+    `client_counts` are the classes of client m's training set. As printed, class c weighs P_m(c)·T_c with T_c
+    its size in the test set; corrected, it weighs P_m(c), which is the same on a balanced test set.
+    """
+    share = client_counts.double() / client_counts.sum()
+    present = counts > 0
+    weight = (share if corrected else share * counts)[present]
+    if not weight.sum():
+        return None
+    found = float((weight * (right[present] / counts[present])).sum() / weight.sum())
+    return found if isfinite(found) else None

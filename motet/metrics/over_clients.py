@@ -1,0 +1,107 @@
+"""From one value per client to the figures of a round: means, spreads, and who is worse off."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from motet.messages.message import Message
+from motet.metrics.metric import ACCURACY, Measure, PerSample
+from motet.metrics.names import AFTER, BEFORE, BENIGN, DATA, GENERIC, PERSONAL, Figure, diverged, one_class
+
+TRAINING, SPLIT, VALIDATION = "n", "n.split", "n.validation"  # how many samples a client has of each kind
+SAMPLES = {"common": TRAINING, "weighted": TRAINING, "split": SPLIT, "validation": VALIDATION}
+INSTEAD_OF = {PERSONAL: GENERIC, AFTER: BEFORE}  # what a client would have without the model
+
+Figures = dict[str, float | int | None]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One figure per client, summed up; the fields bear the names of statistics."""
+
+    mean: float
+    by_samples: float
+    std: float
+    minimum: float
+    worst_tenth: float
+
+
+def spread(values: Sequence[float], samples: Sequence[int], higher_is_better: bool = True) -> Spread | None:
+    """Mean (uniform and by samples), population standard deviation, minimum, mean of the worst tenth."""
+    if not values:
+        return None
+    array, weights = np.array(values), np.array(samples, dtype=float)
+    worst_first = np.sort(array) if higher_is_better else np.sort(array)[::-1]
+    tenth = worst_first[: max(1, round(len(array) / 10))]
+    by_samples = float(array @ weights / weights.sum()) if weights.sum() else float(array.mean())
+    return Spread(float(array.mean()), by_samples, float(array.std()), float(array.min()), float(tenth.mean()))
+
+
+def figures_over(replies: Sequence[Message], models: Sequence[str], measures: Sequence[Measure]) -> Figures:
+    """Every statistic of every model that clients scored; the mean accuracy is null where nobody has one."""
+    figures: Figures = {}
+    for model in models:
+        for data in DATA:
+            for measure in measures:
+                if measure is ACCURACY and (model, data) != (GENERIC, "common"):
+                    figures[str(Figure(model, data).over("mean"))] = None
+                figures |= _statistics(replies, Figure(model, data, measure.name), measure)
+        if model != GENERIC:
+            figures[diverged(model)] = sum(bool(reply.get(diverged(model))) for reply in replies)
+        if alike := sum(bool(reply.get(one_class(model))) for reply in replies):
+            figures[one_class(model)] = alike
+    return figures
+
+
+def of_benign(figures: Mapping[str, object]) -> dict[str, object]:
+    """Figures that were made over benign clients alone, under their names beside those over all."""
+    return {str(replace(f, among=BENIGN)): value for name, value in figures.items() if (f := Figure.read(name))}
+
+
+def _statistics(replies: Sequence[Message], figure: Figure, measure: Measure) -> Figures:
+    name, size = str(figure), SAMPLES[figure.data]
+    have = [reply for reply in replies if name in reply]
+    found = spread([float(r[name]) for r in have], [int(r.get(size, 0)) for r in have], measure.higher_is_better)
+    if found is None:
+        return {}
+    figures: Figures = {str(figure.over(statistic)): value for statistic, value in asdict(found).items()}
+    without = INSTEAD_OF.get(figure.model.partition("@")[0])
+    if without is not None:
+        other = str(Figure(without, figure.data, figure.measure))
+        pairs = [(float(r[name]), float(r[other])) for r in have if other in r]
+        figures |= worse_off(figure, pairs, "hurt", measure.higher_is_better)
+    return figures
+
+
+def worse_off(figure: Figure, pairs: Sequence[tuple[float, float]], statistic: str, higher_is_better: bool) -> Figures:
+    """Share and number of clients whose value, the first of the pair, is worse than the second; how many are better.
+
+    `hurt` is said of the generic model, `hurt_vs_local` of Local's.
+    """
+    if not pairs:
+        return {}
+    lower = sum(mine < other for mine, other in pairs)
+    higher = sum(mine > other for mine, other in pairs)
+    worse, better = (lower, higher) if higher_is_better else (higher, lower)
+    of = statistic.removeprefix("hurt")
+    return {
+        str(figure.over(statistic)): worse / len(pairs),
+        str(figure.over(f"hurt{of}_clients")): worse,
+        str(figure.over(f"better{of}_clients")): better,
+        str(figure.over(f"compared{of}_clients")): len(pairs),
+    }
+
+
+def pooled_from_splits(replies: Sequence[Message], model: str, measures: Sequence[Measure]) -> Figures:
+    """A model's share of right answers on all clients' test data, from what each client counted on its own."""
+    figures: Figures = {}
+    for measure in measures:
+        name = str(Figure(model, "split", measure.name))
+        have = [reply for reply in replies if name in reply]
+        samples = sum(int(reply[SPLIT]) for reply in have)
+        if isinstance(measure, PerSample) and samples:
+            sums = [float(reply[name]) * int(reply[SPLIT]) for reply in have]
+            right = sum(map(round, sums)) if measure.counts else sum(sums)
+            figures[str(Figure(model, "common", measure.name, "pooled"))] = right / samples
+    return figures

@@ -1,0 +1,128 @@
+"""Two models of one client on the same samples: how much one is better, and whether that may be chance.
+
+A client compares its own model with the one it would have without (the generic model; a new client: what it is handed)
+and tells three numbers. Which samples they are of stays with it.
+
+`personal.split.righted`         own test samples that its model alone gets right
+`personal.split.wronged`         own test samples that the other model alone gets right
+`personal.weighted.gain_error`   the standard error of the gain on the common test set, weighted by class
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from torch import Tensor
+
+from motet.messages.message import Message
+from motet.metrics.names import OF_A_MEMBER, PERSONAL, Figure
+from motet.metrics.over_clients import INSTEAD_OF, SPLIT
+from motet.metrics.statistics import normal_interval, paired_interval
+
+_HITS, _CLASSES = "pairs.hits.", "pairs.classes."
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much better a client's model is, with the 95 % interval where one can be told."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """gain, lose, or noise where the interval has zero in it; unknown without one."""
+        if self.low is None or self.high is None:
+            return "unknown"
+        return "gain" if self.low > 0 else "lose" if self.high < 0 else "noise"
+
+
+# ------------------------------------------------------------ at the client
+
+
+def remember_hits(reply: Message, model: str, hits: Tensor) -> None:
+    """Which of the client's own test samples a model gets right, until `compared`."""
+    reply[_HITS + model] = hits
+
+
+def remember_classes(reply: Message, model: str, right: Tensor, counts: Tensor, weight: Tensor) -> None:
+    """A model's right answers per class of the common test set, and what each class weighs, until `compared`."""
+    reply[_CLASSES + model] = torch.stack([right.double(), counts.double(), weight.double()])
+
+
+def compared(reply: Message) -> Message:
+    """The reply with the numbers of every pair, and without what they were made from: that stays here."""
+    told = {name: value for name, value in reply.items() if not name.startswith((_HITS, _CLASSES))}
+    for name, value in reply.items():
+        for kind in (_HITS, _CLASSES):
+            if name.startswith(kind) and isinstance(value, Tensor):
+                model = name.removeprefix(kind)
+                other = reply.get(f"{kind}{instead_of(model)}")
+                if isinstance(other, Tensor):
+                    told |= _counts(model, value, other) if kind == _HITS else _error(model, value, other)
+    return told
+
+
+def instead_of(model: str) -> str:
+    """The model that a client would have without this one; a member of a family is a personal model."""
+    plain = PERSONAL if model.startswith(OF_A_MEMBER) else model.partition("@")[0]
+    return INSTEAD_OF.get(plain, "")
+
+
+def is_of_a_pair_of_members(column: str) -> bool:
+    """Whether a column compares a member of a family with the generic model."""
+    return column.startswith(OF_A_MEMBER) and column.rpartition(".")[2] in ("righted", "wronged", "gain_error")
+
+
+def _counts(model: str, mine: Tensor, other: Tensor) -> Message:
+    righted, wronged = int((mine & ~other).sum()), int((other & ~mine).sum())
+    return {_righted(model): righted, _wronged(model): wronged}
+
+
+def _error(model: str, mine: Tensor, other: Tensor) -> Message:
+    """As if the two models answered independently: they rather agree, so that the error is rather too large.
+
+    Half a sample is added to right and to wrong ones, or a class without a mistake would be told for certain.
+    """
+    counts, weight = mine[1], mine[2]
+    there = (counts > 0) & (weight > 0)
+    share = weight[there] / weight[there].sum()
+    shares_right = ((each[0][there] + 0.5) / (counts[there] + 1) for each in (mine, other))
+    variance = sum(((share**2) * p * (1 - p) / counts[there]).sum() for p in shares_right)
+    return {_gain_error(model): sqrt(float(variance))}
+
+
+# ------------------------------------------------------------ from a row of the record
+
+
+def gain(row: Mapping[str, object], model: str, data: str) -> Gain | None:
+    """How much better a client's model is than the one it would have without; None where one of them is missing."""
+    mine, other = (Figure(each, data).of(row) for each in (model, instead_of(model)))
+    if mine is None or other is None:
+        return None
+    if data == "split":
+        righted, wronged, samples = (row.get(name) for name in (_righted(model), _wronged(model), SPLIT))
+        if isinstance(samples, int) and samples:
+            if isinstance(righted, int) and isinstance(wronged, int):
+                return Gain(mine - other, *paired_interval(righted, wronged, samples))
+            return _around(mine - other, sqrt((mine * (1 - mine) + other * (1 - other)) / samples))
+    error = row.get(_gain_error(model))
+    return _around(mine - other, error) if data == "weighted" and isinstance(error, int | float) else Gain(mine - other)
+
+
+def _around(value: float, error: float) -> Gain:
+    return Gain(value, *normal_interval(value, error))
+
+
+def _righted(model: str) -> str:
+    return f"{model}.split.righted"
+
+
+def _wronged(model: str) -> str:
+    return f"{model}.split.wronged"
+
+
+def _gain_error(model: str) -> str:
+    return f"{model}.weighted.gain_error"

@@ -1,0 +1,44 @@
+"""How much the clients of a round pull in different directions (FED-ROD's Figures 5 and 9)."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from motet.messages.message import Message
+from motet.methods.base import Axis, Picture
+from motet.metrics.run_metric import Finding, OfARun, Run
+
+WHOLE, PER_WEIGHT = "update_variance", "update_variance_per_weight"
+
+
+class UpdateVariance(OfARun):
+    """V = (1/|S|) Σ_m ‖Δ_m − mean Δ‖² with Δ_m = w_m − w̄, of the net's own trainable weights; and V/d."""
+
+    name: ClassVar[str] = "update_variance"
+    summary: ClassVar[str] = "variance of the local updates of a round, V and V/d, round by round and their means"
+    paper: ClassVar[str] = "FED-ROD, Chen and Chao 2022, Figures 5 and 9"
+
+    def in_round(self, sent: Tensor, models: Sequence[Tensor]) -> dict[str, float]:
+        """V and V/d of one round."""
+        updates = torch.stack([model.double() - sent.double() for model in models])
+        V = float((updates - updates.mean(0)).square().sum(1).mean())
+        return {WHOLE: V, PER_WEIGHT: V / max(1, updates.shape[1])}
+
+    def found(self, run: Run, replies: Mapping[int, Message]) -> Finding:
+        """The curve, and its mean."""
+        rows = [row for row in run.rows if WHOLE in row]
+        if not rows:
+            return Finding(notes=["update_variance: in no round did clients send weights of the net"])
+        means = {name: fmean(row[name] for row in rows) for name in (WHOLE, PER_WEIGHT)}
+        curve = Picture.lines(
+            "update-variance",
+            "Variance of the local updates over rounds",
+            "The lower, the more the clients of a round agree about where the model should go.",
+            {"V": [row[WHOLE] for row in rows]},
+            x=Axis("round", tuple(row["round"] for row in rows)),
+            y="V",
+        )
+        return Finding(training=means, pictures=[curve])

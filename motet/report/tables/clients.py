@@ -1,0 +1,233 @@
+"""`motet show --clients`: a row per client by name, and one line that says how many gain and how many lose."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from motet.errors import MotetError
+from motet.io.text import printable, shortened
+from motet.metrics.names import AFTER, PERSONAL, Figure
+from motet.metrics.over_clients import INSTEAD_OF
+from motet.metrics.pairs import Gain, gain
+from motet.report.finished import Finished, rows_of
+from motet.report.tables.fitted import Packed
+from motet.report.tables.prose import Prose
+from motet.report.tables.wording import NOTHING, percent, signed
+from motet.runs.clients_file import Person
+from motet.runs.local_baseline import LOCAL, same_clients
+from motet.runs.record import Record
+
+# -------- One run client by client
+
+
+@dataclass(frozen=True)
+class ClientRow:
+    """A client's accuracies on the headline's test data; `without` is the generic model's, a new client's before."""
+
+    person: Person
+    alone: float | None
+    without: float | None
+    own: float | None
+    gain: Gain | None
+
+
+@dataclass(frozen=True)
+class ClientsOfRun:
+    """All clients of a run, those that trained and the new ones."""
+
+    run: Finished
+    data: str
+    training: list[ClientRow]
+    new: list[ClientRow]
+
+    @property
+    def has_alone(self) -> bool:
+        """Whether a run of `local` is beside it."""
+        return any(row.alone is not None for row in (*self.training, *self.new))
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs: accuracies as fractions."""
+        return {
+            "run": str(self.run.folder),
+            "method": self.run.experiment.method,
+            "seed": self.run.experiment.seed,
+            "figure": str(Figure(PERSONAL, self.data)),
+            "clients": [_json(row, "generic", "personal") for row in self.training],
+            "new_clients": [_json(row, "before", "after") for row in self.new],
+            "verdicts": tally(self.training),
+            "new_verdicts": tally(self.new),
+        }
+
+
+def tally(rows: Sequence[ClientRow]) -> dict[str, int]:
+    """How many clients gain, lose, are within noise; of `unknown` ones there is a gain and no interval."""
+    found = Counter(row.gain.verdict for row in rows if row.gain)
+    return {verdict: found[verdict] for verdict in ("gain", "lose", "noise", "unknown")}
+
+
+def clients_of(run: Finished, local: Finished | None) -> ClientsOfRun:
+    """From the record of the run, beside a run of `local` on the same clients."""
+    record, data = Record(run.folder), run.headline.data
+    alone = {} if local is None else _alone(local, data)
+    people = run.people.by_id
+    kinds: dict[bool, list[ClientRow]] = {}
+    for new, model in ((False, PERSONAL), (True, AFTER)):
+        rows = rows_of(record, run.summary, new)
+        kinds[new] = [_row(people[i], row, model, data, alone.get(i)) for i, row in sorted(rows.items()) if i in people]
+    return ClientsOfRun(run, data, kinds[False], kinds[True])
+
+
+def each_beside_local(runs: Sequence[Finished], named: Finished | None) -> list[ClientsOfRun]:
+    """Every run beside the named run of `local`, or one among them; that one stands beside others, not for itself."""
+    if named is not None:
+        runs = [run for run in runs if run.folder != named.folder] or runs
+        for run in runs:
+            _refuse_others(run, named)
+    locals_ = [named] if named else [run for run in runs if run.experiment.method == LOCAL]
+    found = [(run, _same(locals_, run)) for run in runs]
+    others = [pair for pair in found if pair[0].experiment.method != LOCAL]
+    used = {id(local) for _, local in others}
+    return [clients_of(run, local) for run, local in found if id(run) not in used]
+
+
+def _same(locals_: Sequence[Finished], run: Finished) -> Finished | None:
+    if run.experiment.method == LOCAL:
+        return None
+    return next((each for each in locals_ if same_clients(each.experiment, run.experiment)), None)
+
+
+def _refuse_others(run: Finished, local: Finished) -> None:
+    if local.experiment.method != LOCAL or not same_clients(run.experiment, local.experiment):
+        raise MotetError(
+            f"{local.folder} is no run of 'local' on the clients of {run.folder}; accepted: one with the same section "
+            f"[data] and the same seed"
+        )
+
+
+def _alone(local: Finished, data: str) -> dict[int, float]:
+    """What each client reaches by itself; a new one by training on its own data alone."""
+    record, found = Record(local.folder), {}
+    for new, model in ((False, PERSONAL), (True, AFTER)):
+        for i, row in rows_of(record, local.summary, new).items():
+            if (value := Figure(model, data).of(row)) is not None:
+                found[i] = value
+    return found
+
+
+def _row(person: Person, row: Mapping[str, Any], model: str, data: str, alone: float | None) -> ClientRow:
+    without, own = (Figure(each, data).of(row) for each in (INSTEAD_OF[model], model))
+    return ClientRow(person, alone, without, own, gain(row, model, data))
+
+
+def _json(row: ClientRow, without: str, own: str) -> dict[str, Any]:
+    gained = row.gain
+    return {
+        **asdict(row.person),
+        "alone": row.alone,
+        without: row.without,
+        own: row.own,
+        "gain": None if gained is None else gained.value,
+        "interval": None if gained is None or gained.low is None else [gained.low, gained.high],
+        "verdict": None if gained is None else gained.verdict,
+    }
+
+
+# -------- `motet show --clients`
+
+
+WIDEST_TITLE = 60
+MANY = 20  # from so many clients on, chance alone makes one a winner or a loser
+
+
+def client_tables(runs: Sequence[Finished], local: Finished | None = None) -> Group:
+    """One block per run; a run of `local` is the column "alone" of the others."""
+    lines: list[RenderableType] = []
+    for of_run in each_beside_local(runs, local):
+        lines += [*([Text()] if lines else []), *_block(of_run)]
+    return Group(*lines)
+
+
+def clients_json(runs: Sequence[Finished], local: Finished | None = None) -> list[dict[str, Any]]:
+    """The same for programs."""
+    return [of_run.as_json() for of_run in each_beside_local(runs, local)]
+
+
+def _block(of_run: ClientsOfRun) -> list[RenderableType]:
+    run = of_run.run
+    title = f"{run.method}, {shortened(printable(run.experiment.data.name), WIDEST_TITLE)}, seed {run.experiment.seed}"
+    lines: list[RenderableType] = [Prose(title, "bold"), Text()]
+    lines += [_table(of_run, of_run.training, ("one\nmodel", "own\nmodel")), Text()]
+    lines += _verdict(of_run.training, "own model against the one for all")
+    if of_run.has_alone:
+        lines.append(Prose(_than_alone(of_run.training)))
+    if of_run.new:
+        lines += [Text(), Prose("New clients, before and after adaptation", "bold"), Text()]
+        lines += [_table(of_run, of_run.new, ("before", "after")), Text()]
+        lines += _verdict(of_run.new, "after against before")
+    lines.append(Prose(f"Accuracies in percent on {_tests(of_run)}.", "dim"))
+    return lines
+
+
+def _table(of_run: ClientsOfRun, rows: Sequence[ClientRow], models: tuple[str, str]) -> Packed:
+    named = any(row.person.name != str(row.person.id) for row in rows)
+    columns = {
+        "train": [_count(row.person.train) for row in rows],
+        "test": [_count(row.person.test) for row in rows] if of_run.data == "split" else [],
+        "alone": [percent(row.alone) for row in rows] if of_run.has_alone else [],
+        models[0]: [percent(row.without) for row in rows],
+        models[1]: [percent(row.own) for row in rows],
+    }
+    if any(row.gain for row in rows):
+        columns["gain"] = [signed(row.gain.value) if row.gain else NOTHING for row in rows]
+        columns["95 % interval"] = [_interval(row.gain) for row in rows]
+    there = {title: cells for title, cells in columns.items() if cells}
+    labels = [[str(row.person.id), *([printable(row.person.name)] if named else [])] for row in rows]
+    return Packed(
+        ["client", *(["name"] if named else [])], labels, list(there), list(zip(*there.values(), strict=True))
+    )
+
+
+def _verdict(rows: Sequence[ClientRow], how: str) -> list[RenderableType]:
+    counts = tally(rows)
+    if not any(counts.values()):
+        return [Prose("No two models to compare: nobody gains or loses.")]
+    words = [f"{_many(counts['gain'], 'gain')}, {_many(counts['lose'], 'lose')}, {counts['noise']} within noise"]
+    if counts["unknown"]:
+        words.append(f"{counts['unknown']} without an interval")
+    lines: list[RenderableType] = [Prose(f"{', '.join(words)}: {how}.", "bold")]
+    if sum(counts.values()) >= MANY and (counts["gain"] or counts["lose"]):
+        lines.append(Prose("Of twenty clients without any difference, one leaves its interval by chance.", "dim"))
+    return lines
+
+
+def _than_alone(rows: Sequence[ClientRow]) -> str:
+    pairs = [(row.own, row.alone) for row in rows if row.own is not None and row.alone is not None]
+    better, worse = sum(own > alone for own, alone in pairs), sum(own < alone for own, alone in pairs)
+    return f"Against alone: {better} higher, {worse} lower, {len(pairs) - better - worse} equal."
+
+
+def _tests(of_run: ClientsOfRun) -> str:
+    """On what, and where the interval comes from."""
+    if of_run.data == "split":
+        return "each client's own test data; 95 % interval from the samples on which the two models differ"
+    samples = of_run.run.people.common_test
+    size = f" ({samples} samples)" if samples else ""
+    return f"the common test set{size}, weighted by each client's classes; 95 % interval from its samples"
+
+
+def _many(count: int, verb: str) -> str:
+    return f"{count} {verb}{'s' if count == 1 else ''}"
+
+
+def _count(samples: int | None) -> str:
+    return NOTHING if samples is None else str(samples)
+
+
+def _interval(gained: Gain | None) -> str:
+    if gained is None or gained.low is None or gained.high is None:
+        return NOTHING
+    return f"{signed(gained.low):>6} to {signed(gained.high):>6}"

@@ -1,0 +1,184 @@
+"""The columns of a table of runs: the figures that all have, and those that some were asked for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
+from typing import Any
+
+from motet.io.text import printable
+from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, Figure, variant
+from motet.metrics.registry import ACCURACY, LOSS, MEASURES
+from motet.report.finished import headline_of
+from motet.report.tables.wording import NOTHING, megabytes, number, percent
+
+Summary = Mapping[str, Any]
+Cell = Callable[[Sequence[Summary]], str]
+
+DERIVED = "†"  # marks a generic model that is none of the method's own
+
+
+@dataclass(frozen=True)
+class Column:
+    """A title, the group it belongs to, and what stands under it for the runs of one line."""
+
+    title: str
+    cell: Cell
+    data: str = ""  # the test data of its group
+    always: bool = False  # also where no run has a value
+    headline: bool = False
+
+
+def figure_columns(summaries: Sequence[Summary]) -> list[Column]:
+    """The generic answer, the personal ones on each kind of test data, new clients, cost; nothing that no run has."""
+    headlines = list(dict.fromkeys(headline_of(s).data for s in summaries))
+    others = [data for data in ("split", "weighted") if data not in headlines]
+    new = all(headline_of(s).model == AFTER for s in summaries)
+    first = [column for data in headlines for column in _of_headline(data, not new)]
+    adapted = [
+        Column("new clients\nbefore → after", _adapted, headline=new),
+        *(_of_model(model) for model in _others(summaries, AFTER)),
+    ]
+    columns = [
+        Column("generic\naccuracy", _generic, always=True),
+        *(adapted if new else ()),
+        *first,
+        *(_of_model(model) for model in _others(summaries, PERSONAL)),
+        *(column for data in others for column in _pair(data)),
+        *(_of_measure(name) for name in _measures(summaries, PERSONAL)),
+        *(_of_generic(name) for name in _measures(summaries, GENERIC) if name not in _measures(summaries, PERSONAL)),
+        *(() if new else adapted),
+        Column("MB per\nround", _sent, always=True),
+        Column("seconds", lambda group: f"{fmean(s['seconds'] for s in group):.1f}"),
+    ]
+    return [c for c in columns if c.always or any(c.cell([s]) != NOTHING for s in summaries)]
+
+
+def over_seeds(values: Sequence[float | None], write: Callable[[float], str]) -> str:
+    """One value, or mean and standard deviation of several; a dash where there is none."""
+    there = [value for value in values if value is not None]
+    if len(there) < 2:
+        return write(there[0]) if there else NOTHING
+    return f"{write(fmean(there))} ± {write(stdev(there))}"
+
+
+def _value(summary: Summary, model: str, data: str, measure: str = "", statistic: str = "") -> float | None:
+    """A figure beside the headline: over the same clients, with the same statistic unless another is named."""
+    headline = headline_of(summary)
+    beside = replace(headline, model=model, data=data, measure=measure or headline.measure)
+    return replace(beside, statistic=statistic or headline.statistic).of(summary["figures"])
+
+
+def _of_headline(data: str, headline: bool) -> list[Column]:
+    """Both models on the headline's test data, the worst client, and who is better off."""
+    return [
+        *_pair(data, always=True, headline=headline),
+        Column("worst\nclient", _cell(PERSONAL, data, "minimum"), data),
+        Column("better\noff than\ngeneric", _count(data, ""), data),
+        Column("better\noff than\nalone", _count(data, "_vs_local"), data),
+    ]
+
+
+def _pair(data: str, always: bool = False, headline: bool = False) -> list[Column]:
+    return [
+        Column("generic\nmodel", _cell(GENERIC, data), data, always=always),
+        Column("own\nmodels", _cell(PERSONAL, data), data, always=always, headline=headline),
+    ]
+
+
+def _generic(group: Sequence[Summary]) -> str:
+    derived = any(s["generic"]["derived"] for s in group)
+    return over_seeds([s["generic"]["accuracy"] for s in group], percent) + (DERIVED if derived else "")
+
+
+def _cell(model: str, data: str, statistic: str = "") -> Cell:
+    """A model's accuracy on these test data: the mean over clients that the headline is, or another statistic."""
+
+    def cell(group: Sequence[Summary]) -> str:
+        return over_seeds([_value(s, model, data, statistic=statistic) for s in group], percent)
+
+    return cell
+
+
+def _count(data: str, than: str) -> Cell:
+    """How many clients are better off, and of how many; over seeds the means."""
+
+    def cell(group: Sequence[Summary]) -> str:
+        counts = [
+            [_value(s, PERSONAL, data, statistic=f"{word}{than}_clients") for s in group]
+            for word in ("better", "compared")
+        ]
+        better, compared = ([n for n in each if n is not None] for each in counts)
+        if not better or not compared:
+            return NOTHING
+        return f"{_mean_count(better)} of {_mean_count(compared)}"
+
+    return cell
+
+
+def _mean_count(counts: Sequence[float]) -> str:
+    mean = fmean(counts)
+    return f"{mean:.0f}" if mean == int(mean) else f"{mean:.1f}"
+
+
+def _of_model(model: str) -> Column:
+    """Another reading of the personal models, or another choice of the adapted ones, on the headline's data."""
+    title = printable(model).replace("@", ",\n").replace("_", "\n")
+
+    def cell(group: Sequence[Summary]) -> str:
+        found = ((headline_of(s), s["figures"]) for s in group)
+        return over_seeds([Figure(model, h.data, h.measure, h.statistic).of(figures) for h, figures in found], percent)
+
+    return Column(title, cell)
+
+
+def _of_measure(name: str) -> Column:
+    """A measure of the personal models: on the headline's data, else on clients' own, on the common test set, or on
+    validation data."""
+    known = MEASURES.get(name)
+    write = percent if known and known.percent else number
+
+    def value(summary: Summary) -> float | None:
+        places = (headline_of(summary).data, "split", "common", "validation")
+        found = (_value(summary, PERSONAL, data, name, statistic) for data in places for statistic in ("", "pooled"))
+        return next((v for v in found if v is not None), None)
+
+    return Column(f"{printable(name)},\nown\nmodels", lambda group: over_seeds([value(s) for s in group], write))
+
+
+def _of_generic(name: str) -> Column:
+    """A measure that only the generic model has, over all samples at once: on clients' own or the common test data."""
+
+    def value(summary: Summary) -> float | None:
+        found = (Figure(GENERIC, data, name, "pooled").of(summary["figures"]) for data in ("split", "common"))
+        return next((v for v in found if v is not None), None)
+
+    title = f"{printable(name)},\ngeneric\nmodel"
+    return Column(title, lambda group: over_seeds([value(s) for s in group], number))
+
+
+def _adapted(group: Sequence[Summary]) -> str:
+    before, after = ([_value(s, model, headline_of(s).data) for s in group] for model in (BEFORE, AFTER))
+    if all(value is None for value in after):
+        return NOTHING
+    told = [value for value in before if value is not None]
+    return f"{percent(fmean(told)) if told else NOTHING:>5} → {over_seeds(after, percent):>5}"
+
+
+def _sent(group: Sequence[Summary]) -> str:
+    downs, ups = ([s["bytes_per_round"][way] for s in group] for way in ("down", "up"))
+    return megabytes(*downs, *ups, runs=len(group))
+
+
+def _others(summaries: Sequence[Summary], model: str) -> list[str]:
+    """Variants of a model that some run has, such as `personal@global_plus_personal`."""
+    return sorted({f.model for f in _every(summaries) if f.model.startswith(variant(model, ""))})
+
+
+def _measures(summaries: Sequence[Summary], model: str) -> list[str]:
+    """A model's measures besides accuracy and loss, which are always there, in the order of the record."""
+    always = (ACCURACY.name, LOSS.name)
+    return list(dict.fromkeys(f.measure for f in _every(summaries) if f.model == model and f.measure not in always))
+
+
+def _every(summaries: Sequence[Summary]) -> list[Figure]:
+    return [figure for summary in summaries for name in summary["figures"] if (figure := Figure.read(name))]

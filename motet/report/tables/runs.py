@@ -1,0 +1,268 @@
+"""Finished runs side by side: one line each, or one for all seeds of an experiment; the best is marked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from statistics import fmean
+
+from rich.console import Group
+from rich.text import Text
+
+from motet.config.experiment import Experiment
+from motet.config.section import dotted_fields
+from motet.io.text import printable, shortened
+from motet.metrics.names import AFTER
+from motet.metrics.statistics import tied
+from motet.report.finished import Finished
+from motet.report.tables.columns import DERIVED, Column, figure_columns
+from motet.report.tables.fitted import Packed
+from motet.report.tables.prose import Prose
+from motet.report.tables.seeds import Line, by_seed, differences_of
+from motet.report.tables.wording import data_name, own_models
+
+MOST_DIFFERENCES = 3
+WIDEST_VALUE = 40
+BY_METHOD = "scoring.pm_source"
+BEST, NEAR, FAILED = "*", "~", " !"
+CHANCE = "95 % intervals over clients and seeds, corrected for all that is compared"
+
+_TESTS = {
+    "weighted": "the common test set, weighted by each client's classes",
+    "split": "each client's own test data",
+    "validation": "each client's validation data",
+}
+_GROUPS = {"weighted": "common test set\nby class", "split": "own test data", "validation": "validation data"}
+_WEIGHTINGS = {"uniform": "mean over clients", "by_samples": "mean over clients by samples"}
+_REPORTS = {
+    "last": "last round",
+    "best": "best round on test data",
+    "best_on_validation": "best round on validation data",
+}
+
+
+def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
+    """One line per run, or per experiment whose runs differ in the seed alone, with the fields in which they differ."""
+    lines = [Line((run,)) for run in runs] if each else by_seed(runs)
+    differing = differing_lines(lines)
+    shown, left_out = differing[:MOST_DIFFERENCES], differing[MOST_DIFFERENCES:]
+    labels = [[_marked(line), *(_value(line, name) for name in shown)] for line in lines]
+    if len(set(map(tuple, labels))) < len(labels):  # twins are told apart by their folders
+        shown = [*shown, "run"]
+        labels = [[*label, line.first.name] for label, line in zip(labels, lines, strict=True)]
+    columns = figure_columns([run.summary for run in runs])
+    best = best_of(lines, differing)
+    marks = Marks.of(lines, best)
+    table = Packed(
+        [name.replace(".", ".\n") for name in ("method", *shown)],
+        labels,
+        [column.title for column in columns],
+        [[marks.cell(column, line) for column in columns] for line in lines],
+        [f"{_GROUPS[column.data]}\n{_samples(runs, column.data)}" if column.data else "" for column in columns],
+    )
+    notes = [measured(runs, columns), *served(runs), *over_seeds(lines), *marks.words()]
+    notes += failures(lines)
+    if left_out:
+        notes.append(f"The runs also differ in {', '.join(left_out)}.")
+    return Group(
+        Prose(title_of(lines, differing), "bold"), Text(), table, Text(), *(Prose(note, "dim") for note in notes)
+    )
+
+
+# ------------------------------------------------------------ what differs
+
+
+def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
+    """The dotted fields that are not the same in all of them, besides the method and where the work ran."""
+    names = [name for name, _ in dotted_fields(Experiment) if not name.startswith(("method", "engine.", "checkpoint."))]
+    return [name for name in names if differs(experiments, name)]
+
+
+def differs(experiments: Sequence[Experiment], name: str) -> bool:
+    """Whether a field is not the same in all; which model is a client's own goes with the method, and is said apart."""
+    values = {(e.method if name == BY_METHOD else "", repr(field_of(e, name))) for e in experiments}
+    return len(values) > (len({e.method for e in experiments}) if name == BY_METHOD else 1)
+
+
+def differing_lines(lines: Sequence[Line]) -> list[str]:
+    """The same of lines of a table; the seed differs where lines are of other seeds, with or without its partition."""
+    names = differing_fields([line.first.experiment for line in lines])
+    seeds = ["seed"] if len({line.seeds for line in lines}) > 1 else []
+    every = [run.experiment for line in lines for run in line.runs]
+    follows = {"data.partition_seed"} if all(e.data.partition_seed == e.seed for e in every) else set()
+    return seeds + [name for name in names if name not in {"seed"} | follows]
+
+
+def field_of(experiment: Experiment, dotted: str) -> object:
+    """The value of a dotted field."""
+    return reduce(getattr, dotted.split("."), experiment)
+
+
+def _value(line: Line, name: str) -> str:
+    return _seeds(line) if name == "seed" else printable(field_of(line.first.experiment, name))
+
+
+def _seeds(line: Line) -> str:
+    seeds = line.seeds
+    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))
+
+
+# ------------------------------------------------------------ the best
+
+
+def best_of(lines: Sequence[Line], differing: Sequence[str]) -> Line | None:
+    """The line with the highest headline, where lines can be compared: the same data, the same figure.
+
+    `centralized` is a yardstick: who pools all data sends nothing, and is no choice.
+    """
+    if len({line.first.headline for line in lines}) > 1 or any(name.startswith("data.") for name in differing):
+        return None
+    if "seed" in differing and all(len(line.runs) == 1 for line in lines):  # other clients each
+        return None
+    scored = [line for line in lines if line.headline() and not is_yardstick(line)]
+    return max(scored, key=_mean) if len(scored) > 1 else None
+
+
+def _mean(line: Line) -> float:
+    return fmean(line.headline().values() or [-1.0])
+
+
+def is_yardstick(line: Line) -> bool:
+    """Whether its method trains in one place."""
+    return line.first.summary["bytes_per_round"]["down"] is None
+
+
+def _marked(line: Line) -> str:
+    return line.first.method + FAILED * bool(line.warnings())
+
+
+def failures(lines: Sequence[Line]) -> list[str]:
+    """What failed in runs that came to their end all the same; their lines are marked."""
+    return [f"{FAILED.strip()} {line.first.method}: {'; '.join(said)}." for line in lines if (said := line.warnings())]
+
+
+def over_seeds(lines: Sequence[Line]) -> list[str]:
+    """What ± is, and of how many."""
+    counts = sorted({len(line.runs) for line in lines if len(line.runs) > 1})
+    if not counts:
+        return []
+    n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return [f"Mean ± standard deviation over seeds (n = {n}); `--each` shows every run."]
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Which lines of a table are the best, and which may be as good."""
+
+    lines: Sequence[Line]
+    best: tuple[Line, ...]  # several where their values are one to a reader
+    near: tuple[Line, ...]  # their difference to the best may be chance
+    unknown: bool = False  # nothing can be told of chance for some
+
+    @classmethod
+    def of(cls, lines: Sequence[Line], best: Line | None) -> "Marks":
+        """The verdict of `motet/metrics/statistics.py` on these lines."""
+        if best is None:
+            return cls(lines, (), ())
+        scored = [line for line in lines if line.headline()]
+        found, first = differences_of(scored), str(scored.index(best))
+        choices = [(str(i), line) for i, line in enumerate(scored) if not is_yardstick(line)]
+        ties = [line for _, line in choices if tied(_mean(line), _mean(best), _tested(best))]
+        others = [(i, line) for i, line in choices if line not in ties]
+        near = tuple(line for i, line in others if found.known(i, first) and not found.certain(i, first))
+        return cls(lines, tuple(ties), near, any(not found.known(i, first) for i, _ in others))
+
+    def cell(self, column: Column, line: Line) -> str | Text:
+        """What stands under a column, with the mark of the line where it is the headline's."""
+        text = column.cell([run.summary for run in line.runs])
+        if not column.headline or not self.best:
+            return text
+        return Text(text + BEST, style="bold") if line in self.best else text + (NEAR if line in self.near else " ")
+
+    def words(self) -> list[str]:
+        """What the marks mean, and what cannot be told."""
+        if not self.best:
+            return []
+        also = " but for the yardstick" if any(is_yardstick(line) for line in self.lines) else ""
+        words = [f"{BEST} the best{also}" + (", tied within rounding or one test sample" if len(self.best) > 1 else "")]
+        compared = [line for line in self.lines if line.headline() and not is_yardstick(line)]
+        several = len(compared) > len(self.best)
+        if self.near:
+            words.append(f"{NEAR} its difference to the best may be chance ({CHANCE})")
+        elif several and not self.unknown:
+            words.append(f"the lead over the others is more than chance ({CHANCE})")
+        if several and all(len(line.runs) == 1 for line in compared):
+            words.append("one seed does not tell what another training would give: run others, such as --seed 1")
+        elif self.unknown:
+            words.append("of some nothing can be told: they share no seeds")
+        return ["; ".join(words) + "."]
+
+
+def _tested(line: Line) -> int:
+    """How many answers to test samples its headline rests on, over all seeds; 0 where that is not known."""
+    run = line.first
+    found = {"split": run.people.own_test, "weighted": run.people.common_test}.get(run.headline.data)
+    return (found or 0) * len(line.runs)
+
+
+# ------------------------------------------------------------ above and below
+
+
+def title_of(lines: Sequence[Line], differing: Sequence[str]) -> str:
+    """What the runs have in common."""
+    experiment, data = lines[0].first.experiment, lines[0].first.experiment.data
+    several = len(lines[0].seeds) > 1
+    facts = {
+        "data.name": shortened(printable(data_name(data.name)), WIDEST_VALUE),
+        "data.partition": printable(data.partition),
+        "data.clients": f"{_clients(lines)} clients",
+        "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",
+        "net.name": f"net {shortened(printable(experiment.net.name), WIDEST_VALUE)}",
+        "rounds.count": f"{experiment.rounds.count} round{'s' if experiment.rounds.count > 1 else ''}",
+        "seed": f"seeds {_seeds(lines[0])}" if several else f"seed {experiment.seed}",
+    }
+    return ", ".join(v for k, v in facts.items() if v and k not in differing)
+
+
+def _clients(lines: Sequence[Line]) -> int:
+    """As many as there are: natural clients, and those of several domains, are not counted by the experiment."""
+    run = lines[0].first
+    return len(run.people.clients) or run.experiment.data.clients
+
+
+def _samples(runs: Sequence[Finished], data: str) -> str:
+    """How many samples these test data are."""
+    found = {{"split": run.people.own_test, "weighted": run.people.common_test}.get(data) for run in runs}
+    counts = sorted(n for n in found if n)
+    if not counts or None in found:
+        return ""
+    return f"{counts[0]} samples" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} samples"
+
+
+def served(runs: Sequence[Finished]) -> list[str]:
+    """Which model of a client is its own, method by method."""
+    return own_models((run.method, run.summary["reported"]) for run in runs)
+
+
+def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
+    """What the figures mean, as far as it is the same for all."""
+    words = ["Accuracies in percent"]
+    headlines = {run.headline.data for run in runs}
+    whose = {"new clients' adapted models" if run.headline.model == AFTER else "own models" for run in runs}
+    if len(headlines) == len(whose) == 1:
+        (data,) = headlines
+        words.append(f"headline: {whose.pop()} on {_TESTS[data]}")
+    others = {column.data for column in columns if column.data} - headlines
+    words += [f"beside it on {_TESTS[data]}" for data in others]
+    rules = [run.summary["reported"] for run in runs]
+    for meanings, values in (
+        (_WEIGHTINGS, {rule["client_weighting"] for rule in rules}),
+        (_REPORTS, {rule["rule"] for rule in rules}),
+    ):
+        if len(values) == 1:
+            words.append(meanings[values.pop()])
+    words.append("generic accuracy on the whole common test set, every sample alike")
+    if any(run.summary["generic"]["derived"] for run in runs):
+        words.append(f"{DERIVED} no model of the method: the mean of the personal models")
+    return "; ".join(words) + "."

@@ -1,0 +1,113 @@
+"""Runs that differ in the seed alone are one line: mean and standard deviation over seeds, and what may be chance."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from motet.config.experiment import Experiment
+from motet.io.text import printable
+from motet.metrics.statistics import CONTROL, Differences, Table, apart, corrected, differences
+from motet.report.finished import Finished
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a table: a run, or several that differ in the seed alone."""
+
+    runs: tuple[Finished, ...]
+
+    @property
+    def first(self) -> Finished:
+        """That stands for all in what they have in common."""
+        return self.runs[0]
+
+    @property
+    def plain_method(self) -> str:
+        """The method without its options."""
+        return re.sub(r"\([^()]*\)", "", self.first.experiment.method)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of its runs."""
+        return tuple(run.experiment.seed for run in self.runs)
+
+    def warnings(self) -> list[str]:
+        """What failed in its runs, each sentence once."""
+        return list(dict.fromkeys(printable(text) for run in self.runs for text in run.summary.get("warnings", ())))
+
+    def headline(self) -> dict[int, float]:
+        """The headline by seed, where there is one."""
+        found = {run.experiment.seed: run.headline.of(run.summary["figures"]) for run in self.runs}
+        return {seed: value for seed, value in found.items() if value is not None}
+
+
+def by_seed(runs: Sequence[Finished]) -> list[Line]:
+    """Lines in the order of their first runs; the same experiment with the same seed twice makes two lines."""
+    lines: dict[str, list[Finished]] = {}
+    shared = _partition_seeds(runs)
+    for run in runs:
+        key, copy = _key(run.experiment, shared), 1
+        while any(other.experiment.seed == run.experiment.seed for other in lines.get(f"{key} {copy}", [])):
+            copy += 1
+        lines.setdefault(f"{key} {copy}", []).append(run)
+    return [Line(tuple(sorted(each, key=lambda run: run.experiment.seed))) for each in lines.values()]
+
+
+def differences_of(lines: Sequence[Line]) -> Differences:
+    """What differs by more than chance among lines that can be compared, by their places in the list.
+
+    Over the clients and seeds that all lines have; where every seed deals other clients, over seeds alone; where lines
+    have no seed in common, nothing is paired.
+    """
+    control = next((str(i) for i, line in enumerate(lines) if line.plain_method == CONTROL), "")
+    if tables := _tables(lines):
+        return differences({str(i): table for i, table in enumerate(tables)}, control)
+    values = {str(i): list(line.headline().values()) for i, line in enumerate(lines)}
+    return corrected({(a, b): apart(values[a], values[b]) for a, b in combinations(values, 2)}, control)
+
+
+def _tables(lines: Sequence[Line]) -> list[Table]:
+    """A table of clients and seeds for each line; none where they have no seed in common."""
+    seeds = sorted(set.intersection(*(set(line.headline()) for line in lines)))
+    runs = [[next(run for run in line.runs if run.experiment.seed == seed) for seed in seeds] for line in lines]
+    every = [run for each in runs for run in each]
+    if not every:
+        return []
+    clients = sorted(set.intersection(*(set(run.by_client) for run in every))) if _same_clients(every) else []
+    if not clients:
+        return [np.array([[line.headline()[seed] for seed in seeds]]) for line in lines]
+    return [np.array([[run.by_client[client] for run in each] for client in clients]) for each in runs]
+
+
+def _same_clients(runs: Sequence[Finished]) -> bool:
+    """Whether a client's number means the same client in all runs, and each counts alike."""
+    data = [run.experiment.data for run in runs]
+    if any(run.summary["reported"]["client_weighting"] != "uniform" for run in runs):
+        return False
+    return len({each.partition_seed for each in data}) == 1 or all(each.partition == "natural" for each in data)
+
+
+def _key(experiment: Experiment, shared: set[str]) -> str:
+    """All choices but the seed, and where and how often saved the work ran."""
+    chosen = _choices(experiment)
+    follows = chosen["data"]["partition_seed"] == experiment.seed and _rest(experiment) not in shared
+    return repr((_rest(experiment), None if follows else chosen["data"]["partition_seed"]))
+
+
+def _partition_seeds(runs: Sequence[Finished]) -> set[str]:
+    """The experiments whose partition did not follow the seed: that it did in the run of seed 0 is chance then."""
+    return {_rest(e) for run in runs if (e := run.experiment).data.partition_seed != e.seed}
+
+
+def _rest(experiment: Experiment) -> str:
+    chosen = _choices(experiment)
+    chosen["data"] = {k: v for k, v in chosen["data"].items() if k != "partition_seed"}
+    return repr(chosen)
+
+
+def _choices(experiment: Experiment) -> dict[str, Any]:
+    return experiment.model_dump(exclude={"seed": True, "engine": True, "checkpoint": True, "data": {"download": True}})

@@ -1,0 +1,96 @@
+"""Who would be better off alone: a run's personal models beside those of a run of `local` on the same data."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+from statistics import fmean, pstdev
+from typing import Any
+
+from motet.config.experiment import Experiment
+from motet.errors import MotetError
+from motet.metrics.names import PERSONAL, Figure
+from motet.metrics.over_clients import Figures, worse_off
+from motet.runs.record import Record
+from motet.runs.rows import Row
+
+# -------- Individual gain
+
+
+def gained(figure: Figure, pairs: Sequence[tuple[float, float]], statistic: str) -> Figures:
+    """Mean and standard deviation over clients of what the first of each pair is above the second."""
+    if not pairs:
+        return {}
+    gains = [mine - other for mine, other in pairs]
+    return {str(figure.over(statistic)): fmean(gains), str(figure.over(f"{statistic}_std")): pstdev(gains)}
+
+
+# -------- Who would be better off alone
+
+
+LOCAL = "local"
+
+
+def same_clients(one: Experiment, other: Experiment) -> bool:
+    """Whether two runs have the same clients with the same data."""
+    where = {"download"}  # how the data came here
+    a, b = (experiment.data.model_dump(exclude=where) for experiment in (one, other))
+    return a == b and one.seed == other.seed
+
+
+def local_among(records: Sequence[Record], of: Record) -> Record | None:
+    """The run of `local` on the same clients among several, if there is one."""
+    runs = (record for record in records if record.experiment.method == LOCAL)
+    return next((record for record in runs if same_clients(record.experiment, of.experiment)), None)
+
+
+def gains_over_local(record: Record, local: Record) -> dict[int, float]:
+    """By how much each client's model is better than Local's on the headline data, by the client's number."""
+    _refuse_others(record, local)
+    return {client: mine - alone for client, (mine, alone) in _pairs(record, local).items()}
+
+
+def beside_local(record: Record, local: Record) -> dict[str, Any]:
+    """The run's summary with what its models gain over Local's on the headline data, and who is worse off."""
+    _refuse_others(record, local)
+    summary = deepcopy(record.summary)
+    headline = _headline(record)
+    pairs = list(_pairs(record, local).values())
+    figures = worse_off(headline, pairs, "hurt_vs_local", higher_is_better=True)
+    figures |= gained(headline, pairs, "gain_vs_local")
+    summary["figures"] |= figures
+    for name in figures:
+        of = Figure.read(name)
+        assert of is not None
+        summary["personal"][of.statistic] = figures[name]
+    return summary
+
+
+def _refuse_others(record: Record, local: Record) -> None:
+    if local.experiment.method != LOCAL:
+        raise MotetError(f"{local.folder} is a run of {local.experiment.method!r}; accepted: a run of 'local'")
+    if not same_clients(record.experiment, local.experiment):
+        raise MotetError(
+            f"{local.folder} has other clients than {record.folder}; accepted: a run of 'local' with the same "
+            f"section [data] and the same seed"
+        )
+
+
+def _headline(record: Record) -> Figure:
+    headline = Figure.read(record.summary["reported"]["figure"])
+    assert headline is not None
+    return replace(headline, model=PERSONAL)  # Local has no model for new clients
+
+
+def _pairs(record: Record, local: Record) -> dict[int, tuple[float, float]]:
+    """Each client's accuracy, and Local's for it."""
+    headline = _headline(record)
+    mine, alone = (_values(each, headline) for each in (record, local))
+    return {client: (mine[client], alone[client]) for client in mine if client in alone}
+
+
+def _values(record: Record, headline: Figure) -> dict[int, float]:
+    """Each client's accuracy in the reported round; without attackers where the headline is."""
+    round, figure = record.summary["reported"]["round"], Figure(PERSONAL, headline.data)
+    left_out = {"new", "malicious"} if headline.among else {"new"}
+    rows: list[Row] = [row for row in record.clients if row.get("round") == round and not any(map(row.get, left_out))]
+    return {row["client"]: value for row in rows if "client" in row and (value := figure.of(row)) is not None}

@@ -1,0 +1,326 @@
+"""The models that a finished run serves, as plain torch modules with memory of their own."""
+
+import difflib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from motet.config.experiment import EngineSettings, Experiment
+from motet.data import ClientData, FederationFacts, Prepare, Samples
+from motet.data.holdings import AbsentFederation, AbsentSamples, NeedsData
+from motet.engines import Inline, Task
+from motet.errors import MotetError, shown
+from motet.messages.message import Message
+from motet.metrics import family
+from motet.nets import Net
+from motet.runs.checkpoint import Checkpoints
+from motet.runs.folder import with_kept_weights
+from motet.runs.record import Record
+from motet.runs.run import fitting, one_thread, restore
+from motet.runs.serving_file import read_serving
+from motet.runs.trust import require_trust
+from motet.server.assembly import ServerSide, assemble, workplace_of
+from motet.server.workplace import Workplace
+from motet.training.client import Client
+from motet.training.flat_weights import Layout
+
+T = TypeVar("T")
+
+
+class RawModel(nn.Module):
+    """A model behind the preparation of its data: takes samples as the data file has them."""
+
+    def __init__(self, model: nn.Module, prepare: Prepare):
+        super().__init__()
+        self.model, self.prepare = deepcopy(model), prepare
+        self.eval()
+
+    def forward(self, x: npt.ArrayLike | Tensor) -> Tensor:
+        """Logits of a batch of samples, to read and not to learn from."""
+        device = next(self.model.parameters()).device
+        with torch.no_grad():
+            logits: Tensor = self.model(self.prepare.raw(x).to(device))
+        return logits
+
+
+class OnlyCounts(ClientData):
+    """A client of which nothing is known but its class counts."""
+
+    def __post_init__(self) -> None:
+        """That it has no samples is the point."""
+
+
+@dataclass
+class ToldClient(Client):
+    """A client whose class counts were told, not counted."""
+
+    told: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+
+    @property
+    def counts(self) -> Tensor:
+        """As told."""
+        return self.told
+
+
+class Bench:
+    """A method with the last states of a run, and the data of its clients or their absence."""
+
+    def __init__(self, record: Record, side: ServerSide, workplace: Workplace):
+        self.record, self.side, self.workplace = record, side, workplace
+        self.method, self.prepare, self.facts = side.method, workplace.holdings.prepare, side.federation_facts
+        with one_thread(), self._fitting():
+            loaded = restore(side, Checkpoints(record.checkpoint_folder))
+        if loaded is None:
+            raise MotetError(f"run {record.folder} has no checkpoint, so it serves no models")
+        self.server, self.round = loaded.server, loaded.round
+
+    @classmethod
+    def with_data(cls, record: Record) -> "Bench":
+        """Where the data of the run are, or can be read again."""
+        recorded = with_kept_weights(record.experiment, record.folder)
+        assembly = assemble(_here(recorded), record.checkpoint_folder)
+        return cls(record, replace(assembly, experiment=recorded), assembly.workplace)
+
+    @classmethod
+    def without_data(cls, record: Record) -> "Bench | None":
+        """From what the folder keeps; None where an older Motet kept nothing."""
+        kept = read_serving(record)
+        if kept is None:
+            return None
+        facts, prepare = kept
+        recorded = with_kept_weights(record.experiment, record.folder)
+        with fitting(f"run {record.folder} cannot be served"):
+            workplace = workplace_of(_here(recorded), AbsentFederation(facts, prepare), facts)
+        engine = Inline(workplace, record.checkpoint_folder)
+        return cls(record, ServerSide(recorded, facts, workplace.method, workplace.generic_net, engine), workplace)
+
+    def generic_model(self) -> nn.Module:
+        """The G-FL model."""
+        with self._fitting():
+            flat = self.method.generic(self.server)
+            if flat is None:
+                raise MotetError(f"method {self.name!r} has no generic model; accepted: personal_model(client)")
+            net = self.workplace.generic_net
+            model = deepcopy(net)
+            Layout(net).put(flat, model)
+            return RawModel(model, self.prepare)
+
+    def personal_model(self, client_id: int) -> nn.Module:
+        """The P-FL model of a client, as the last round scored it; a new client's is the adapted one."""
+        with self._fitting(), one_thread():
+            message = self.method.broadcast(self.server, client_id)
+            private = dict(self.side.engine.private(client_id))
+            client = self.workplace.client(Task("score", client_id, self.round, message), private)
+            if client.data.new:
+                return self._adapt(client, message)
+            client = client.reading(self.method.reading(self.side.experiment.scoring.readings[0]))
+            if client.pm_source == "final_sync":
+                client = self.workplace.synced(client, message)
+            client = self.workplace.shown(client)
+            self.method.net.eval()
+            if self.method.family:
+                return self._raw(self.method.member(client, message, self._member(client_id)))
+            return self._raw(self.method.personal(client, message))
+
+    def adapted(self, client_id: int, samples: Samples) -> nn.Module:
+        """The model of a client that comes with samples and labels."""
+        client = self._newcomer(client_id, samples)
+        with self._fitting(), one_thread():
+            return self._adapt(client, self.method.broadcast(self.server, client.id))
+
+    def before_adapting(self, client_id: int, samples: Samples) -> nn.Module | None:
+        """What such a client is served before it learns anything; None where the method has nothing for it."""
+        client = self._newcomer(client_id, samples)
+        with self._fitting(), one_thread():
+            model = self.method.personal(client, self.method.broadcast(self.server, client.id))
+            return None if model is None else RawModel(model, self.prepare)
+
+    def _newcomer(self, client_id: int, samples: Samples) -> Client:
+        nothing = samples.part(0, 0)
+        return self.workplace.client_of(ClientData(client_id, samples, nothing, nothing, new=True), self.round, {})
+
+    def adapted_to_counts(self, client_id: int, told: Tensor) -> nn.Module:
+        """The model of a client that tells its class counts and nothing else."""
+        if not self.method.from_counts:
+            raise MotetError(
+                f"method {self.name!r} makes no model from class counts alone; "
+                f"accepted: adapt(x, y), or a method that does, such as fedrod(head=hyper)"
+            )
+        nothing = AbsentSamples("a client that told its class counts", 0, self.prepare)
+        data = OnlyCounts(client_id, nothing, nothing, nothing, new=True)
+        client = ToldClient(**vars(self.workplace.client_of(data, self.round, {})), told=told)
+        with one_thread(), self._fitting():
+            return self._raw(self.method.personal(client, self.method.broadcast(self.server, client.id)))
+
+    @property
+    def name(self) -> str:
+        """The method's."""
+        return self.side.experiment.method
+
+    def _fitting(self) -> AbstractContextManager[None]:
+        return fitting(f"run {self.record.folder} cannot serve this model")
+
+    def _member(self, client_id: int) -> str:
+        """Which of the client's family of models the last round reported, told from the scores in the record."""
+        of = self.method.family
+        assert of is not None
+        rows = [row for row in self.record.clients if row.get("round") == self.round and not row.get("new")]
+        data = self.side.experiment.scoring.headline.data
+        return family.reported(rows, of.members, of.fixed, of.rule, data).get(client_id, of.fixed)
+
+    def _adapt(self, client: Client, message: Message) -> nn.Module:
+        client = self.workplace.shown(client.selecting(client.adapt.selections[0]))
+        self.method.net.train()
+        return self._raw(self.method.adapt(client, message))
+
+    def _raw(self, model: nn.Module | None) -> nn.Module:
+        if model is None:
+            raise MotetError(f"method {self.name!r} has no model for this client; accepted: adapt(x, y)")
+        return RawModel(model, self.prepare)
+
+
+class Served:
+    """The models of a run: made from its folder alone where that is enough, else with its data."""
+
+    def __init__(self, record: Record, trust_code: bool = False):
+        require_trust(record.experiment, record.folder, trust_code)
+        self.record, self._alone = record, Bench.without_data(record)
+
+    @cached_property
+    def _whole(self) -> Bench:
+        return Bench.with_data(self.record)
+
+    @property
+    def _any(self) -> Bench:
+        return self._alone or self._whole
+
+    @property
+    def facts(self) -> FederationFacts:
+        """Who took part, and the names."""
+        return self._any.facts
+
+    def generic_model(self) -> nn.Module:
+        """The G-FL model."""
+        return self._any.generic_model()
+
+    def personal_model(self, client: int | str) -> nn.Module:
+        """The P-FL model of a client by its number or name; a new client's is the adapted one."""
+        client_id = self.number_of(client)
+        return self._made(lambda bench: bench.personal_model(client_id), f"the personal model of client {client}")
+
+    def adapted(self, x: Any, y: Any) -> nn.Module:
+        """The model of a client that comes with samples and labels."""
+        samples = self._samples(x, y)
+        return self._made(lambda bench: bench.adapted(self.next_id, samples), "the model of a new client")
+
+    def before_adapting(self, x: Any, y: Any) -> nn.Module | None:
+        """What such a client is served before it learns anything; None where the method has nothing for it."""
+        samples = self._samples(x, y)
+        return self._made(lambda bench: bench.before_adapting(self.next_id, samples), "the model of a new client")
+
+    def adapted_to_counts(self, counts: Sequence[int]) -> nn.Module:
+        """The model of a client that tells its class counts and nothing else."""
+        told, classes = np.array(counts), self.facts.classes
+        if told.shape != (classes,) or told.dtype.kind not in "iu" or told.min() < 0 or not told.any():
+            raise MotetError(f"counts is {told.tolist()}; accepted: {classes} whole numbers, not negative, not all 0")
+        asked = torch.from_numpy(told.astype(np.int64))
+        return self._made(lambda bench: bench.adapted_to_counts(self.next_id, asked), "the model of a new client")
+
+    @property
+    def plain_net(self) -> Net:
+        """A net as the run's, that no method has extended."""
+        return self._any.workplace.generic_net
+
+    @property
+    def prepare(self) -> Prepare:
+        """From samples as the data file has them to network input."""
+        return self._any.prepare
+
+    @property
+    def round(self) -> int:
+        """Of the states that the models are made of."""
+        return self._any.round
+
+    def real_samples(self, most: int) -> Tensor | None:
+        """So many samples of the common test set, as `prepare` takes arrays; None where the data are not here."""
+        try:
+            test = self._whole.facts.test
+        except MotetError:
+            return None
+        return None if test is None else test.prepare.as_given(test.x[:: max(1, len(test) // most)][:most])
+
+    @property
+    def next_id(self) -> int:
+        """The number of a client that joins now."""
+        return len(self.facts.clients)
+
+    def number_of(self, client: int | str) -> int:
+        """A client by its number, or by its name in the data."""
+        clients = self.facts.clients
+        if isinstance(client, str):
+            found = [each.id for each in clients if each.name == client]
+            if len(found) == 1:
+                return found[0]
+            near = difflib.get_close_matches(client, [each.name for each in clients], n=3)
+            some = ", ".join(repr(name) for name in near or [each.name for each in clients[:3]])
+            much = f"{len(found)} clients are" if found else "no client is"
+            raise MotetError(f"{much} named {client[:100]!r}; accepted: such as {some}, or 0 to {len(clients) - 1}")
+        if isinstance(client, bool) or not isinstance(client, int | np.integer) or not 0 <= client < len(clients):
+            raise MotetError(f"client {str(client)[:100]} is not there; accepted: 0 to {len(clients) - 1}, or a name")
+        return int(client)
+
+    def _made(self, make: Callable[[Bench], T], what: str) -> T:
+        """Without data first: a folder may be all that there is."""
+        if self._alone is None:
+            return make(self._whole)
+        try:
+            return make(self._alone)
+        except NeedsData:
+            method = self._alone.name
+        try:
+            whole = self._whole
+        except MotetError as error:
+            raise MotetError(
+                f"{what} is made of the client's own data by method {method!r}, and they are not here "
+                f"({str(error)[:200]}); accepted: a machine that has them, or adapt(x, y)"
+            ) from error
+        return make(whole)
+
+    def _samples(self, x: Any, y: Any) -> Samples:
+        """A user's arrays as the federation stores samples."""
+        prepare, classes = self._any.prepare, self.facts.classes
+        stored = prepare.stored(x)
+        labels = y.numpy(force=True) if isinstance(y, Tensor) else np.array(y)
+        if labels.dtype.kind in "UO" and labels.ndim == 1:
+            labels = self._numbers_of(labels.tolist())
+        if labels.shape != (len(stored),) or labels.dtype.kind not in "iu" or not len(labels):
+            raise MotetError(
+                f"y has shape {labels.shape} and type {labels.dtype}; accepted: one whole number for each of the "
+                f"{len(stored)} samples, at least one"
+            )
+        wrong = labels[(labels < 0) | (labels >= classes)]
+        if len(wrong):
+            raise MotetError(f"y holds label {wrong[0]}; accepted: 0 to {classes - 1}")
+        return Samples(stored.contiguous(), torch.from_numpy(labels.astype(np.int64)), prepare)
+
+    def _numbers_of(self, labels: list[object]) -> npt.NDArray[np.int64]:
+        """Labels by the names of their classes."""
+        number = {name: i for i, name in enumerate(self.facts.class_names)}
+        unknown = next((label for label in labels if str(label) not in number), None)
+        if unknown is not None:
+            raise MotetError(f"y holds label {shown(unknown)}; accepted: {', '.join(map(shown, number))}")
+        return np.array([number[str(label)] for label in labels], np.int64)
+
+
+def _here(experiment: Experiment) -> Experiment:
+    """The same on this machine, wherever it ran."""
+    here = {"engine": EngineSettings.model_validate({"name": "inline"}), "device": "cpu"}
+    return experiment.model_copy(update=here)

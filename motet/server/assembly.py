@@ -1,0 +1,291 @@
+"""From an experiment to the parts that run it."""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from motet.config.data_section import DataSettings
+from motet.config.experiment import Experiment
+from motet.config.names import parse
+from motet.config.scoring_section import ScoringSettings
+from motet.data import Federation, FederationFacts, Holdings, build, default_net, default_partition
+from motet.data.readers.in_memory import look_in
+from motet.data.shared_federation import SharedFederation
+from motet.engines import Engine, Inline, Pool
+from motet.errors import MotetError, shown, unknown
+from motet.messages.attacks import attack_of
+from motet.messages.transform import Entry as PostEntry
+from motet.messages.transform import Post
+from motet.messages.transforms import POSTS, build_posts, canonical_posts
+from motet.methods import METHODS, build_method, canonical
+from motet.methods.base import Entry, Facts, Method
+from motet.methods.registry import declared_reading, entry_of
+from motet.nets import Net, build_net, net_term
+from motet.nets.pretrained import put_weights, weights_sha256
+from motet.server.evaluation import Evaluator
+from motet.server.final_evaluation import Ending
+from motet.server.memory_estimate import refuse_what_needs_too_much
+from motet.server.workplace import POOLED, Workplace
+from motet.training.randomness import seeded
+
+ENGINES = ("inline", "pool")
+
+
+@dataclass
+class ServerSide:
+    """All that the rounds need: no sample of any client is here, only the engine reaches them."""
+
+    experiment: Experiment
+    federation_facts: FederationFacts
+    method: Method
+    generic_net: Net  # a plain net, for the generic model
+    engine: Engine
+
+    @property
+    def posts(self) -> tuple[Post, ...]:
+        """What happens to replies on their way."""
+        return build_posts(self.experiment.post)
+
+    def refuse_what_cannot_be_followed(self) -> None:
+        """What the method lacks in this experiment, in one sentence before anything runs."""
+        if why := self.method.refuse(self.method.facts):
+            raise MotetError(f"method {self.experiment.method!r} cannot run here: {why}")
+        if self.method.pooled and self.posts:
+            raise MotetError(
+                f"post is {self.experiment.post!r} but {self.experiment.method!r} trains in one place and sends "
+                f"nothing; accepted: no post"
+            )
+        data = self.experiment.data
+        if self.method.pooled and data.malicious and data.attack != "label-poison":
+            raise MotetError(
+                f"data.attack is {data.attack!r} but {self.experiment.method!r} trains in one place and sends nothing; "
+                f"accepted: label-poison"
+            )
+        for measure in self.evaluator.measures_of_a_run:
+            if why := measure.refuse(self.ending.before):
+                raise MotetError(f"scoring.measures: {why}")
+        if self.method.net.normalizes_batches:
+            self._refuse_lone_samples()
+
+    def _refuse_lone_samples(self) -> None:
+        """A net that normalizes over its batches cannot learn from one sample."""
+        net = f"net {self.experiment.net.name!r} normalizes over batches, so that"
+        if self.experiment.local.batch == 1:
+            raise MotetError(f"{net} local.batch = 1 cannot train it; accepted: 2 or more")
+        for client in self.federation_facts.clients:
+            if client.train == 1:
+                raise MotetError(f"{net} client {client.id} with 1 training sample cannot; accepted: 2 or more")
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Scores server states through the engine."""
+        return Evaluator(self.method, self.generic_net, self.federation_facts, self.experiment.scoring, self.engine)
+
+    @property
+    def ending(self) -> Ending:
+        """Looks at the run after its last round."""
+        return Ending(self.evaluator, self.experiment.seed)
+
+    @property
+    def client_ids(self) -> list[int]:
+        """Whom the rounds draw from."""
+        return [POOLED] if self.method.pooled else self.federation_facts.training_ids
+
+
+@dataclass
+class Assembly(ServerSide):
+    """Everything that an experiment's words stand for, where all data are in one place."""
+
+    federation: Federation
+    workplace: Workplace
+
+
+def settle(experiment: Experiment) -> Experiment:
+    """Replace every `auto` by what it means, so that the recorded experiment says all."""
+    data, net, scoring = experiment.data, experiment.net, experiment.scoring
+    if data.partition_seed is None:
+        data = data.model_copy(update={"partition_seed": experiment.seed})
+    data = data.model_copy(update={"partition": default_partition(data)})
+    if net.name == "auto":
+        net = net.model_copy(update={"name": default_net(data)})
+    net = net.model_copy(update={"name": str(net_term(net.name))})
+    if net.weights and not net.weights_sha256:
+        net = net.model_copy(update={"weights_sha256": weights_sha256(net.weights)})
+    if scoring.test == "auto":
+        own = data.partition == "natural" and data.test_share > 0
+        scoring = scoring.model_copy(update={"test": "split" if own else "common"})
+    scoring = _settled_scoring(scoring, experiment.method, data)
+    names = {"method": canonical(experiment.method), "post": canonical_posts(experiment.post)}
+    return experiment.model_copy(update={**names, "data": data, "net": net, "scoring": scoring})
+
+
+def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) -> ScoringSettings:
+    """With the one rule for which model of a client is scored: what the method's classes declare, unless one is named.
+
+    What a client trained last is its model where the method makes models of clients' own; where it does not, as
+    FedAvg, that is a step on the way to the next average, and what everybody is served is the server's model. And
+    scores that tell class counts are made where no real client is, or where they are asked for.
+    """
+    if scoring.pm_source == "auto":
+        scoring = scoring.model_copy(update={"pm_source": declared_reading(method)})
+    if scoring.by_class == "auto":
+        told = data.partition != "natural" or scoring.test not in ("split", "none")
+        scoring = scoring.model_copy(update={"by_class": told})
+    return scoring
+
+
+def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
+    """Read the data, build net, method and engine; refuse what cannot be run.
+
+    Private states are kept in `folder`, a run's checkpoint folder; without one in memory.
+    """
+    scoring = _settled_scoring(experiment.scoring, experiment.method, experiment.data)
+    experiment = experiment.model_copy(update={"scoring": scoring})
+    _refuse_contradictions(experiment)
+    if folder is not None:
+        look_in(experiment.data.name, folder.parent)
+    federation = build(experiment.data, experiment.seed)
+    facts = FederationFacts.of(federation)
+    cohort = experiment.rounds.cohort_size(len(facts.training_ids))
+    refuse_what_needs_too_much(experiment, facts, cohort)
+    workplace = workplace_of(experiment, federation, facts)
+    engine = _engine(experiment, federation, workplace, folder)
+    assembly = Assembly(experiment, facts, workplace.method, workplace.generic_net, engine, federation, workplace)
+    assembly.refuse_what_cannot_be_followed()
+    return assembly
+
+
+def _engine(experiment: Experiment, federation: Federation, workplace: Workplace, folder: Path | None) -> Engine:
+    """The engine asked for; `auto` is a pool that starts no process for a run of seconds."""
+    asked, workers = experiment.engine.name, experiment.engine.workers or cores()
+    if asked == "inline" or (asked == "auto" and (workers == 1 or experiment.device != "cpu")):
+        return Inline(workplace, folder)
+    samples = {client.id: client.train for client in workplace.facts.clients}
+    build = partial(_perform_elsewhere, experiment, SharedFederation.of(federation), dict(METHODS), dict(POSTS))
+    meanwhile = workplace if asked == "auto" else None
+    return Pool(build, workers, samples, meanwhile, groups=workplace.groups, folder=folder)
+
+
+def _perform_elsewhere(
+    experiment: Experiment, shared: SharedFederation, methods: dict[str, Entry], posts: dict[str, PostEntry]
+) -> Workplace:
+    """In a worker process: the same workplace, from the same experiment and names, on the same shared data."""
+    METHODS.clear()
+    METHODS.update(methods)  # the caller may have added some
+    POSTS.clear()
+    POSTS.update(posts)
+    federation = shared.cut()
+    return workplace_of(experiment, federation, FederationFacts.of(federation))
+
+
+def cores() -> int:
+    """How many processes of this kind can compute at the same time."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def workplace_of(experiment: Experiment, holdings: Holdings, facts: FederationFacts) -> Workplace:
+    """A workplace with a method of its own: the same from the same experiment, in any process."""
+    method, data = method_of(experiment, facts), experiment.data
+    return Workplace(
+        method,
+        net_of(experiment, facts),
+        holdings,
+        facts,
+        experiment.seed,
+        experiment.local,
+        experiment.adapt,
+        experiment.scoring,
+        experiment.device,
+        build_posts(experiment.post),
+        attack_of(data.attack, method.facts.cohort) if data.malicious else (),
+    )
+
+
+def method_of(experiment: Experiment, facts: FederationFacts) -> Method:
+    """The method on a net of its own."""
+    with seeded(experiment.seed, "method"):  # parts may add weights to the net
+        return build_method(experiment.method, net_of(experiment, facts), told_to_methods(experiment, facts))
+
+
+def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
+    """What a method's server may know; a cohort that this federation has no clients for is refused."""
+    ids, rounds = tuple(facts.training_ids), experiment.rounds
+    validating, samples = sum(facts.by_id[i].val > 0 for i in ids), tuple(facts.by_id[i].train for i in ids)
+    return Facts(ids, rounds.cohort_size(len(ids)), rounds.count, facts.classes, experiment.seed, validating, samples)
+
+
+def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
+    """A fresh plain net."""
+    asked = experiment.net
+    with seeded(experiment.seed, "net"):
+        split = None if asked.head == "auto" else asked.head
+        net = build_net(asked.name, facts.input, facts.classes, split, batch_statistics=asked.batch_statistics)
+    if asked.weights:
+        put_weights(net, asked.weights, asked.weights_head, asked.weights_sha256)
+    net.bf16 = experiment.precision == "bf16"
+    _refuse_device(experiment.device)
+    return net.to(experiment.device)
+
+
+def _refuse_device(device: str) -> None:
+    """A device that torch does not have here, or that computes nothing."""
+    try:
+        torch.ones(1, device=device).add(1).item()
+    except Exception as error:  # each kind of device has its own
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise MotetError(f"device is {shown(device)} ({reason}); accepted: cpu, or a device torch has here") from None
+
+
+def _refuse_methods_of_the_script(experiment: Experiment) -> None:
+    """Worker processes do not run the script that called, so that what it defines is not there."""
+    for term in parse(experiment.method):
+        thing = entry_of(term.name).thing
+        if thing.__module__ == "__main__" or "<locals>" in thing.__qualname__:
+            raise MotetError(
+                f"engine.name is 'pool', but method {term.name!r} is defined in the script that was called, which no "
+                f"worker process can import; accepted: engine.name = inline or auto, or the method in a file of its own"
+            )
+
+
+def _refuse_contradictions(experiment: Experiment) -> None:
+    data, scoring = experiment.data, experiment.scoring
+    if experiment.engine.name not in ("auto", *ENGINES):
+        raise unknown("engine (engine.name)", experiment.engine.name, ("auto", *ENGINES))
+    _refuse_device(experiment.device)
+    if experiment.engine.name == "pool":
+        _refuse_methods_of_the_script(experiment)
+    if scoring.report == "best_on_validation" and not data.val_share and not data.shares_validation:
+        raise MotetError(
+            "scoring.report is 'best_on_validation' but data.val_share is 0; accepted: a val_share above 0"
+        )
+    if scoring.report == "best" and scoring.test == "common" and scoring.common_test == "last":
+        raise MotetError(
+            "scoring.report is 'best' on the common test set but scoring.common_test is 'last'; "
+            "accepted: common_test = 'always', or report = 'last' or 'best_on_validation'"
+        )
+    if scoring.report != "last" and "final_sync" in scoring.readings:
+        raise MotetError(
+            f"scoring.report is {scoring.report!r} but scoring.pm_source has 'final_sync', which trains everybody once "
+            "more after the last round alone; accepted: report = 'last', or another pm_source"
+        )
+    if scoring.test == "none" and not data.val_share:
+        raise MotetError("scoring.test is 'none' but data.val_share is 0; accepted: a val_share above 0")
+    if scoring.test == "none" and scoring.report == "best":
+        raise MotetError(
+            "scoring.report is 'best' on test data but scoring.test is 'none'; accepted: report = 'last' or "
+            "'best_on_validation'"
+        )
+    if scoring.clients == "new" and not data.new_clients:
+        raise MotetError(
+            "scoring.clients is 'new' but data.new_clients is 0; accepted: a share above 0, or clients = 'training'"
+        )
+    if scoring.test == "common" and not scoring.by_class:
+        raise MotetError(
+            "scoring.test is 'common' but scoring.by_class is false, so that nobody tells that figure; accepted: "
+            "scoring.test = 'split', or by_class = true"
+        )
+    if scoring.test == "split" and not data.test_share:
+        raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

@@ -1,0 +1,210 @@
+"""Both answers, always: the generic model and the personal models are scored through the engine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import compress
+
+import torch
+from torch import Tensor
+
+from motet.config.scoring_section import ScoringSettings
+from motet.data import FederationFacts
+from motet.engines import Engine, Kind, Outcome, Task
+from motet.messages.message import Message, State, number, tensor
+from motet.methods.base import Family, Method
+from motet.metrics import family
+from motet.metrics.client_scores import COUNTS, FAILED, right_of
+from motet.metrics.metric import Measure, PerSample
+from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, Figure, one_class
+from motet.metrics.one_pass import Answers, one_pass
+from motet.metrics.over_clients import figures_over, of_benign, pooled_from_splits
+from motet.metrics.registry import measures_of, measures_of_a_run
+from motet.metrics.run_metric import OfARun
+from motet.nets import Net
+from motet.training.flat_weights import Layout
+
+# -------- A generic model for methods that have none
+
+
+AT_ONCE = 16  # models in memory at a time, besides their sum
+
+
+def mean_of_personal_models(
+    method: Method, server: State, engine: Engine, client_ids: Sequence[int], round: int
+) -> Tensor | None:
+    """Σ n_i w_i / Σ n_i in the order of client ids; None where clients' models are no weights of the plain net.
+
+    For this the personal models leave their clients. A client whose model left the finite numbers is left out.
+    """
+    total, samples = None, 0.0
+    for start in range(0, len(client_ids), AT_ONCE):
+        tasks = [
+            Task("export", i, round, partial(method.broadcast, server, i, scoring=True))
+            for i in client_ids[start : start + AT_ONCE]
+        ]
+        for outcome in engine.run(tasks):
+            if outcome.reply:
+                w, n = tensor(outcome.reply, "w").double(), number(outcome.reply, "n")
+                total = w * n if total is None else total.add_(w, alpha=n)
+                samples += n
+    return None if total is None else (total / samples).to(torch.get_default_dtype())
+
+
+# -------- Both answers, always
+
+
+Row = dict[str, object]
+
+
+@dataclass
+class Scores:
+    """One evaluation: the figures of the round and one row per client."""
+
+    figures: Row
+    clients: list[Row]
+
+
+@dataclass
+class Evaluator:
+    """Scores a server state through the engine, so that personal models never leave their clients."""
+
+    method: Method
+    generic_net: Net
+    facts: FederationFacts
+    scoring: ScoringSettings
+    engine: Engine
+    measures: tuple[Measure, ...] = field(init=False)
+    measures_of_a_run: tuple[OfARun, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.measures = measures_of(self.scoring.measures)
+        self.measures_of_a_run = measures_of_a_run(self.scoring.measures)
+
+    def training_clients(self, server: State, round: int, last: bool) -> Scores:
+        """Generic and personal figures over the clients that take part in training."""
+        generic, derived = self._generic(server, round)
+        tested = self.scoring.looks_at_test
+        common = tested and self.facts.test is not None and (last or self.scoring.common_test == "always")
+        by_clients = not common and self.facts.test_is_clients and not self.facts.new_ids
+        answers = {} if generic is None or by_clients or not tested else self._on_common_test(generic)
+        sync = last and "final_sync" in self.scoring.readings and not self.method.keeps_nothing
+
+        def letter(client_id: int) -> Message:
+            message = self.method.broadcast(server, client_id, scoring=not sync)
+            message |= {"score.common": common, "score.whole": common and last}
+            if generic is not None:
+                message |= generic_beside(message, generic)
+            if answers and self.scoring.by_class:
+                message |= self._told(answers[self.facts.by_id[client_id].domain])
+            return message
+
+        kind: Kind = "sync_score" if sync else "score"
+        outcomes = self.engine.run([Task(kind, i, round, partial(letter, i)) for i in self.facts.training_ids])
+        replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
+        figures: Row = {str(Figure(GENERIC, "common", statistic="pooled")): None, DERIVED: derived}
+        if answers:
+            figures |= self._pooled(answers[None])
+        elif generic is not None:
+            figures |= pooled_from_splits(list(replies.values()), GENERIC, self.measures)
+        if self.method.family:
+            replies, chosen = self._choose_members(replies, self.method.family)
+            figures |= chosen
+        models = [GENERIC, *self.scoring.named_readings]
+        figures |= self._over(replies, models)
+        if answers and answers[None].one_class:
+            figures[one_class(GENERIC)] = len(self.facts.training_ids)
+        return Scores(figures, self._rows(outcomes, replies, round, new=False))
+
+    def generic(self, server: State, round: int) -> Tensor | None:
+        """The generic model, the method's own or a derived one."""
+        return self._generic(server, round)[0]
+
+    def new_clients(self, server: State, round: int) -> Scores:
+        """Before and after adaptation, over the clients that took no part in training."""
+        if not self.scoring.looks_at_test:
+            return Scores({}, [])
+
+        def letter(client_id: int) -> Message:
+            there = self.facts.test is not None
+            return self.method.broadcast(server, client_id) | {"score.common": there, "score.whole": there}
+
+        outcomes = self.engine.run([Task("adapt", i, round, partial(letter, i)) for i in self.facts.new_ids])
+        replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
+        figures = self._over(replies, self._models_of_new_clients(replies))
+        return Scores(figures, self._rows(outcomes, replies, round, new=True))
+
+    def _over(self, replies: dict[int, Message], models: Sequence[str]) -> Row:
+        """Figures over all clients and, where some are malicious, over the others too."""
+        figures: Row = dict(figures_over(list(replies.values()), models, self.measures))
+        if self.facts.malicious_ids:
+            figures |= of_benign(figures_over(list(self._benign(replies).values()), models, self.measures))
+        return figures
+
+    def _benign(self, replies: dict[int, Message]) -> dict[int, Message]:
+        return {i: reply for i, reply in replies.items() if i not in self.facts.malicious_ids}
+
+    @staticmethod
+    def _models_of_new_clients(replies: dict[int, Message]) -> list[str]:
+        """Before, after, and other choices of the adapted model that clients were asked for."""
+        scored = {figure.model for reply in replies.values() for name in reply if (figure := Figure.read(name))}
+        return [BEFORE, AFTER, *sorted(scored - {BEFORE, AFTER})]
+
+    def _generic(self, server: State, round: int) -> tuple[Tensor | None, bool]:
+        """The generic model, and whether it is derived from the personal ones."""
+        generic = self.method.generic(server)
+        if generic is not None or not self.scoring.derived_generic:
+            return generic, False
+        mean = mean_of_personal_models(self.method, server, self.engine, self.facts.training_ids, round)
+        return mean, mean is not None
+
+    def _on_common_test(self, generic: Tensor) -> dict[int | None, Answers]:
+        """The generic model's answers on the whole common test set and, class by class, on each domain's."""
+        Layout(self.generic_net).bind(self.generic_net, generic)
+        by_class = [measure for measure in self.measures if isinstance(measure, PerSample)]
+        found: dict[int | None, Answers] = {}
+        for domain in (None, *self.facts.domains):
+            test, measures = self.facts.common_test(domain), self.measures if domain is None else by_class
+            if test is not None:
+                found[domain] = one_pass(self.generic_net, test, measures, self.facts.classes)
+        return found
+
+    def _told(self, answers: Answers) -> Message:
+        """What a client needs to weight the generic model's answers by its classes, without a pass of its own."""
+        by_class = [measure for measure in self.measures if measure.name in answers.right]
+        return {COUNTS: answers.counts, **{right_of(measure): answers.right[measure.name] for measure in by_class}}
+
+    def _pooled(self, answers: Answers) -> Row:
+        values = {m: answers.value(m) for m in self.measures}
+        figures: Row = {str(Figure(GENERIC, "common", m.name, "pooled")): v for m, v in values.items() if v is not None}
+        return figures | {f"{FAILED}{name}": True for name in answers.failed}
+
+    def _choose_members(self, replies: dict[int, Message], of: Family) -> tuple[dict[int, Message], Row]:
+        """Report one member of each client's family of personal models; keep the curve and every rule's figure."""
+        every, data = list(replies.values()), self.scoring.headline.data
+        rules = family.choose(every, of.members, of.fixed, data)
+        chosen = family.chosen_by(of.rule, rules)
+        row: Row = {"family_rule": of.rule, "family_chosen": family.tally(chosen)}
+        row |= family.sweep(every, of.members) | family.by_rule(every, rules, data)
+        if self.facts.malicious_ids:
+            benign, kept = list(self._benign(replies).values()), [i not in self.facts.malicious_ids for i in replies]
+            theirs = {name: list(compress(members, kept)) for name, members in rules.items()}
+            row |= of_benign(family.sweep(benign, of.members) | family.by_rule(benign, theirs, data))
+        return {i: family.report(r, one) for (i, r), one in zip(replies.items(), chosen, strict=True)}, row
+
+    def _rows(self, outcomes: Sequence[Outcome], replies: dict[int, Message], round: int, new: bool) -> list[Row]:
+        """One line of clients.jsonl each: its columns are the names of figures."""
+        attackers = self.facts.malicious_ids
+        return [
+            {"round": round, "client": o.client_id, "new": new, "set_aside": o.failure}
+            | ({"malicious": o.client_id in attackers} if attackers else {})
+            | dict(sorted(replies.get(o.client_id, {}).items()))
+            for o in outcomes
+        ]
+
+
+def generic_beside(message: Message, generic: Tensor) -> Message:
+    """The generic model to score, or a word where the message carries it anyway: models are most of the bytes."""
+    w = message.get("w")
+    same = isinstance(w, Tensor) and w.shape == generic.shape and torch.equal(w, generic)
+    return {"score.generic_is_w": True} if same else {"score.generic": generic}

@@ -1,0 +1,297 @@
+"""What a client does for each kind of task: the one place where method, data and scoring meet.
+
+Here a client's models are made; `motet/metrics/client_scores.py` scores them.
+
+Every engine carries tasks to a `Workplace` and its outcomes back; none of them knows what the work means.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+from torch import Tensor, nn
+
+from motet.config.scoring_section import ScoringSettings
+from motet.data import ClientData, FederationFacts, Holdings
+from motet.engines.engine import Kind, Outcome, Task, each_alone
+from motet.errors import Diverged
+from motet.messages.checks import TRAIN_LOSS
+from motet.messages.message import Message, State, number, tensor
+from motet.messages.transform import Post, packed
+from motet.methods.base import Method
+from motet.metrics.client_scores import Common, Scorer
+from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, member, variant
+from motet.metrics.pairs import compared
+from motet.metrics.registry import measures_of_a_run
+from motet.metrics.run_metric import Here
+from motet.nets import Net
+from motet.training.client import AdaptSettings, Client
+from motet.training.flat_weights import Layout, is_finite
+from motet.training.local import LocalSettings
+
+LEAST_GROUPS = 4  # so that several cores have work
+WHICH, MEMBER = "measure.which", "measure.member"  # in a task `measure`: of the list, of the client's family
+SCORED: tuple[Kind, ...] = ("score", "sync_score", "adapt", "measure")  # tasks in which the scorer needs all data
+POOLED = -1  # the id of the one client that holds everybody's data, for the centralized yardstick
+
+
+@dataclass
+class Workplace:
+    """Clients' data and a method, ready to work."""
+
+    method: Method
+    generic_net: Net  # a plain net of its own, for the generic model
+    holdings: Holdings
+    facts: FederationFacts
+    seed: int
+    local: LocalSettings
+    adapt: AdaptSettings
+    scoring: ScoringSettings
+    device: str = "cpu"
+    posts: tuple[Post, ...] = ()
+    attack: tuple[Post, ...] = ()  # what malicious clients do to their replies before anything else
+
+    def perform(self, task: Task, private: State) -> Outcome:
+        """Do the task for one client with its private state; a diverged client changes nothing."""
+        client = self.client(task, dict(private))
+        self.method.net.train(task.kind in ("prepare", "train"))  # never as the last caller left it
+        try:
+            reply: Message | Diverged = self._kinds[task.kind](client, self._here(task.write()))
+        except Diverged as failure:
+            reply = failure
+        return self._outcome(task, client, reply)
+
+    def perform_together(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
+        """The same for clients that `groups` put together; one alone is trained as in `perform`."""
+        if len(tasks) == 1:
+            return [self.perform(tasks[0], privates[0])]
+        clients = [self.client(task, dict(private)) for task, private in zip(tasks, privates, strict=True)]
+        messages = [self._here(task.write()) for task in tasks]
+        self.method.net.train()
+        replies = self.method.train_together(clients, messages)
+        sent = [self._sent(*of) for of in zip(clients, messages, replies, strict=True)]
+        return [self._outcome(*of) for of in zip(tasks, clients, sent, strict=True)]
+
+    @property
+    def together(self) -> int:
+        """How many clients may be trained as one computation."""
+        return self.method.together() if self.local.together and not self.local.clip else 1
+
+    def groups(self, tasks: Sequence[Task]) -> list[list[int]]:
+        """Which tasks are done as one, those with most samples first; the same for the same tasks on any machine."""
+        train = bool(tasks) and tasks[0].kind == "train"
+        size = min(self.together, -(-len(tasks) // LEAST_GROUPS)) if train else 1
+        if size == 1:
+            return each_alone(tasks)
+        order = sorted(range(len(tasks)), key=lambda i: -self._samples(tasks[i].client_id))
+        return [order[at : at + size] for at in range(0, len(order), size)]
+
+    def _samples(self, client_id: int) -> int:
+        return 0 if client_id == POOLED else self.facts.by_id[client_id].train
+
+    def _outcome(self, task: Task, client: Client, reply: Message | Diverged) -> Outcome:
+        if isinstance(reply, Diverged):
+            return task.failed(str(reply))
+        reply = {name: v.detach().cpu() if isinstance(v, Tensor) else v for name, v in reply.items()}
+        return task.answered(reply, client.private if task.kind == "train" else None)
+
+    def client(self, task: Task, private: State) -> Client:
+        """The client of a task as its method sees it."""
+        data = self.holdings.pooled() if task.client_id == POOLED else self.holdings.clients[task.client_id]
+        client = self.client_of(data, task.round, private)
+        return client if task.kind in SCORED else self.shown(client)
+
+    def shown(self, client: Client) -> Client:
+        """The client as its method sees it, which never learns from nor chooses by what it is judged on.
+
+        Test data are for the scorer alone. Validation data are for methods that declare that they need them, and for a
+        newcomer whose experiment has it choose its epoch on what its domain shares.
+        """
+        chooses = client.data.new and client.data.shares_val and client.adapt.select == "best_on_validation"
+        return replace(client, data=client.data.shown(self.method.needs_validation or chooses))
+
+    def client_of(self, data: ClientData, round: int, private: State) -> Client:
+        """A client that holds this data."""
+        return Client(
+            data,
+            self.facts.classes,
+            round,
+            self.seed,
+            self.local,
+            self.adapt,
+            private,
+            self.scoring.kept_reading,
+            self.scoring.never_sampled,
+            self.holdings.shared_data() if self.method.needs_shared_data else None,
+            self.method.net.normalizes_batches,
+        )
+
+    # ------------------------------------------------------------ kinds of tasks
+
+    @property
+    def _kinds(self) -> dict[Kind, Callable[[Client, Message], Message]]:
+        return {
+            "prepare": self.method.prepare,
+            "train": self._train,
+            "score": self._score,
+            "sync_score": self._sync_score,
+            "adapt": self._adapt,
+            "export": self._export,
+            "portrait": self.method.portrait,
+            "measure": self._measure,
+        }
+
+    def _train(self, client: Client, message: Message) -> Message:
+        reply = self._sent(client, message, self.method.train(client, message))
+        if isinstance(reply, Diverged):
+            raise reply
+        return reply
+
+    def _sent(self, client: Client, message: Message, reply: Message | Diverged) -> Message | Diverged:
+        """A training's reply as it leaves the client."""
+        reply = reply if isinstance(reply, Diverged) else _finite(reply)
+        if isinstance(reply, Diverged):
+            return reply
+        loss = client.train_loss.mean() if self.scoring.train_loss else None
+        told: Message = {} if loss is None else {TRAIN_LOSS: loss}
+        posts = (*self.attack, *self.posts) if client.data.malicious else self.posts
+        return packed(posts, client, message, reply) | told
+
+    def _export(self, client: Client, message: Message) -> Message:
+        """The client's personal model itself, for the mean of all: only where the experiment asks for that."""
+        weights = self.method.weights(client, message)
+        reply = _finite({} if weights is None else {"w": weights, "n": client.samples})
+        if isinstance(reply, Diverged):
+            raise reply
+        return reply
+
+    def _score(self, client: Client, message: Message) -> Message:
+        """Values of the generic and the personal models; class counts stay here, only scores leave."""
+        return self._scores(client, message)
+
+    def _sync_score(self, client: Client, message: Message) -> Message:
+        """The same where `final_sync` is one more local training from the final global model."""
+        return self._scores(client, message, sync=True)
+
+    def _scores(self, client: Client, message: Message, sync: bool = False) -> Message:
+        reply = self.scorer.sizes(client) | self._score_generic(client, message)
+        for name, reading in self.scoring.named_readings.items():
+            last = reading == "final_sync"
+            if last and name != PERSONAL and not (sync or self.method.keeps_nothing):
+                continue  # before the end nobody is synced
+            read = client.reading(self.method.reading(reading))
+            reply |= self._score_reading(name, read, message, sync=sync and last)
+        return compared(reply)
+
+    def _adapt(self, client: Client, message: Message) -> Message:
+        """A new client's scores before and after adaptation."""
+        reply, common = self.scorer.sizes(client), _asked(message)
+        reply |= self._score_model(BEFORE, partial(self.method.personal, self.shown(client), message), client, common)
+        for i, selection in enumerate(client.adapt.selections):
+            name = variant(AFTER, selection) if i else AFTER
+            self.method.net.train()
+            adapt = partial(self.method.adapt, self.shown(client.selecting(selection)), message)
+            reply |= self._score_model(name, adapt, client, common)
+        return compared(reply)
+
+    def _measure(self, client: Client, message: Message) -> Message:
+        """What a measure of the whole run asks of a client: more than scores may leave it, in a simulation alone."""
+        which = measures_of_a_run((*self.scoring.measures, *self.method.shows))[int(number(message, WHICH))]
+        clients = self.holdings.clients
+        there = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
+        tests = {i: data.test for i, data in there}
+        heads, generic = partial(self._heads, client, message), partial(self._generic_model, message)
+        return which.at_client(Here(client, message, generic, heads, tests))
+
+    # ------------------------------------------------------------ making the models that are scored
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """What clients' scores are made with."""
+        return Scorer(self.holdings, self.scoring)
+
+    @cached_property
+    def generic_layout(self) -> Layout:
+        """Where the generic model's weights go."""
+        return Layout(self.generic_net)
+
+    def synced(self, client: Client, message: Message) -> Client:
+        """The client after one more local training from what the server sent, which only its scores remember."""
+        client = client.reading("last_participation")
+        trained = self.shown(client)
+        self.method.net.train()
+        self.method.train(trained, message)
+        self.method.net.eval()
+        return replace(client, private=trained.private)
+
+    def _heads(self, client: Client, message: Message) -> Mapping[str, nn.Module]:
+        """The personal model of the headline, and other heads of it."""
+        client = client.reading(self.method.reading(self.scoring.readings[0]))
+        if client.pm_source == "final_sync":
+            client = self.synced(client, message)
+        client = self.shown(client)
+        if self.method.family:
+            name = self.method.family.members[int(number(message, MEMBER))]
+            return {PERSONAL: self.method.member(client, message, name)}
+        return self.method.heads(client, message)
+
+    def _generic_model(self, message: Message) -> Net | None:
+        where = "w" if message.get("score.generic_is_w") else "score.generic"
+        if where not in message:
+            return None
+        self.generic_layout.bind(self.generic_net.eval(), tensor(message, where))
+        return self.generic_net
+
+    def _score_generic(self, client: Client, message: Message) -> Message:
+        model = self._generic_model(message)
+        if model is None:
+            return {}
+        own = self.scorer.on_own_data(GENERIC, model, client)
+        return own | self.scorer.generic_as_told(client, message)
+
+    def _score_reading(self, name: str, client: Client, message: Message, sync: bool) -> Message:
+        """The personal model, or each member of the method's family of them."""
+        members = self.method.family.members if self.method.family and name == PERSONAL else ()
+        common = _asked(message)
+        if members and common == "all":
+            common = "held"  # a pass over everything for each member would cost more than the training
+        names = [member(one) for one in members] or [name]
+        if sync:
+            try:
+                client = self.synced(client, message)
+            except Diverged:
+                return {k: v for one in names for k, v in self.scorer.nothing_right(one, client, common).items()}
+        shown = self.shown(client)
+        if not members:
+            return self._score_model(name, partial(self.method.personal, shown, message), client, common)
+        reply: Message = {}
+        for one in members:
+            reply |= self._score_model(member(one), partial(self.method.member, shown, message, one), client, common)
+        return reply
+
+    def _score_model(self, name: str, make: Callable[[], nn.Module | None], client: Client, common: Common) -> Message:
+        """A model's scores, where the client first has to make it."""
+        try:
+            model = make()
+        except Diverged:
+            return self.scorer.nothing_right(name, client, common)
+        return {} if model is None else self.scorer.score(name, model, client, common)
+
+    def _here(self, message: Message) -> Message:
+        """On the device where the work is done."""
+        floating = {n: v for n, v in message.items() if isinstance(v, Tensor) and v.is_floating_point()}
+        return message | {name: value.to(self.device) for name, value in floating.items()}
+
+
+def _asked(message: Message) -> Common:
+    """How much of the common test set a client shall score."""
+    if not message.get("score.common", True):
+        return "no"
+    return "all" if message.get("score.whole", False) else "held"
+
+
+def _finite(reply: Message) -> Message | Diverged:
+    for name, value in reply.items():
+        if isinstance(value, Tensor) and value.is_floating_point() and not is_finite(value):
+            return Diverged(f"the reply's {name!r} holds NaN or infinity")
+    return reply

@@ -1,0 +1,57 @@
+"""A client that took no part in training learns its own model: how long, and which of its epochs is kept."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from motet.data import Samples
+from motet.training.client import Client
+
+PASS_BATCH = 1000
+
+_Model = TypeVar("_Model")
+
+
+def best_on_validation(
+    client: Client,
+    learn: Callable[[Samples], None],
+    snapshot: Callable[[], _Model],
+    predictor: Callable[[_Model], nn.Module],
+) -> _Model:
+    """The best epoch's model; of equals, the last.
+
+    Judged on what the clients of its domain share for validation, each class by its share of this client's training
+    data; without that, on a tenth of its training data. `learn` does one epoch, `snapshot` keeps the model as it is,
+    `predictor` makes one that predicts.
+    """
+    train = client.data.train
+    if client.data.shares_val:
+        validation = client.data.val
+        weights = client.counts / validation.counts(client.classes).clamp(min=1)
+    else:
+        order = torch.randperm(client.samples, generator=client.rng("adapt-validation"))
+        held = max(1, client.samples // 10)
+        validation, train = train.take(order[:held]), train.take(order[held:]) if held < client.samples else train
+        weights = torch.ones(client.classes)
+    best = snapshot()
+    most = right_answers(predictor(best), validation, weights)
+    for _ in range(client.adapt.epochs):
+        learn(train)
+        model = snapshot()
+        right = right_answers(predictor(model), validation, weights)
+        if right >= most:
+            best, most = model, right
+    return best
+
+
+def right_answers(model: nn.Module, samples: Samples, weights: Tensor) -> float:
+    """How many samples the model gets right, each counted by the weight of its class."""
+    device = next(model.eval().parameters()).device
+    right = 0.0
+    with torch.no_grad():
+        for x, y in samples.all_batches(PASS_BATCH):
+            hits = y[model(x.to(device)).argmax(1).cpu() == y]
+            right += float(weights.double()[hits].sum())
+    return right

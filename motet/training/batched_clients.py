@@ -1,0 +1,146 @@
+"""Several clients' local training as one computation, for nets so small that bookkeeping costs more than arithmetic.
+
+The clients keep their own weights, batches and steps: a row of a matrix each. The numbers are those of one client after
+the other, up to rounding.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from motet.data import Samples
+from motet.nets import Net
+from motet.nets.dense import leading_row, takes_vectors
+from motet.training.flat_weights import Layout
+from motet.training.local import Descent
+
+WEIGHTS = 2**20  # of all nets of a group: with their momentum they should fit in a processor's cache
+GROUP = 32  # clients; more gain nothing
+
+Gradient = Callable[[Tensor, Tensor, Tensor, bool], Tensor | None]
+"""Of x, y, the weight of each sample in its batch's mean, and whether the batches' mean losses are wanted."""
+
+
+def descend_together(
+    descents: Sequence[Descent], samples: Sequence[Samples], w: Tensor, g: Tensor, gradient: Gradient
+) -> None:
+    """`Descent.run` for many: row i of w and of g belongs to client i, and clients with more steps come first.
+
+    `gradient` adds to the first rows of g, as many as x has: the clients that are not done yet.
+    """
+    rule = descents[0]  # everybody's, but for batches and velocity
+    feeds = [descent.batches(mine) for descent, mine in zip(descents, samples, strict=True)]
+    for row, descent in zip(g, descents, strict=True):
+        row.zero_() if descent.velocity is None else row.copy_(descent.velocity)
+    batches = [next(feed, None) for feed in feeds]
+    losses = _Losses(descents, samples)
+    while found := [batch for batch in batches if batch is not None]:
+        v, moving = g[: len(found)], w[: len(found)]
+        rule.carry(v, moving)
+        losses.add(gradient(*_padded(found, w.device), losses.wanted), [len(y) for _, y in found])
+        moving.sub_(v, alpha=rule.lr)
+        batches = [next(feed, None) for feed in feeds[: len(found)]]
+    for row, descent in zip(g, descents, strict=True):
+        descent.velocity = row.clone() if rule.settings.momentum else None  # a view would keep everybody's
+    losses.tell()
+
+
+class _Losses:
+    """The mean losses of everybody's last epoch; earlier steps compute none."""
+
+    def __init__(self, descents: Sequence[Descent], samples: Sequence[Samples]):
+        self.descents, self.step = descents, 0
+        of = list(zip(descents, (len(mine) for mine in samples), strict=True))
+        self.ends = [descent.count(n) for descent, n in of]
+        self.starts = [max(0, end - len(d.sizes(n))) for end, (d, n) in zip(self.ends, of, strict=True)]
+        self.first = min(self.starts) if any(d.told is not None for d in descents) else max(self.ends)
+        self.found: list[Tensor] = []  # from `first` on, of the clients that are not done yet
+        self.sizes: list[list[int]] = []  # of their batches; 0 where it is not yet the last epoch
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody may be in his last epoch."""
+        return self.step >= self.first
+
+    def add(self, losses: Tensor | None, sizes: Sequence[int]) -> None:
+        """One step of the clients that are not done yet."""
+        if losses is not None:
+            self.found.append(losses)
+            counts = [n if self.step >= start else 0 for n, start in zip(sizes, self.starts, strict=False)]
+            self.sizes.append(counts + [0] * (len(self.starts) - len(counts)))
+        self.step += 1
+
+    def tell(self) -> None:
+        """Each client's own mean, each sample alike."""
+        if not self.found:
+            return
+        losses = torch.nn.utils.rnn.pad_sequence(self.found).double()  # a row per client
+        sizes = torch.tensor(self.sizes, dtype=torch.float64, device=losses.device).T
+        for descent, mean in zip(self.descents, (losses * sizes).sum(1) / sizes.sum(1), strict=True):
+            if descent.told is not None:
+                descent.told.begin(1)
+                descent.told.add(mean, 1)
+
+
+def group_size(net: Net, layout: Layout) -> int:
+    """How many clients are worth training as one; 1, each alone, for a net that is not a row of linear layers."""
+    stages = [net.get_submodule(name) for name in net.stage_names]
+    whole = leading_row(stages)[1] == len(stages) and takes_vectors(stages[0], 1 + len(net.input.shape))
+    fits = whole and layout.trainable == slice(0, layout.size) and not net.bf16
+    return max(1, min(GROUP, WEIGHTS // layout.size)) if fits else 1
+
+
+class ManyNets:
+    """One net many times, with the weights of row i of w: gradients of cross-entropy by hand, without a graph."""
+
+    def __init__(self, net: Net, layout: Layout, w: Tensor, g: Tensor):
+        names = {id(p): name for name, p in net.named_parameters()}
+        self.layers = []
+        for linear, relu in leading_row(net.get_submodule(name) for name in net.stage_names)[0]:
+            places = [layout.places[names[id(p)]] for p in (linear.weight, linear.bias) if p is not None]
+            views = [[flat[:, place.where].view(-1, *place.shape) for flat in (w, g)] for place in places]
+            self.layers.append((views[0], views[1] if len(views) > 1 else None, relu))
+
+    def add_gradient(self, x: Tensor, y: Tensor, share: Tensor, losses: bool = False) -> Tensor | None:
+        """Add the gradient of Σ share·CE to g, for the first nets, as many as x has; that sum, if it is asked for."""
+        k, values = len(x), [x.flatten(2)]
+        for (W, _), bias, relu in self.layers:
+            product = W[:k].transpose(1, 2)
+            x = (
+                torch.bmm(values[-1], product)
+                if bias is None
+                else torch.baddbmm(bias[0][:k, None], values[-1], product)
+            )
+            values.append(x.relu_() if relu else x)
+        d = torch.softmax(values[-1], 2)
+        told = -(_log(d.gather(2, y[..., None]).squeeze(2)) * share).sum(1) if losses else None
+        d.sub_(torch.nn.functional.one_hot(y, x.shape[2])).mul_(share[..., None])
+        for (W, g_W), bias, relu in reversed(self.layers):
+            out = values.pop()
+            if relu:
+                d = torch.ops.aten.threshold_backward(d, out, 0)
+            if bias is not None:
+                bias[1][:k] += d.sum(1)
+            g_W[:k].baddbmm_(d.transpose(1, 2), values[-1])
+            if len(values) > 1:
+                d = torch.bmm(d, W[:k])
+        return told
+
+
+def _log(p: Tensor) -> Tensor:
+    """Of a probability, also where it is too small for its type."""
+    return p.clamp_min(torch.finfo(p.dtype).tiny).log_()
+
+
+def _padded(batches: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """The batches in one tensor; what fills up a smaller one weighs nothing."""
+    sizes = [len(y) for _, y in batches]
+    share = torch.tensor([[1 / size] * size + [0.0] * (max(sizes) - size) for size in sizes])
+    if min(sizes) < max(sizes):
+        fill = [torch.zeros(max(sizes) - size, dtype=torch.int64) for size in sizes]  # repeats the first sample
+        batches = [
+            (torch.cat([x, x[none]]), torch.cat([y, y[none]])) for (x, y), none in zip(batches, fill, strict=True)
+        ]
+    x, y = torch.stack([x for x, _ in batches]), torch.stack([y for _, y in batches])
+    return x.to(device), y.to(device), share.to(device)

@@ -1,0 +1,178 @@
+"""The one local training loop: flat SGD with momentum, weight decay and clipping over a client's batches."""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from motet.config.section import Section, tried
+from motet.data import Samples
+from motet.errors import Diverged
+from motet.training.flat_weights import is_finite
+from motet.training.randomness import layers_draw_by
+
+# -------- The loss of a client's training
+
+
+class TrainLoss:
+    """The losses of the last batches, as many as an epoch has."""
+
+    def __init__(self) -> None:
+        self._last: deque[tuple[Tensor, int]] = deque(maxlen=0)
+
+    def begin(self, batches: int) -> None:
+        """A stretch of training with so many batches in an epoch; what came before it is forgotten."""
+        self._last = deque(maxlen=batches)
+
+    def add(self, loss: Tensor, samples: int) -> None:
+        """The mean loss of one batch."""
+        self._last.append((loss.detach(), samples))
+
+    def mean(self) -> float | None:
+        """Over the last epoch, or over all steps where there were fewer; None where none was told, or no number."""
+        if not self._last:
+            return None
+        losses = torch.stack([loss for loss, _ in self._last]).double().cpu()
+        samples = torch.tensor([n for _, n in self._last], dtype=torch.float64)
+        found = float(losses @ samples / samples.sum())
+        return found if math.isfinite(found) else None
+
+
+# -------- The one local training loop
+
+
+NOT_FINITE = "training left the finite numbers (NaN or infinity in the weights)"
+GATHERED = 400  # samples that are gathered and prepared at a time; the batches are views of them
+
+
+class LocalSettings(Section):
+    """[local]: what a client does with its own data in one round."""
+
+    epochs: int = Field(5, ge=1, description="passes over the client's training data per round")
+    steps: int = Field(0, ge=0, description="gradient steps per round instead of epochs; 0 = use epochs")
+    batch: int = Field(40, ge=1, description="samples per gradient step")
+    drop_last: bool = Field(False, description="leave out the last, smaller batch of an epoch")
+    lr: float = Field(
+        0.01,
+        gt=0,
+        description="learning rate of the first round",
+        json_schema_extra=tried(0.001, 0.003, 0.01, 0.03, 0.1),
+    )
+    lr_decay: float = Field(0.99, gt=0, le=1, description="factor on the learning rate per round")
+    momentum: float = Field(0.9, ge=0, lt=1, description="heavy-ball momentum of the local steps")
+    weight_decay: float = Field(1e-5, ge=0, description="pull of every trained parameter towards zero")
+    momentum_across_rounds: Literal["reset", "persist"] = Field(
+        "reset", description="start each round with fresh momentum, or with the client's last"
+    )
+    clip: float = Field(
+        0.0,
+        ge=0,
+        description="largest gradient norm; 0 = no clipping; what parts add to the net has a norm of its own",
+    )
+    together: bool = Field(
+        True, description="train several clients as one computation where the net is small; equal up to rounding"
+    )
+
+    def at_round(self, round: int) -> float:
+        """The learning rate of a round (the first is 1; before it, as in the first); never 0, for some divide by it."""
+        return max(self.lr * self.lr_decay ** max(round - 1, 0), 1e-30)
+
+
+@dataclass
+class Descent:
+    """How one stretch of local training moves: batches, step size, momentum."""
+
+    settings: LocalSettings
+    lr: float
+    rng: torch.Generator
+    epochs: int | None = None  # None: as the settings say, which may count steps instead
+    velocity: Tensor | None = None
+    augment: torch.Generator | None = None  # randomness of samples that vary in training
+    joins_lone: bool = False  # a last batch of one sample joins the one before: normalization over one is none
+    clipped_apart: tuple[slice, ...] = ()  # stretches of the weights whose gradients have a norm of their own
+    told: TrainLoss | None = None  # who is told the losses; None: nobody
+    steps: int = field(default=0, init=False)
+
+    def count(self, n: int) -> int:
+        """How many steps n samples make."""
+        if self.epochs is None and self.settings.steps:
+            return self.settings.steps
+        return len(self.sizes(n)) * (self.settings.epochs if self.epochs is None else self.epochs)
+
+    def sizes(self, n: int) -> list[int]:
+        """How many samples each batch of an epoch has; a client smaller than one batch keeps its only one."""
+        size = self.settings.batch
+        whole, rest = divmod(n, size)
+        if rest == 1 and whole and self.joins_lone and not self.settings.drop_last:
+            return [size] * (whole - 1) + [size + 1]
+        return [size] * whole + [rest] * bool(rest and not (whole and self.settings.drop_last))
+
+    def batches(self, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
+        """Shuffled batches of the client's samples, epoch after epoch."""
+        sizes, n = self.sizes(len(samples)), len(samples)
+        at_once = max(1, GATHERED // self.settings.batch)
+        epochs = self.settings.epochs if self.epochs is None else self.epochs
+        limit = self.settings.steps if self.epochs is None else 0
+        epoch = 0
+        while limit or epoch < epochs:
+            order, end = torch.randperm(n, generator=self.rng), 0
+            for first in range(0, len(sizes), at_once):  # one gather for several batches
+                some = sizes[first : first + at_once]
+                start, end = end, end + sum(some)
+                x, y = samples.batch(order[start:end], self.augment)
+                for batch in zip(torch.split(x, some), torch.split(y, some), strict=True):
+                    self.steps += 1
+                    yield batch
+                    if self.steps == limit:
+                        return
+            epoch += 1
+
+    def note(self, loss: Tensor, samples: int) -> None:
+        """Tell the mean loss of a batch; whoever computes losses in a training of his own calls this too."""
+        if self.told is not None:
+            self.told.add(loss, samples)
+
+    @property
+    def effective_steps(self) -> float:
+        """How many plain steps went as far: with momentum m from rest, Σ_{j≤K} (1 − m^j)/(1 − m) instead of K."""
+        m = self.settings.momentum
+        return (self.steps - m * (1 - m**self.steps) / (1 - m)) / (1 - m)
+
+    def carry(self, v: Tensor, w: Tensor) -> None:
+        """v ← m·v + d·w: all of a step but its gradient."""
+        rule = self.settings
+        v.mul_(rule.momentum) if rule.momentum else v.zero_()
+        if rule.weight_decay:
+            v.add_(w, alpha=rule.weight_decay)
+
+    def run(self, samples: Samples, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], None]) -> None:
+        """Descend: for every batch `gradient(x, y)` adds the gradient to g, then one flat step moves w.
+
+        The update is torch.optim.SGD's, v ← m·v + d·w + ∇ and w ← w − η·v, with no pass over memory to spare: g is v
+        itself, so whoever adds to g must not read it. Clipping alone needs the gradient apart.
+        """
+        rule = self.settings
+        v = torch.zeros_like(g) if rule.clip else g
+        v.zero_() if self.velocity is None else v.copy_(self.velocity)
+        if self.told is not None:
+            self.told.begin(len(self.sizes(len(samples))))
+        with layers_draw_by(self.rng):
+            for x, y in self.batches(samples):
+                self.carry(v, w)
+                if rule.clip:
+                    g.zero_()
+                gradient(x.to(w.device), y.to(w.device))
+                if rule.clip:
+                    for stretch in self.clipped_apart or (slice(None),):
+                        part = g[stretch]
+                        part.mul_((rule.clip / part.norm().clamp_min(1e-12)).clamp_max(1.0))
+                    v.add_(g)
+                w.sub_(v, alpha=self.lr)
+        self.velocity = v if rule.momentum else None
+        if not is_finite(w):
+            raise Diverged(NOT_FINITE)

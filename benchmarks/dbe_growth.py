@@ -16,7 +16,7 @@ import torch
 
 from motet.runs.environment import environment, machine_of
 from motet.runs.record import Record
-from motet.runs.served_models import Bench
+from motet.runs.served_models import ModelWorkbench
 
 FACTORS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 RESULTS = Path(__file__).parent / "results"
@@ -25,7 +25,7 @@ BATCH = 500
 
 def accuracies(record: Record) -> dict[str, Any]:
     """Over all clients' own test samples by factor, and the length of each p."""
-    bench = Bench.with_data(record)
+    bench = ModelWorkbench.with_data(record)
     right, total, lengths = dict.fromkeys(FACTORS, 0), 0, []
     for client in bench.workplace.holdings.clients:
         model = bench.personal_model(client.id).model

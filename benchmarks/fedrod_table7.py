@@ -21,10 +21,10 @@ from motet.errors import MotetError
 from motet.messages.message import Message
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Facts, Family, Part, Predictor
+from motet.methods.base import Facts, Family, MethodEntry, Part, Predictor
 from motet.methods.base.personal_model import PersonalModel
 from motet.methods.fedrod import FedROD
-from motet.metrics.names import GENERIC, PERSONAL, Figure, member
+from motet.metrics.names import GENERIC, PERSONAL, MetricName, member
 from motet.nets import Net
 from motet.runs.environment import environment, machine_of
 from motet.runs.record import Record
@@ -32,7 +32,7 @@ from motet.runs.run import resume, run
 from motet.training.client import Client
 
 HERE = Path(__file__).parent
-GENERIC_ACCURACY = Figure(GENERIC, "common", statistic="pooled")
+GENERIC_ACCURACY = MetricName(GENERIC, "common", statistic="pooled")
 SETTING: dict[str, Any] = {
     "protocol": "fedrod",
     "data": {"name": "fmnist"},
@@ -76,7 +76,7 @@ class ThreeRows(Averaging):
         return model
 
 
-THREE_ROWS = Entry("fedrod-three-rows", "BRM, linear and hyper at once", "FED-ROD", whole=ThreeRows)
+THREE_ROWS = MethodEntry("fedrod-three-rows", "BRM, linear and hyper at once", "FED-ROD", whole=ThreeRows)
 ROWS = {"fedavg": "fedavg", "fedrod": THREE_ROWS.name}
 
 
@@ -99,7 +99,7 @@ def collect(out: Path) -> dict[str, Any]:
     ours = {}
     for name, model in models.items():
         row = last["fedavg" if name == "FedAvg" else "fedrod"]
-        figures = (GENERIC_ACCURACY, *(Figure(each, "weighted", statistic="mean") for each in (GENERIC, model)))
+        figures = (GENERIC_ACCURACY, *(MetricName(each, "weighted", statistic="mean") for each in (GENERIC, model)))
         ours[name] = [round(100 * row[str(figure)], 2) for figure in figures]
     return {
         "study": "FED-ROD Table 7, FMNIST Dir(0.3), 100 clients, 20 per round, 100 rounds, 5 epochs, one seed",

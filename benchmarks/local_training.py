@@ -26,7 +26,7 @@ from throughput_parts.workloads import DBE_CNN, FEDROD_CONV, LSTM, RESNET8, TWON
 from torch.profiler import ProfilerActivity, profile
 
 from motet.config.experiment import merge, resolve
-from motet.engines import Kind, Task
+from motet.engines import Task, TaskKind
 from motet.io.malloc import keep_freed_memory
 from motet.messages.message import Message
 from motet.runs.environment import environment, machine_of
@@ -61,7 +61,7 @@ def main() -> None:
     found = {}
     for name in options.workload or SUBJECTS:
         workload, methods = SUBJECTS[name]
-        found[name] = {"what": workload.what} | measure(workload, options.methods or methods, options.repeats)
+        found[name] = {"what": workload.what} | metric(workload, options.methods or methods, options.repeats)
         show(name, found[name])
     if options.record:
         here = environment()
@@ -71,9 +71,9 @@ def main() -> None:
         path.write_text(json.dumps(words | {"workloads": found}, indent=1) + "\n", encoding="utf-8")
 
 
-def measure(workload: Workload, methods: list[str], repeats: int) -> dict[str, Any]:
+def metric(workload: Workload, methods: list[str], repeats: int) -> dict[str, Any]:
     """Milliseconds of a turn, medians over the repeats, and the shares of the operations."""
-    values = merge(workload.experiment(quick=True), {"local": {"epochs": 1, "together": False}})
+    values = merge(workload.experiment(quick=True), {"local": {"epochs": 1, "batched_clients": False}})
     client = typical(Work.of(values))
     turns = {name: bare(values, client) if name == BARE else motet(values, client, name) for name in methods}
     seconds: dict[str, list[float]] = {name: [] for name in turns}
@@ -115,7 +115,7 @@ def motet(values: dict[str, Any], client: int, method: str) -> Turn:
     parts = assemble(resolve(merge(values, {"method": method, "engine": {"name": "inline"}})))
     server = parts.method.start()
 
-    def ask(kind: Kind, round: int) -> Message:
+    def ask(kind: TaskKind, round: int) -> Message:
         reply = parts.engine.run([Task(kind, client, round, parts.method.broadcast(server, client))])[0].reply
         assert reply is not None
         return reply

@@ -58,7 +58,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "digits-mlp-alone": {
         "data": {**DATA, "name": "digits", "partition": "dirichlet:0.5", "subset": 0.4},
         "net": {"name": "mlp"},
-        "local": {"epochs": 1, "batch": 16, "lr": 0.05, "together": False, "momentum_across_rounds": "persist"},
+        "local": {"epochs": 1, "batch": 16, "lr": 0.05, "batched_clients": False, "momentum_across_rounds": "persist"},
     },
     "fmnist-cnn": {
         "data": {**DATA, "name": "fmnist", "partition": "dirichlet:0.5", "subset": 0.01, "pool": "all"},

@@ -57,7 +57,7 @@ def main(words: list[str]) -> None:
         print(f"made {fedjax_bridge.prepare()}")
         return
     for name in options.workload or ALL:
-        result = {"workload": name} | measure(name, options) | surroundings(words)
+        result = {"workload": name} | metric(name, options) | surroundings(words)
         text = json.dumps(result)
         if options.json:
             print(text, flush=True)
@@ -94,17 +94,17 @@ def read(words: list[str]) -> argparse.Namespace:
     return options
 
 
-def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
+def metric(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """The figures of one workload."""
     load = round(os.getloadavg()[0], 2)  # other work on this machine falsifies everything below
     if name == systems.NAME:
-        found = {"what": systems.WHAT} | systems.measure(options.quick, options.repeats)
+        found = {"what": systems.WHAT} | systems.metric(options.quick, options.repeats)
     else:
         asked = options.contestants or list(CONTESTANTS)
         left_out = too_slow_for_quick() if options.quick and not options.contestants else {}
         left_out |= {other: why for other, why in elsewhere(name).items() if other in asked}
         chosen = [contestant for contestant in asked if contestant not in left_out]
-        found = sides.measure(WORKLOADS[name], chosen, options.quick, options.repeats)
+        found = sides.metric(WORKLOADS[name], chosen, options.quick, options.repeats)
         found["skipped"] |= left_out
     return found | {"load_before": load}
 

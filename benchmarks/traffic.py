@@ -43,7 +43,7 @@ def expressions() -> list[str]:
     return [*names, "fedrod(head=linear)", "fedrod+scaffold", "fedrod+pgfed"]
 
 
-def measure(method: str) -> tuple[int, int]:
+def metric(method: str) -> tuple[int, int]:
     """Bytes down and up per client in the last round."""
     with tempfile.TemporaryDirectory() as folder:
         row = Record(run(resolve(SETTING | {"method": method}), Path(folder) / "run")).rounds[-1]
@@ -52,11 +52,11 @@ def measure(method: str) -> tuple[int, int]:
 
 def main() -> None:
     """Measure, print, write."""
-    down_0, up_0 = measure("fedavg")
+    down_0, up_0 = metric("fedavg")
     table = {}
     print(f"{'method':22} {'down':>10} {'up':>10}   down and up as multiples of FedAvg's")
     for method in expressions():
-        down, up = measure(method)
+        down, up = metric(method)
         ratios = {
             "down": round(down / down_0, 3),
             "up": round(up / up_0, 3),

@@ -26,7 +26,7 @@ FILES = (
     "summary.json",
     "serving.json",
     "serving.safetensors",
-    "pictures.json",
+    "figures_learned.json",
     "weights.safetensors",
     "checkpoint",
     "checkpoint/{manifest}",
@@ -98,7 +98,7 @@ TOML = {
     "import a sum": 'method = "fedavg+{canary}/evil.py:Evil"',
     "import a net": '[net]\nname = "{canary}/evil.py:Evil"',
     "import data": '[data]\nname = "{canary}/evil.py:Evil"',
-    "import a measure": '[scoring]\nmeasures = ["{canary}/evil.py:Evil"]',
+    "import a metric": '[scoring]\nmetrics = ["{canary}/evil.py:Evil"]',
     "import a module": 'method = "this:d"',
     "an unknown field": "what = 1",
     "a scalar for a section": "data = 5",
@@ -155,7 +155,7 @@ def _all() -> Iterator[tuple[str, Attack]]:
     for word, value in VALUES.items():
         yield f"lengths are {word}", partial(_manifest, ("lengths", "rounds.jsonl"), value)
         yield f"the manifest's experiment is {word}", partial(_manifest, ("extra", "experiment"), value)
-        for name in ("summary.json", "environment.json", "serving.json", "pictures.json"):
+        for name in ("summary.json", "environment.json", "serving.json", "figures_learned.json"):
             yield f"{name} is {word}", partial(_write, name, value.encode())
         for name in ("rounds.jsonl", "clients.jsonl"):
             yield f"a line of {name} is {word}", partial(_line, name, value)

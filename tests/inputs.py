@@ -1,9 +1,9 @@
 """What nets are given in tests."""
 
 from motet.data import Input
-from motet.data.input import Kind
+from motet.data.input import SampleKind
 
-_KINDS: dict[int, Kind] = {1: "vector", 2: "signal", 3: "image"}
+_KINDS: dict[int, SampleKind] = {1: "vector", 2: "signal", 3: "image"}
 
 
 def input_of(*shape: int) -> Input:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from motet.config.experiment import resolve, write
-from motet.metrics.names import Figure
+from motet.metrics.names import MetricName
 from motet.server.assembly import settle
 
 CLASSES = 10
@@ -26,7 +26,7 @@ def made_record(
     names: Sequence[str] = (),
     class_names: Sequence[str] = (),
     generic: bool = True,
-    measures: Sequence[str] = (),
+    metrics: Sequence[str] = (),
     **choices: Any,
 ) -> Path:
     """A finished run about which every chart has something to draw; clients' accuracies are about `base`."""
@@ -40,14 +40,14 @@ def made_record(
     _write(folder / "clients.json", _people(clients, new, names, class_names))
     kind = experiment.headline.data
     scored = [r for r in range(1, rounds + 1) if r % scored_every == 0 or r == rounds]
-    rows = [_round(r, rounds, base, kind, r in scored, generic, measures) for r in range(1, rounds + 1)]
+    rows = [_round(r, rounds, base, kind, r in scored, generic, metrics) for r in range(1, rounds + 1)]
     people = [
         _client(i, r, base - 0.3 * (rounds - r) / rounds, kind, draw, generic) for r in scored for i in range(clients)
     ]
     people += [_newcomer(clients + i, rounds, base, kind, draw) for i in range(new)]
     for name, lines in (("rounds.jsonl", rows), ("clients.jsonl", people)):
         (folder / name).write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-    figures = {name: value for name, value in rows[-1].items() if Figure.read(name)}
+    figures = {name: value for name, value in rows[-1].items() if MetricName.read(name)}
     if new:
         figures |= {f"before.{kind}.accuracy.mean": base - 0.1, f"after.{kind}.accuracy.mean": base + 0.05}
     _write(folder / "summary.json", _summary(experiment, figures, rounds, generic))
@@ -66,7 +66,7 @@ def _people(clients: int, new: int, names: Sequence[str], class_names: Sequence[
 
 
 def _round(
-    r: int, last: int, base: float, kind: str, scored: bool, generic: bool, measures: Sequence[str]
+    r: int, last: int, base: float, kind: str, scored: bool, generic: bool, metrics: Sequence[str]
 ) -> dict[str, Any]:
     at = base - 0.3 * (last - r) / last
     row: dict[str, Any] = {"round": r, "cohort": [0], "set_aside": {}, "bytes_down": 4e5, "bytes_up": 4e5, "seconds": 1}
@@ -74,7 +74,7 @@ def _round(
         for model, value in (("personal", at), *((("generic", at - 0.05),) if generic else ())):
             row |= {f"{model}.{kind}.accuracy.mean": value, f"{model}.{kind}.accuracy.std": 0.08}
             row |= {f"{model}.{kind}.accuracy.worst_tenth": value - 0.2}
-            row |= {f"{model}.{kind}.{measure}.mean": 0.1 for measure in measures}
+            row |= {f"{model}.{kind}.{metric}.mean": 0.1 for metric in metrics}
         if generic:
             row["generic.common.accuracy.pooled"] = at - 0.04
     return row

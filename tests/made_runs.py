@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from motet.config.experiment import resolve
-from motet.metrics.names import Figure
+from motet.metrics.names import MetricName
 from motet.report.finished import Finished
-from motet.runs.clients_file import People, Person
+from motet.runs.clients_file import ClientInfo, ClientsInfo
 from motet.server.assembly import settle
 
 COMMON_TEST = 359
@@ -37,19 +37,19 @@ def made(
     found: dict[str, float] = {}
     for i, data_kind in enumerate(("weighted", "split")):
         at = base + 0.04 * i
-        found[str(Figure("personal", data_kind, statistic=over))] = at + 0.0211
-        found[str(Figure("personal", data_kind, statistic="minimum"))] = at - 0.3122
+        found[str(MetricName("personal", data_kind, statistic=over))] = at + 0.0211
+        found[str(MetricName("personal", data_kind, statistic="minimum"))] = at - 0.3122
         if generic:
-            found[str(Figure("generic", data_kind, statistic=over))] = at + 0.0033
-            found[str(Figure("personal", data_kind, statistic="hurt"))] = 2 / 16
-            found[str(Figure("personal", data_kind, statistic="better_clients"))] = 13
-            found[str(Figure("personal", data_kind, statistic="compared_clients"))] = 16
+            found[str(MetricName("generic", data_kind, statistic=over))] = at + 0.0033
+            found[str(MetricName("personal", data_kind, statistic="hurt"))] = 2 / 16
+            found[str(MetricName("personal", data_kind, statistic="better_clients"))] = 13
+            found[str(MetricName("personal", data_kind, statistic="compared_clients"))] = 16
         if beside_local:
-            found[str(Figure("personal", data_kind, statistic="better_vs_local_clients"))] = 12
-            found[str(Figure("personal", data_kind, statistic="compared_vs_local_clients"))] = 16
+            found[str(MetricName("personal", data_kind, statistic="better_vs_local_clients"))] = 12
+            found[str(MetricName("personal", data_kind, statistic="compared_vs_local_clients"))] = 16
         if new:
-            found[str(Figure("before", data_kind, statistic=over))] = at - 0.1344
-            found[str(Figure("after", data_kind, statistic=over))] = at + 0.0155
+            found[str(MetricName("before", data_kind, statistic=over))] = at - 0.1344
+            found[str(MetricName("after", data_kind, statistic=over))] = at + 0.0155
     if generic:
         found["generic.common.accuracy.pooled"] = base + 0.0066
     summary = {
@@ -62,8 +62,8 @@ def made(
         "set_aside": 0,
     }
     clients = names or tuple(str(i) for i in range(20))
-    people = People(
-        tuple(Person(i, name, i >= len(clients) * (1 - new), 57 + i, 0, 14) for i, name in enumerate(clients)),
+    people = ClientsInfo(
+        tuple(ClientInfo(i, name, i >= len(clients) * (1 - new), 57 + i, 0, 14) for i, name in enumerate(clients)),
         common_test=COMMON_TEST,
     )
     return Finished(Path(folder or f"runs/{method}-seed{seed}"), experiment, summary, people)

@@ -9,7 +9,7 @@ from by_hand import FACTS
 from inputs import input_of
 
 from motet.config.experiment import Experiment
-from motet.engines import Kind, Task
+from motet.engines import Task, TaskKind
 from motet.errors import MotetError
 from motet.messages.message import Message, State
 from motet.methods import build_method
@@ -39,7 +39,7 @@ def timeless(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if not name.endswith("seconds")}
 
 
-def exchange(assembly: Assembly, server: State, cohort: Sequence[int], round: int, kind: Kind = "train") -> Replies:
+def exchange(assembly: Assembly, server: State, cohort: Sequence[int], round: int, kind: TaskKind = "train") -> Replies:
     """What these clients answer."""
     tasks = [Task(kind, i, round, assembly.method.broadcast(server, i)) for i in cohort]
     outcomes = assembly.engine.run(tasks)

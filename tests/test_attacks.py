@@ -16,7 +16,7 @@ from motet.data.shared_federation import SharedFederation
 from motet.errors import MotetError
 from motet.messages.attacks import ModelReplacement, RandomUpdate, attack_of
 from motet.messages.message import Message, State, decode, encode, tensor
-from motet.metrics.names import BENIGN, PERSONAL, Figure
+from motet.metrics.names import BENIGN, PERSONAL, MetricName
 from motet.runs.local_baseline import beside_local
 from motet.runs.record import Record
 from motet.runs.run import run
@@ -181,7 +181,9 @@ def test_the_twin_and_the_pool_attack_alike(attack: str, tmp_path: Path) -> None
 
 
 def test_other_posts_come_after_the_attack() -> None:
-    _, exchanges = first_round(attacked("fedavg", "model-replacement", post="clip(norm=0.01)", rounds={"cohort": 1.0}))
+    _, exchanges = first_round(
+        attacked("fedavg", "model-replacement", transforms="clip(norm=0.01)", rounds={"cohort": 1.0})
+    )
     for sent, answer in exchanges.values():
         assert float((tensor(answer, "w") - tensor(sent, "w")).norm()) <= 0.0101
 
@@ -196,11 +198,11 @@ def test_who_trains_in_one_place_sends_nothing_to_attack_with() -> None:
 
 
 def test_every_mean_is_also_over_benign_clients() -> None:
-    played = play(attacked("fedavg", "model-replacement", rounds={"cohort": 1.0}, scoring={"measures": ("ece",)}))
+    played = play(attacked("fedavg", "model-replacement", rounds={"cohort": 1.0}, scoring={"metrics": ("ece",)}))
     last, rows = played.rows[-1], [row for row in played.clients if row["round"] == 3]
     malicious = played.assembly.federation_facts.malicious_ids
     assert {row["client"] for row in rows if row["malicious"]} == malicious
-    means = [figure for name in last if (figure := Figure.read(name)) and figure.statistic == "mean"]
+    means = [figure for name in last if (figure := MetricName.read(name)) and figure.statistic == "mean"]
     checked_means = 0
     for figure in means:
         if figure.among:
@@ -212,14 +214,14 @@ def test_every_mean_is_also_over_benign_clients() -> None:
             checked_means += told != figure.of(last)
     assert checked_means > 6
     for statistic in ("by_samples", "std", "minimum", "worst_tenth", "hurt", "hurt_clients"):
-        assert Figure(PERSONAL, "weighted", statistic=statistic, among=BENIGN).of(last) is not None
-    assert Figure("after", "weighted", statistic="mean", among=BENIGN).of(played.new.figures) is not None
+        assert MetricName(PERSONAL, "weighted", statistic=statistic, among=BENIGN).of(last) is not None
+    assert MetricName("after", "weighted", statistic="mean", among=BENIGN).of(played.new.figures) is not None
 
 
 def test_a_family_of_models_has_its_figures_too() -> None:
     last = play(attacked("superfed-mm", rounds={"cohort": 1.0})).rows[-1]
     for model in ("member:0.5", "rule:fixed"):
-        over_all = Figure(model, "split" if model == "member:0.5" else "weighted", statistic="mean")
+        over_all = MetricName(model, "split" if model == "member:0.5" else "weighted", statistic="mean")
         assert over_all.of(last) is not None and replace(over_all, among=BENIGN).of(last) is not None
 
 
@@ -241,6 +243,6 @@ def test_the_headline_is_over_benign_clients(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["personal.split.accuracy.benign.mean", "member:0.5.common.ece.benign.worst_tenth"])
 def test_names_of_benign_figures_are_read_as_they_are_written(name: str) -> None:
-    figure = Figure.read(name)
+    figure = MetricName.read(name)
     assert figure is not None and figure.among == BENIGN and str(figure) == name
     assert figure.over("std").among == BENIGN

@@ -20,7 +20,7 @@ from motet.methods.registry import canonical
 from motet.report.tables.bench import bench_table, to_csv, to_latex, to_markdown
 from motet.runs.record import Record
 from motet.studies.bench import run_bench, value_of
-from motet.studies.bench_file import Bench, read_bench
+from motet.studies.bench_file import BenchFile, read_bench
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TEXT = """
@@ -45,13 +45,13 @@ values = { FedPer = [80.0, 81.5] }
 """
 
 
-def bench_of(text: str, folder: Path) -> Bench:
+def bench_of(text: str, folder: Path) -> BenchFile:
     path = folder / "bench.toml"
     path.write_text(text)
     return read_bench(path)
 
 
-def compute(bench: Bench, folder: Path, progress: Any = None, quick: bool = False) -> dict[str, Any]:
+def compute(bench: BenchFile, folder: Path, progress: Any = None, quick: bool = False) -> dict[str, Any]:
     return run_bench(bench, folder, 1, lambda total: nullcontext(progress or Nobody()), quick)
 
 
@@ -280,7 +280,7 @@ def test_what_ended_is_in_the_table_before_the_end(tmp_path: Path) -> None:
 
 
 def test_cases_may_come_and_go_but_not_change(tmp_path: Path) -> None:
-    def of(methods: str, lr: str = "0.05") -> Bench:
+    def of(methods: str, lr: str = "0.05") -> BenchFile:
         text = TEXT.replace('["fedavg", "fedper"]', methods).replace('["dirichlet:0.1", "iid"]', '["iid"]')
         return bench_of(text.replace("0.05", lr).split("[[paper]]")[0], tmp_path)
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motet.metrics.names import PERSONAL, Figure
+from motet.metrics.names import PERSONAL, MetricName
 from motet.metrics.statistics import CONTROL, Table, accuracy, differences, estimate, holm
 from motet.studies.recommend import Candidate, Recommendation, hurt, hurt_sentence, recommend, still_learning
 from motet.studies.results import climb
@@ -207,7 +207,7 @@ def test_who_is_hurt() -> None:
 
 
 def test_what_was_gained_in_the_last_fifth_of_the_rounds() -> None:
-    figure = Figure(PERSONAL, "split", statistic="mean")
+    figure = MetricName(PERSONAL, "split", statistic="mean")
     rows = [
         {"round": r, **({str(figure): v} if v is not None else {})} for r, v in enumerate((0.2, 0.5, None, 0.6, 0.7), 1)
     ]

@@ -16,7 +16,7 @@ from motet.engines import ClientStates
 from motet.errors import MotetError
 from motet.io import hashed_files
 from motet.io.files import read_own
-from motet.io.hashed_files import Entries
+from motet.io.hashed_files import ClientFiles
 from motet.messages.message import State, encode
 from motet.runs import checkpoint
 from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment
@@ -63,7 +63,7 @@ def is_f(fingerprint: str, extra: object) -> bool:
     return fingerprint == "f"
 
 
-def nothing(round: int, entries: Entries) -> None:
+def nothing(round: int, entries: ClientFiles) -> None:
     """For who does not ask about clients."""
 
 

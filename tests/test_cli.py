@@ -21,7 +21,7 @@ from motet.cli import commands, demo, main, running
 from motet.config.experiment import Experiment, resolve
 from motet.config.short_names import FIELDS
 from motet.data.sources.mnist import find_fashion
-from motet.report.progress import Bars, Lines
+from motet.report.progress import RunBars, RunLines
 from motet.report.tables.fitted import Packed
 from motet.runs.record import Record
 
@@ -221,7 +221,7 @@ def test_protocols_side_by_side_say_how_they_differ(capsys: pytest.CaptureFixtur
 # ------------------------------------------------------------ list, data, config
 
 
-@pytest.mark.parametrize("what", ["methods", "data", "nets", "partitions", "posts", "protocols", "measures"])
+@pytest.mark.parametrize("what", ["methods", "data", "nets", "partitions", "posts", "protocols", "metrics"])
 def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(call(capsys, "list", what, "--json")[0])
     assert rows and all(row["name"] and row["summary"] and row["paper"] for row in rows)
@@ -326,7 +326,7 @@ def test_a_reader_who_leaves_early_causes_no_noise() -> None:
     assert err == b"" and process.returncode == 1
 
 
-def follow(watcher: Lines | Bars, rounds: int) -> None:
+def follow(watcher: RunLines | RunBars, rounds: int) -> None:
     experiment = resolve({"rounds": {"count": rounds}, "scoring": {"every": 5}})
     with watcher:
         watcher.started(experiment, Path("there"), 0, "the newest checkpoint is damaged")
@@ -341,7 +341,7 @@ def follow(watcher: Lines | Bars, rounds: int) -> None:
 
 def test_a_log_stays_short() -> None:
     file = StringIO()
-    follow(Lines(Console(file=file), lines=10), 1000)
+    follow(RunLines(Console(file=file), lines=10), 1000)
     lines = file.getvalue().splitlines()
     assert lines[0] == "warning: the newest checkpoint is damaged"
     assert lines[-1] == "fedavg: round 1000 of 1000, generic 50.0 %, personal – %"
@@ -351,7 +351,7 @@ def test_a_log_stays_short() -> None:
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     file = StringIO()
-    follow(Bars(Console(file=file, force_terminal=True, width=100)), 20)
+    follow(RunBars(Console(file=file, force_terminal=True, width=100)), 20)
     assert "20/20" in file.getvalue() and "generic 50.0 %, personal – %" in file.getvalue()
 
 
@@ -380,7 +380,7 @@ def test_a_table_loses_nothing_at_any_width(width: int) -> None:
 
 def test_measures_are_columns_and_figures(capsys: pytest.CaptureFixture[str]) -> None:
     Path("own.py").write_text("def largest(logits, y):\n    return logits.max()\n")
-    asked = ["--measure", "ece", "--measure", "top5", "--measure", "own.py:largest"]
+    asked = ["--metrics", "ece", "--metrics", "top5", "--metrics", "own.py:largest"]
     out, _ = call(capsys, "run", *TINY, *asked, "--out", "here")
     assert all(re.search(rf"\b{name},", out) for name in ("ece", "top5", "largest"))
     figures = json.loads(call(capsys, "show", "here", "--json")[0])[0]["figures"]
@@ -388,13 +388,13 @@ def test_measures_are_columns_and_figures(capsys: pytest.CaptureFixture[str]) ->
         assert {f"personal.split.{name}.mean", f"generic.common.{name}.pooled"} <= figures.keys()
     assert figures["personal.weighted.top5.mean"] > figures["personal.weighted.accuracy.mean"]
     assert "personal.weighted.ece.mean" not in figures  # calibration is of a whole set
-    assert Record(Path("here")).experiment.scoring.measures == ("ece", "top5", "own.py:largest")
+    assert Record(Path("here")).experiment.scoring.metrics == ("ece", "top5", "own.py:largest")
 
 
 @pytest.mark.parametrize(
-    ("measure", "sentence"),
+    ("run_metric", "sentence"),
     [
-        ("acuracy", "unknown measure (scoring.measures) 'acuracy': did you mean 'accuracy'?"),
+        ("acuracy", "unknown metric (scoring.metrics) 'acuracy': did you mean 'accuracy'?"),
         ("nowhere.py:f", "nowhere.py"),
         ("own.py:g", "'g'"),
         ("own.py:mean", "bears a name of Motet's own; accepted: a function of another name"),
@@ -402,11 +402,11 @@ def test_measures_are_columns_and_figures(capsys: pytest.CaptureFixture[str]) ->
         ("own.py:words", "measure own.py:words gave str; accepted: a number"),
     ],
 )
-def test_a_measure_that_is_none(measure: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_measure_that_is_none(metric: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("own.py").write_text(
         "def mean(logits, y):\n    return 0\n\n\nnumber = 1\n\n\ndef words(logits, y):\n    return 'a'\n"
     )
-    assert main(["run", *TINY, "--measure", measure, "--out", "here"]) == 2
+    assert main(["run", *TINY, "--metrics", metric, "--out", "here"]) == 2
     err = capsys.readouterr().err
     assert sentence in err and len(err.strip().splitlines()[-1]) > 20
 

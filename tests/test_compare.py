@@ -28,18 +28,18 @@ from motet.report.tables.compared import compared_table
 from motet.report.tables.seeds import by_seed, differences_of
 from motet.runs.record import Record
 from motet.studies.budget import Plan, planned
-from motet.studies.compare import Asked, compare_methods
+from motet.studies.compare import CompareRequest, compare_methods
 from motet.studies.job import Job
 
 TINY = {"subset": 0.4, "clients": 4, "rounds": 3, "cohort": 1.0, "epochs": 1, "batch": 20, "net": "mlp"}
 METHODS = ("local", "fedavg", "fedavg+ft")
 
 
-def asked(methods: tuple[str, ...] = METHODS, trials: int = 2, seeds: int = 2, **more: Any) -> Asked:
-    return Asked(choose({"data": "digits", **TINY, **more}), methods, trials, seeds)
+def asked(methods: tuple[str, ...] = METHODS, trials: int = 2, seeds: int = 2, **more: Any) -> CompareRequest:
+    return CompareRequest(choose({"data": "digits", **TINY, **more}), methods, trials, seeds)
 
 
-def compare(what: Asked, folder: Path, progress: Any = None) -> dict[str, Any]:
+def compare(what: CompareRequest, folder: Path, progress: Any = None) -> dict[str, Any]:
     return compare_methods(what, folder, 1, lambda total: nullcontext(progress or Nobody()))
 
 
@@ -274,7 +274,7 @@ def test_what_does_not_fit_is_said() -> None:
 
 
 def test_a_plan_is_kept(tmp_path: Path) -> None:
-    what = Asked(asked(("fedavg", "fedavg+ft")).experiment, ("fedavg", "fedavg+ft"), 3, 3, seconds=0.01)
+    what = CompareRequest(asked(("fedavg", "fedavg+ft")).experiment, ("fedavg", "fedavg+ft"), 3, 3, seconds=0.01)
     progress = StudyProgress(Console(file=StringIO()), 10_000)
     first = compare(what, tmp_path / "it", progress)
     assert progress.computed == progress.total  # of the plan, not of what was asked for
@@ -334,7 +334,7 @@ def test_nothing_is_computed_where_nobody_could_be_judged(tmp_path: Path) -> Non
     np.savez(tmp_path / "few.npz", x=np.random.default_rng(0).normal(size=(120, 3)), y=rows % 2, client=rows % 6)
     nobody = choose({"data": str(tmp_path / "few.npz"), "rounds": 1}, None, {"data": {"test_share": 0.01}})
     with pytest.raises(MotetError, match=r"data\.test_share is 0\.01, of which no client has a sample to compare"):
-        compare(Asked(nobody, METHODS, 1, 1), tmp_path / "it")
+        compare(CompareRequest(nobody, METHODS, 1, 1), tmp_path / "it")
     assert not (tmp_path / "it").exists()
 
 
@@ -366,7 +366,7 @@ def setting(data: Path, rounds: int, seed: int) -> Experiment:
 
 def test_clients_that_contradict_each_other_get_models_of_their_own(tmp_path: Path) -> None:
     data = federations.contradictory(tmp_path / "data.npz", 0)
-    result = compare(Asked(setting(data, 5, 0), METHODS, 1, 2), tmp_path / "it")
+    result = compare(CompareRequest(setting(data, 5, 0), METHODS, 1, 2), tmp_path / "it")
     assert result["recommended"]["method"] in ("local", "fedavg+ft")
     fedavg = next(each for each in result["methods"] if each["method"] == "fedavg")
     assert fedavg["to_recommended"]["certain"] and fedavg["to_recommended"]["mean"] < -0.3
@@ -387,7 +387,7 @@ RIGHT = {
 @pytest.mark.parametrize("federation", RIGHT)
 def test_the_right_answer(federation: str, seed: int, tmp_path: Path) -> None:
     data = getattr(federations, federation)(tmp_path / "data.npz", seed)
-    what = Asked(setting(data, 10, seed), (*METHODS, "fedper"), 3, 3)
+    what = CompareRequest(setting(data, 10, seed), (*METHODS, "fedper"), 3, 3)
     assert compare(what, tmp_path / "it")["recommended"]["method"] in RIGHT[federation]
 
 
@@ -397,7 +397,7 @@ def test_the_right_answer(federation: str, seed: int, tmp_path: Path) -> None:
 def test_the_right_answer_after_few_rounds(federation: str, seed: int, tmp_path: Path) -> None:
     """Nobody is recommended for being personal where fine-tuning is only more training."""
     data = getattr(federations, federation)(tmp_path / "data.npz", seed)
-    what = Asked(setting(data, FEW_ROUNDS[federation], seed), METHODS, 1, 3)
+    what = CompareRequest(setting(data, FEW_ROUNDS[federation], seed), METHODS, 1, 3)
     answer = compare(what, tmp_path / "it")["recommended"]
     assert answer["method"] in RIGHT[federation]
 
@@ -406,6 +406,6 @@ def test_the_right_answer_after_few_rounds(federation: str, seed: int, tmp_path:
 @pytest.mark.parametrize("seed", range(5))
 def test_no_winner_where_all_are_equal(seed: int, tmp_path: Path) -> None:
     data = federations.noise(tmp_path / "data.npz", seed)
-    what = Asked(setting(data, 10, seed), (*METHODS, "fedper"), 3, 3)
+    what = CompareRequest(setting(data, 10, seed), (*METHODS, "fedper"), 3, 3)
     answer = compare(what, tmp_path / "it")["recommended"]
     assert not answer["certain"]

@@ -107,13 +107,13 @@ def test_no_stream_is_drawn_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(purposes) == ["ft", "ft", "ft-augment"]
 
 
-@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("batched_clients", [True, False])
 def test_whole_runs_learn_from_varied_images(together: bool) -> None:
     def weights(augment: str) -> torch.Tensor:
         asked = resolve(
             {
                 "data": {"augment": augment, "clients": 4, "partition": "iid", "subset": 0.2},
-                "local": {"epochs": 1, "together": together},
+                "local": {"epochs": 1, "batched_clients": together},
                 "engine": {"name": "inline"},
                 "net": {"name": "mlp"},
             }

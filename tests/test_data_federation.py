@@ -23,7 +23,7 @@ from motet.data import (
     counts_table,
     fit_prepare,
 )
-from motet.data.input import Kind
+from motet.data.input import SampleKind
 from motet.data.prepare import Normalize
 from motet.errors import MotetError
 from motet.training.randomness import generator, numpy_generator
@@ -236,7 +236,7 @@ def test_an_empty_client_is_named_when_min_size_is_switched_off() -> None:
         digits(partition="dirichlet-balanced:0.01", clients=50, min_size=0)
 
 
-def fitted(kind: Kind, x: np.ndarray, normalize: Normalize, top: float) -> Prepare:
+def fitted(kind: SampleKind, x: np.ndarray, normalize: Normalize, top: float) -> Prepare:
     y = np.zeros(len(x), np.int64)
     return fit_prepare(RawData(x, y, kind, classes=1, top=top, net=""), normalize, np.arange(len(x)))
 

@@ -9,7 +9,7 @@ import torch
 
 from motet.data import DataSettings, Federation, FederationFacts, build, counts_table
 from motet.data.partitions.registry import PARTITIONS, Partition
-from motet.data.partitions.request import Hands, Table
+from motet.data.partitions.request import PartitionRequest, RowsPerClient
 from motet.data.shared_federation import SharedFederation
 from motet.data.sources import load
 from motet.errors import MotetError
@@ -109,7 +109,7 @@ def test_refusals(tmp_path: Path) -> None:
 
 
 def test_a_way_of_dealing_sees_domains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def by_domain(table: Table) -> Hands:
+    def by_domain(table: PartitionRequest) -> RowsPerClient:
         assert table.domain is not None and len(table.domain) == len(table.y)
         return [np.flatnonzero(table.domain == value) for value in np.unique(table.domain)]
 

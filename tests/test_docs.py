@@ -19,7 +19,7 @@ from motet.config.experiment import read, resolve
 from motet.config.section import Section
 from motet.errors import MotetError
 from motet.methods import METHODS, build_method
-from motet.methods.base import Entry, Facts, Method, Part, Serving, Training, Wrapped
+from motet.methods.base import Facts, Method, MethodEntry, Part, Serving, Training, Wrapped
 from motet.nets import build_net
 from motet.studies.bench_file import read_bench
 from motet.testing import CHECKS
@@ -180,7 +180,7 @@ def test_lines_are_short(page: Path) -> None:
 # ---------------------------------------------------------------- methods: the pages and the registry
 
 
-def built(entry: Entry) -> Method:
+def built(entry: MethodEntry) -> Method:
     """The method of a name alone; what personalizes others follows FedAvg."""
     return built_of(f"fedavg+{entry.name}" if entry.wraps else entry.name)
 

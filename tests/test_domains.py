@@ -153,16 +153,16 @@ def test_a_federation_of_another_size_stays_bytes() -> None:
 
 def test_dealing_inside_domains_gives_each_client_one() -> None:
     y, domain = np.arange(300) % 3, np.repeat([4, 7, 9], [150, 90, 60])
-    hands = deal("dirichlet:0.5@domain", y, 7, 0, min_size=1, domain=domain)
-    assert [set(domain[hand].tolist()) for hand in hands] == [{4}] * 3 + [{7}] * 2 + [{9}] * 2
-    assert sorted(np.concatenate(hands).tolist()) == list(range(300))
+    rows_per_client = deal("dirichlet:0.5@domain", y, 7, 0, min_size=1, domain=domain)
+    assert [set(domain[hand].tolist()) for hand in rows_per_client] == [{4}] * 3 + [{7}] * 2 + [{9}] * 2
+    assert sorted(np.concatenate(rows_per_client).tolist()) == list(range(300))
 
 
 def test_each_domain_has_a_draw_of_its_own() -> None:
     y, domain = np.tile(np.repeat(np.arange(4), 100), 2), np.repeat([0, 1], 400)
     for partition in ("dirichlet:0.3@domain", "dirichlet-balanced:0.3@domain"):
-        hands = deal(partition, y, 6, 0, min_size=1, domain=domain)
-        counts = [np.bincount(y[hand], minlength=4).tolist() for hand in hands]
+        rows_per_client = deal(partition, y, 6, 0, min_size=1, domain=domain)
+        counts = [np.bincount(y[hand], minlength=4).tolist() for hand in rows_per_client]
         assert counts[:3] != counts[3:]
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from motet.messages.message import Message, State, tensor
 from motet.methods import METHODS
-from motet.methods.base import Entry, Training
+from motet.methods.base import MethodEntry, Training
 from motet.methods.scaffold import Scaffold
 from motet.testing.twin import play, tiny
 
@@ -89,7 +89,7 @@ class HeldAtZero(Scaffold):
 
 
 def test_scaffold_with_control_variates_at_zero_is_uniform_fedavg_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "held", Entry("held", "", "", part=HeldAtZero))
+    monkeypatch.setitem(METHODS, "held", MethodEntry("held", "", "", part=HeldAtZero))
     held, plain = play(tiny("held")), play(tiny("fedavg(weighting=uniform)"))
     assert torch.equal(held.server["w"], plain.server["w"])
     scores = [{k: v for k, v in row.items() if not k.startswith("bytes")} for row in held.timeless()]

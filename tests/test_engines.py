@@ -14,9 +14,9 @@ from motet.io.hashed_files import Damaged
 from motet.messages.checks import TRAIN_LOSS
 from motet.messages.message import Message, State, decode, encode
 from motet.methods import METHODS
-from motet.methods.base import Entry, Part, Training
+from motet.methods.base import MethodEntry, Part, Training
 from motet.server.assembly import ServerSide, assemble, method_of, net_of
-from motet.server.round_loop import Progress
+from motet.server.round_loop import RunState
 from motet.testing.twin import Notes, Played, Strict, loop_of, play, tiny
 from motet.training.client import Client
 
@@ -109,7 +109,7 @@ class SendsNaN(Part):
 
 
 def test_a_reply_with_nan_is_set_aside_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "sends", Entry("sends", "", "", part=SendsNaN))
+    monkeypatch.setitem(METHODS, "sends", MethodEntry("sends", "", "", part=SendsNaN))
     assembly = assemble(tiny("sends"))
     message = assembly.method.broadcast(assembly.method.start(), 0)
     task = Task("train", 0, 1, message)
@@ -153,7 +153,7 @@ def test_the_server_side_of_a_run_needs_no_sample_of_a_client(method: str) -> No
     server = ServerSide(experiment, facts, method_of(experiment, facts), net_of(experiment, facts), here.engine)
     server.engine, notes = Strict(server, assemble(experiment).federation), Notes()
     server.refuse_what_cannot_be_followed()
-    progress = loop_of(server, notes).run(Progress(0, server.method.start()))
+    progress = loop_of(server, notes).run(RunState(0, server.method.start()))
     new = server.evaluator.new_clients(progress.server, progress.round)
     inline = play(experiment)
     assert notes.clients == inline.clients and new.clients == inline.new.clients
@@ -214,7 +214,7 @@ def test_rounds_played_again_after_going_back_end_the_same(strict: bool) -> None
     def another_round() -> tuple[bytes, dict[int, bytes]]:
         loop = loop_of(assembly, Notes())
         loop.settings = loop.settings.model_copy(update={"count": 4})
-        return encode(loop.run(Progress(3, played.server)).server), played.private()
+        return encode(loop.run(RunState(3, played.server)).server), played.private()
 
     once = another_round()
     assert once[1] != kept

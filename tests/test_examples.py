@@ -39,7 +39,7 @@ def test_own_method(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_own_measure(capsys: pytest.CaptureFixture[str]) -> None:
-    figures = printed("own_measure.py", capsys)
+    figures = printed("own_metric.py", capsys)
     accuracies, recalls = figures[::2], figures[1::2]
     assert all(0 < recall != accuracy for accuracy, recall in zip(accuracies, recalls, strict=True))
 

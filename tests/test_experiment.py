@@ -255,7 +255,7 @@ OLD: dict[str, Any] = {
         "weight_decay": 1e-05,
         "momentum_across_rounds": "reset",
         "clip": 0.0,
-        "together": True,
+        "batched_clients": True,
     },
     "adapt": {"epochs": 5, "lr": 0.01, "select": "last"},
     "scoring": {
@@ -276,9 +276,9 @@ OLD_FINGERPRINT = "a98fe6b4d2c75adeee0a1e1c8a90baaea696836fe8748f46beba625d677ac
 
 def test_an_experiment_from_before_a_field_came_is_still_the_same_if_the_field_has_its_default() -> None:
     here = recorded(OLD)
-    assert here.post == "" and here.local.lr == 0.05
+    assert here.transforms == "" and here.local.lr == 0.05
     assert same_experiment(OLD_FINGERPRINT, OLD, here)
-    assert not same_experiment(OLD_FINGERPRINT, OLD, here.model_copy(update={"post": "clip"}))
+    assert not same_experiment(OLD_FINGERPRINT, OLD, here.model_copy(update={"transforms": "clip"}))
     assert not same_experiment(OLD_FINGERPRINT, OLD, here.model_copy(update={"seed": 4}))
 
 
@@ -327,7 +327,7 @@ def test_a_fingerprint_of_a_newer_motet_is_refused() -> None:
 def test_what_a_run_wrote_down_is_not_filled_in_by_its_protocol() -> None:
     """A preset that comes later is not what the run was trained with."""
     values = resolve({"protocol": "pgfed"}).model_dump()
-    del values["local"]["drop_last"], values["local"]["together"]
+    del values["local"]["drop_last"], values["local"]["batched_clients"]
     assert resolve(values).local.drop_last is True
     assert recorded(values).local.drop_last is False
     assert recorded(values).local.together is False  # how Motet acted before it could train clients together

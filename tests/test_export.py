@@ -20,7 +20,7 @@ from motet.errors import MotetError
 from motet.export.index import read_index
 from motet.export.run import folder_name
 from motet.methods import METHODS
-from motet.methods.base import Entry, Forward
+from motet.methods.base import Forward, MethodEntry
 from motet.methods.base.part import Part
 from motet.nets import Net
 
@@ -184,7 +184,7 @@ class Twice(Doubled):
 
 def test_a_part_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `constants` only its computation can be kept; with wrong ones the check finds the difference."""
-    monkeypatch.setitem(METHODS, "doubled", Entry("doubled", "for a test", "none", part=Doubled))
+    monkeypatch.setitem(METHODS, "doubled", MethodEntry("doubled", "for a test", "none", part=Doubled))
     result = tiny("fedavg+doubled")
     with pytest.raises(MotetError, match=r"part Doubled .*accepted: --format torch.export or onnx"):
         result.export(tmp_path / "a")
@@ -193,7 +193,7 @@ def test_a_part_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert apart(program(torch.from_numpy(DIGITS[..., None])), result.personal_model(0)(DIGITS)) <= 1e-6
     with pytest.raises(MotetError, match=r"only model.pt2 was written"):
         motet.load_model(written)
-    monkeypatch.setitem(METHODS, "twice", Entry("twice", "for a test", "none", part=Twice))
+    monkeypatch.setitem(METHODS, "twice", MethodEntry("twice", "for a test", "none", part=Twice))
     with pytest.raises(MotetError, match="differs from the run's own by"):
         tiny("fedavg+twice").export(tmp_path / "c", [0])
 

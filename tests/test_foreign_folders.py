@@ -126,7 +126,7 @@ def serving(folder: Path, capsys: pytest.CaptureFixture[str]) -> bool:
     try:
         result = motet.load(folder)
         assert repr(result) and isinstance(result.rounds, list) and isinstance(result.clients, list)
-        assert isinstance(result.pictures, list)
+        assert isinstance(result.figures_learned, list)
         result.generic_model()
         result.personal_model(0)
     except MotetError as error:

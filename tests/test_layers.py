@@ -15,7 +15,7 @@ LAYERS = [
         *("toml_writing", "statistics"),
     },
     {"weights", "losses", "nets", "data"},
-    {"local", "client", "together", "adapting", "train_loss"},
+    {"local", "client", "batched_clients", "adapting", "train_loss"},
     {"contract"},
     {"methods", "scoring", "engines", "post"},  # these know nothing of each other
     {"work", "evaluation", "derived", "ending", "rounds"},

@@ -16,7 +16,7 @@ from motet.runs.checkpoint import Checkpoints
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.server.assembly import assemble
-from motet.server.round_loop import Progress
+from motet.server.round_loop import RunState
 from motet.testing.twin import Notes, loop_of, tiny
 
 MANY: dict[str, Any] = {
@@ -116,7 +116,7 @@ class Suspicious(Inline):
     kinds: ClassVar[set[str]] = set()
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
-        assert all(callable(task.letter) for task in tasks)
+        assert all(callable(task.message) for task in tasks)
         self.kinds.update(task.kind for task in tasks)
         return super().run(tasks)
 
@@ -125,7 +125,7 @@ class Suspicious(Inline):
 def test_messages_are_written_when_tasks_are_handed_out_whatever_the_kind(pm_source: str) -> None:
     assembly = assemble(tiny("dbe", scoring={"pm_source": pm_source}))
     assembly.engine = Suspicious(assembly.workplace)
-    progress = loop_of(assembly, Notes()).run(Progress(0, assembly.method.start()))
+    progress = loop_of(assembly, Notes()).run(RunState(0, assembly.method.start()))
     assembly.evaluator.new_clients(progress.server, progress.round)
     last = "sync_score" if pm_source == "final_sync" else "score"
     assert {"prepare", "train", last, "adapt"} <= Suspicious.kinds

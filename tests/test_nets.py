@@ -8,7 +8,7 @@ from inputs import input_of
 from torch import nn
 
 from motet.data import Input
-from motet.data.input import Kind
+from motet.data.input import SampleKind
 from motet.errors import MotetError
 from motet.nets import NETS, Net, build_net, describe_nets
 from motet.training.flat_weights import Layout, parameter_count
@@ -253,7 +253,7 @@ def test_every_net_refuses_each_kind_that_it_does_not_declare(name: str) -> None
         ("vector", (20,), 5, "vector input has a vocabulary of 5; accepted: .* 0 otherwise"),
     ],
 )
-def test_an_input_that_is_none(kind: Kind, shape: tuple[int, ...], vocabulary: int, words: str) -> None:
+def test_an_input_that_is_none(kind: SampleKind, shape: tuple[int, ...], vocabulary: int, words: str) -> None:
     with pytest.raises(MotetError, match=words):
         Input(kind, shape, vocabulary)
 

@@ -18,7 +18,7 @@ from motet.errors import MotetError
 from motet.messages.message import Message
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Part
+from motet.methods.base import MethodEntry, Part
 from motet.methods.base import Training as TrainingOf
 from motet.nets import Net, build_net
 from motet.nets.dense import as_layer, leading_row
@@ -338,7 +338,7 @@ def test_a_run_in_groups_is_the_run_of_each_alone(nets: Path, name: str) -> None
     """REVIEW S3: a forward hook changed 83.0 into 80.8, weight_norm 81.9 into 66.3."""
     ends = []
     for rows in (True, False):
-        assembly = assemble(tiny("fedavg", net={"name": f"./own.py:{name}"}, local={"together": True}))
+        assembly = assemble(tiny("fedavg", net={"name": f"./own.py:{name}"}, local={"batched_clients": True}))
         assembly.method.net.rows = rows
         ends.append(play(assembly.experiment, assembly=assembly).server["w"])
     assert torch.equal(*ends)
@@ -558,12 +558,12 @@ def test_a_part_finds_its_own_client_in_the_net_when_the_steps_are_done(monkeypa
         def after(self, t: TrainingOf, reply: Message) -> None:
             seen.append(torch.equal(t.layout.flatten(t.net), t.w) and not t.net.training)
 
-    monkeypatch.setitem(METHODS, "looks", Entry("looks", "", "", part=Looks))
-    assembly = assemble(tiny("looks", local={"together": True}))
+    monkeypatch.setitem(METHODS, "looks", MethodEntry("looks", "", "", part=Looks))
+    assembly = assemble(tiny("looks", local={"batched_clients": True}))
     assert assembly.workplace.together > 1
     server = assembly.method.start()
     tasks = [Task("train", i, 1, assembly.method.broadcast(server, i)) for i in assembly.client_ids]
-    assembly.workplace.perform_together(tasks, [{} for _ in tasks])
+    assembly.workplace.perform_group(tasks, [{} for _ in tasks])
     assembly.workplace.perform(tasks[0], {})
     assert len(seen) == len(tasks) + 1 and all(seen)
 

@@ -84,9 +84,9 @@ def test_a_net_learns(net: str, tmp_path: Path) -> None:
 
 def test_logistic_clients_are_trained_as_one_computation(tmp_path: Path) -> None:
     values = asked("logistic", "fedavg", tmp_path)
-    together = values.model_copy(update={"local": values.local.model_copy(update={"together": True})})
+    together = values.model_copy(update={"local": values.local.model_copy(update={"batched_clients": True})})
     assert play(together).assembly.workplace.together > 1
-    a, b = (run(each, tmp_path / name) for each, name in ((values, "alone"), (together, "together")))
+    a, b = (run(each, tmp_path / name) for each, name in ((values, "alone"), (together, "batched_clients")))
     from safetensors.torch import load_file
 
     ours, theirs = (load_file(folder / "weights.safetensors") for folder in (a, b))

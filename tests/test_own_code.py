@@ -178,7 +178,7 @@ def always(logits, y):
 def test_a_measure_that_raises_costs_its_figure_alone(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
     """S12 of the review: it ended the run."""
     Path("measures.py").write_text(MEASURE)
-    words = ["--measure", "measures.py:always", "--measure", "measures.py:sometimes", "--out", "out"]
+    words = ["--metrics", "measures.py:always", "--metrics", "measures.py:sometimes", "--out", "out"]
     assert main(["run", *TINY, *ENGINES[engine], *words]) == 0
     err = capfd.readouterr().err
     assert 'measures.py", line 9, in always' in err and "ValueError: always" in err
@@ -194,10 +194,10 @@ def test_a_measure_that_raises_costs_its_figure_alone(engine: str, capfd: pytest
 
 def test_measures_without_data_say_so(capfd: pytest.CaptureFixture[str]) -> None:
     """S12: with data.test_share = 0 they were empty, or a matrix without a number, without a word."""
-    words = ["--method", "fedrod", "--set", "data.test_share=0", "--measure", "calibration", "--out", "out"]
+    words = ["--method", "fedrod", "--set", "data.test_share=0", "--metrics", "calibration", "--out", "out"]
     assert main(["run", *TINY, *words]) == 0
     result = motet.load("out")
     for name in ("calibration", "cross_client"):
         assert f"{name}: no client has test data of its own (data.test_share = 0)" in result.summary["notes"]
-    assert not any(picture["name"].startswith("cross-client") for picture in result.pictures)
+    assert not any(picture["name"].startswith("cross-client") for picture in result.figures_learned)
     assert "calibration: no client has test data" in capfd.readouterr().err

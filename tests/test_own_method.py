@@ -48,7 +48,7 @@ def command(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_from_the_command_line_in_worker_processes(folder: Path) -> None:
-    words = ["run", "--rounds", "2", "--clients", "4", "--json", "--set", "local.together=false"]
+    words = ["run", "--rounds", "2", "--clients", "4", "--json", "--set", "local.batched_clients=false"]
     ours = command(folder, *words, "--method", "./mine.py:Mine(mu=0.5)+ft", "--set", "engine.name=pool", "--out", "a")
     assert ours.returncode == 0, ours.stderr
     known = command(folder, *words, "--method", "fedprox(mu=0.5)+ft", "--set", "engine.name=inline", "--out", "b")

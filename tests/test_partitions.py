@@ -44,8 +44,8 @@ def labels(classes: int, per_class: int) -> np.ndarray:
     return np.repeat(np.arange(classes), per_class)
 
 
-def counts(y: np.ndarray, hands: list[np.ndarray], classes: int) -> list[list[int]]:
-    return [np.bincount(y[rows], minlength=classes).tolist() for rows in hands]
+def counts(y: np.ndarray, rows_per_client: list[np.ndarray], classes: int) -> list[list[int]]:
+    return [np.bincount(y[rows], minlength=classes).tolist() for rows in rows_per_client]
 
 
 def test_balanced_dirichlet_reproduces_dbe_table() -> None:
@@ -60,9 +60,9 @@ def test_balanced_dirichlet_does_not_depend_on_where_a_class_lies_in_the_file() 
 
 def test_balanced_dirichlet_reproduces_pgfed_vectors() -> None:
     y = labels(10, 6000)
-    hands = deal("dirichlet-balanced:0.3", y, 25, seed=1)
-    assert [len(rows) for rows in hands] == PGFED_SIZES_25
-    assert counts(y, hands, 10)[0] == [3, 64, 11, 11, 1, 373, 49, 1047, 170, 14]
+    rows_per_client = deal("dirichlet-balanced:0.3", y, 25, seed=1)
+    assert [len(rows) for rows in rows_per_client] == PGFED_SIZES_25
+    assert counts(y, rows_per_client, 10)[0] == [3, 64, 11, 11, 1, 373, 49, 1047, 170, 14]
 
 
 @pytest.mark.parametrize(("clients", "smallest", "largest"), [(50, 145, 3105), (100, 86, 1514)])
@@ -87,11 +87,13 @@ def test_pathological_assigns_classes_as_dbe() -> None:
 
 def test_strided_shards_form_superfeds_five_groups() -> None:
     y = labels(10, 5000)
-    hands = deal("shards:2", y, 50, seed=0)
-    for client, row in enumerate(np.array(counts(y, hands, 10))):
+    rows_per_client = deal("shards:2", y, 50, seed=0)
+    for client, row in enumerate(np.array(counts(y, rows_per_client, 10))):
         assert np.flatnonzero(row).tolist() == [client // 10, client // 10 + 5]
         assert row.sum() == 1000
-    assert all((a == b).all() for a, b in zip(hands, deal("shards:2", y, 50, seed=9), strict=True)), "nothing is drawn"
+    assert all((a == b).all() for a, b in zip(rows_per_client, deal("shards:2", y, 50, seed=9), strict=True)), (
+        "nothing is drawn"
+    )
 
 
 def test_random_shards_differ_from_strided_and_hold_few_classes() -> None:
@@ -121,8 +123,8 @@ def test_plain_dirichlet_grows_uneven_as_alpha_shrinks() -> None:
 
 def test_natural_follows_the_client_column() -> None:
     y = labels(2, 3)
-    hands = deal("natural", y, 99, seed=0, client_column=np.array([7, 3, 7, 3, 9, 9]))
-    assert [rows.tolist() for rows in hands] == [[1, 3], [0, 2], [4, 5]]
+    rows_per_client = deal("natural", y, 99, seed=0, client_column=np.array([7, 3, 7, 3, 9, 9]))
+    assert [rows.tolist() for rows in rows_per_client] == [[1, 3], [0, 2], [4, 5]]
 
 
 @given(
@@ -138,15 +140,17 @@ def test_every_sample_is_dealt_once_and_again_the_same(spec: str, y: list[int], 
     everything = np.array(y)
     column = np.arange(len(y)) % clients
     try:
-        hands = deal(spec, everything, clients, seed, column, min_size=0)
+        rows_per_client = deal(spec, everything, clients, seed, column, min_size=0)
     except MotetError as refusal:
         assert spec == "pathological:2", refusal
         return
-    assert len(hands) == clients
-    assert sorted(np.concatenate(hands).tolist()) == list(range(len(y)))
-    assert np.sum(counts(everything, hands, 6), axis=0).tolist() == np.bincount(everything, minlength=6).tolist()
+    assert len(rows_per_client) == clients
+    assert sorted(np.concatenate(rows_per_client).tolist()) == list(range(len(y)))
+    assert (
+        np.sum(counts(everything, rows_per_client, 6), axis=0).tolist() == np.bincount(everything, minlength=6).tolist()
+    )
     again = deal(spec, everything, clients, seed, column, min_size=0)
-    assert all((a == b).all() for a, b in zip(hands, again, strict=True))
+    assert all((a == b).all() for a, b in zip(rows_per_client, again, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ WORKERS = 2
 
 def double(task: Task, private: State) -> Outcome:
     """Answers twice the number and who did it, counts its calls, and does what the message asks for."""
-    message = task.write()
+    message = task.build_message()
     wish, x = int(message["wish"]), message["x"]
     if wish == 1 and task.client_id == 1 and not _mark(task):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -256,4 +256,4 @@ def test_engines_tell_the_bytes_that_went_and_came(pool: Pool) -> None:
         for task, outcome in zip(asked, engine.run(asked), strict=True):
             assert (outcome.kind, outcome.client_id, outcome.round) == (task.kind, task.client_id, task.round)
             assert outcome.reply is not None
-            assert (outcome.sent, outcome.received) == (len(encode(task.write())), len(encode(outcome.reply)))
+            assert (outcome.sent, outcome.received) == (len(encode(task.build_message())), len(encode(outcome.reply)))

@@ -17,16 +17,16 @@ from motet.config.experiment import EngineSettings, write
 from motet.data import FederationFacts
 from motet.data.shared_federation import SharedFederation
 from motet.engines import ClientStates, Engine, Inline, OneByOne, Outcome, Perform, Pool, Task
-from motet.io.hashed_files import Entries
+from motet.io.hashed_files import ClientFiles
 from motet.messages.message import State, byte_count, encode
 from motet.methods import METHODS
-from motet.methods.base import Entry, Training
+from motet.methods.base import MethodEntry, Training
 from motet.methods.scaffold import Scaffold
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.server import assembly as assembly_module
 from motet.server.assembly import assemble, workplace_of
-from motet.server.round_loop import Progress
+from motet.server.round_loop import RunState
 from motet.testing.twin import ALONE, Notes, last_states, loop_of, play, tiny
 
 WORKERS = 2
@@ -48,7 +48,7 @@ def build_every_method(shared: SharedFederation) -> OneByOne:
         return workplace_of(tiny(ALONE[number]), federation, facts).perform
 
     def perform(task: Task, private: State) -> Outcome:
-        message = task.write()
+        message = task.build_message()
         number = int(message.pop(WHICH))
         return workplace(number)(Task(task.kind, task.client_id, task.round, message), private)
 
@@ -65,18 +65,18 @@ class OneMethod(Engine):
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
         outcomes = self.pool.run([Task(t.kind, t.client_id, t.round, partial(self._letter, t)) for t in tasks])
         # The field beside each message is the test's, not the method's.
-        return [replace(o, sent=byte_count(t.write())) for t, o in zip(tasks, outcomes, strict=True)]
+        return [replace(o, sent=byte_count(t.build_message())) for t, o in zip(tasks, outcomes, strict=True)]
 
     def _letter(self, task: Task) -> State:
-        return task.write() | {WHICH: self.number}
+        return task.build_message() | {WHICH: self.number}
 
     def private(self, client_id: int) -> State:
         return self.pool.private(client_id)
 
-    def keep(self, round: int) -> Entries:
+    def keep(self, round: int) -> ClientFiles:
         return self.pool.keep(round)
 
-    def go_back(self, round: int, entries: Entries) -> None:
+    def go_back(self, round: int, entries: ClientFiles) -> None:
         self.pool.go_back(round, entries)
 
 
@@ -92,7 +92,7 @@ def pool_of_all() -> Iterator[Pool]:
 def test_the_same_bits_as_inline(number: int, pool_of_all: Pool) -> None:
     inline, assembly, notes = play(tiny(ALONE[number])), assemble(tiny(ALONE[number])), Notes()
     assembly.engine = OneMethod(pool_of_all, number)
-    progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start()))
+    progress = loop_of(assembly, notes).run(RunState(0, assembly.method.start()))
     rows = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in notes.rows]
     assert rows == inline.timeless()
     assert notes.clients == inline.clients
@@ -103,7 +103,7 @@ def test_the_same_bits_as_inline(number: int, pool_of_all: Pool) -> None:
 
 
 def test_groups_of_clients_are_the_same_everywhere(tmp_path: Path) -> None:
-    asked = {"data": {"clients": 12, "new_clients": 0.0}, "rounds": {"cohort": 1.0}, "local": {"together": True}}
+    asked = {"data": {"clients": 12, "new_clients": 0.0}, "rounds": {"cohort": 1.0}, "local": {"batched_clients": True}}
     experiment = tiny("fedavg", **asked)
     assembly = assemble(experiment)
     tasks = [Task("train", i, 1, {}) for i in assembly.client_ids]
@@ -184,7 +184,7 @@ class Doubled(Scaffold):
 def test_a_run_whose_worker_is_killed_ends_with_the_same_bits_also_with_an_own_method(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(METHODS, "doubled", Entry("doubled", "", "", part=Doubled))
+    monkeypatch.setitem(METHODS, "doubled", MethodEntry("doubled", "", "", part=Doubled))
     run(tiny("doubled"), tmp_path / "inline")
     hired: list[int] = []
     hire = Pool._hire

@@ -17,7 +17,7 @@ from torch import Tensor
 from motet.config.experiment import resolve
 from motet.messages.message import Message, State, decode, encode
 from motet.methods import METHODS
-from motet.methods.base import Entry, Part, Training
+from motet.methods.base import MethodEntry, Part, Training
 from motet.runs.summary import summarize
 from motet.server.assembly import settle
 from motet.server.workplace import POOLED
@@ -102,7 +102,7 @@ class TellsVelocity(PrivateHead):
     ],
 )
 def test_a_method_that_tells_is_found_out(part: type[Part], secrets: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "tells", Entry("tells", "", "", part=part))
+    monkeypatch.setitem(METHODS, "tells", MethodEntry("tells", "", "", part=part))
     run = play(
         tiny("tells", rounds={"count": 2, "cohort": 1.0}, local={"momentum_across_rounds": "persist"}), strict=True
     )
@@ -134,10 +134,10 @@ def solved(played: Played, client_id: int) -> Tensor | None:
     for exchange in played.engine.exchanges:
         if exchange.task.kind != "score" or exchange.task.client_id != client_id or exchange.answered is None:
             continue
-        sent, reply = exchange.task.write(), decode(exchange.answered)
-        for measure in ("accuracy", "loss"):
-            right, counts = sent.get(f"score.generic.{measure}"), sent.get("score.common.counts")
-            value = reply.get(f"generic.weighted.{measure}")
+        sent, reply = exchange.task.build_message(), decode(exchange.answered)
+        for metric in ("accuracy", "loss"):
+            right, counts = sent.get(f"score.generic.{metric}"), sent.get("score.common.counts")
+            value = reply.get(f"generic.weighted.{metric}")
             if isinstance(right, Tensor) and isinstance(counts, Tensor) and isinstance(value, float):
                 equations.append((right.double() / counts.double().clamp_min(1)).numpy())
                 told.append(value)
@@ -178,7 +178,9 @@ def test_nothing_is_there_to_solve_where_clients_tell_no_class_weighted_scores(m
     for exchange in played.engine.exchanges:
         if exchange.task.kind in ("score", "sync_score", "adapt") and exchange.answered is not None:
             assert not any(".weighted." in name for name in decode(exchange.answered))
-            assert not any(name.startswith(("score.generic.", "score.common.counts")) for name in exchange.task.write())
+            assert not any(
+                name.startswith(("score.generic.", "score.common.counts")) for name in exchange.task.build_message()
+            )
     summary = summarize(played.assembly.experiment, played.assembly.method, played.rows, {}, 1.0)
     assert not any("class-weighted" in word for word in summary["tells"])
 

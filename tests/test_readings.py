@@ -14,7 +14,7 @@ from motet.errors import MotetError
 from motet.messages.message import Message
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Facts, Part
+from motet.methods.base import Facts, MethodEntry, Part
 from motet.methods.local import Local
 from motet.nets import Net
 from motet.runs.summary import summarize
@@ -147,7 +147,7 @@ class Unlike(Averaging):
 
 @pytest.fixture
 def unlike(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(METHODS, "unlike", Entry("unlike", "", "", whole=Unlike))
+    monkeypatch.setitem(METHODS, "unlike", MethodEntry("unlike", "", "", whole=Unlike))
     return "unlike"
 
 

@@ -40,7 +40,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("fedavg+ft", "pgfed", "fedrod", "fedavg", "ditto", "local"),
         clients=12,
         names=NAMES,
-        measures=["ece"],
+        metrics=["ece"],
     )
     return write_report([folder], folder / "report.html")
 

@@ -13,7 +13,7 @@ from made_records import made_comparison
 
 from motet.cli import main
 from motet.errors import MotetError
-from motet.report.charts import Drawing, Grid, Key, Lines, Mark, Plane, Row, Rows, Series, Spot
+from motet.report.charts import ChartRow, ChartSeries, Drawing, Grid, Key, LinesChart, Mark, Plane, RowsChart, Spot
 from motet.report.charts.chart import NARROW, WIDE
 from motet.report.charts.frame import Scale, round_ticks, span
 from motet.report.charts.ink import DARK, LIGHT, SERIES_DARK, SERIES_LIGHT, colour_class, dash_of, shape_of, style_sheet
@@ -28,11 +28,17 @@ def drawings(values: Sequence[float]) -> list[Drawing]:
     names = [f"name {i} " * (i % 3 + 1) for i in range(len(values))]
     named = list(zip(names, values, strict=True))
     return [
-        Lines("x", "y", [Series("a", 0, list(enumerate(values)), values, values), Series("b", 1, [(0, values[0])])]),
-        Lines("x", "y", [Series("a", 0, [(v, v) for v in sorted(values)])], shared=False),
+        LinesChart(
+            "x",
+            "y",
+            [ChartSeries("a", 0, list(enumerate(values)), values, values), ChartSeries("b", 1, [(0, values[0])])],
+        ),
+        LinesChart("x", "y", [ChartSeries("a", 0, [(v, v) for v in sorted(values)])], shared=False),
         Plane("x", "y", [Spot(n, i, v if i else None, v, (v, v), (v, v)) for i, (n, v) in enumerate(named)]),
-        Rows("x", ["a"], [Row(n, [Mark(v, "up", "bar", v, v)]) for n, v in named], from_zero=True),
-        Rows("x", ["a", "b"], [Row("r", [None, Mark(v, 0)]) for v in values], [Key(0, "k")], told=True, joined=True),
+        RowsChart("x", ["a"], [ChartRow(n, [Mark(v, "up", "bar", v, v)]) for n, v in named], from_zero=True),
+        RowsChart(
+            "x", ["a", "b"], [ChartRow("r", [None, Mark(v, 0)]) for v in values], [Key(0, "k")], told=True, joined=True
+        ),
         Grid(names, ["r", "s"], [list(values), [None] * len(values)], "heat"),
         Grid(names, ["r"], [list(values)], "about_zero", beside=[abs(values[0])]),
         Grid(names, ["r"], [[abs(v) for v in values]], "bubbles", "x", "y"),
@@ -145,7 +151,7 @@ def test_the_style_sheet_has_both_modes() -> None:
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ["<b>St. Mary</b>", "A & B", "\x1b[31mred"]
-    return made_comparison(tmp_path_factory.mktemp("made") / "c", ("fedavg+ft", "local"), names=names, measures=["ece"])
+    return made_comparison(tmp_path_factory.mktemp("made") / "c", ("fedavg+ft", "local"), names=names, metrics=["ece"])
 
 
 def test_every_chart_becomes_a_file(compared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

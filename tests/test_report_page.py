@@ -17,7 +17,7 @@ from motet.errors import MotetError
 from motet.report.page import write_report
 from motet.report.page.reading import story_of
 from motet.report.page.sections import sections_of
-from motet.runs.clients_file import read_people
+from motet.runs.clients_file import read_clients_info
 from motet.runs.record import Record
 
 HOSTILE = (
@@ -58,7 +58,7 @@ def page(folder: Path, out: Path) -> Reader:
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_comparison(tmp_path_factory.mktemp("made") / "compared", METHODS, measures=["ece"])
+    return made_comparison(tmp_path_factory.mktemp("made") / "compared", METHODS, metrics=["ece"])
 
 
 def test_a_comparison_has_every_section(compared: Path, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_names_are_text_everywhere(tmp_path: Path) -> None:
     (folder / "comparison.json").write_text(json.dumps(values))
     picture = {"name": HOSTILE[0], "kind": "bars", "see": HOSTILE[1], "x": {"label": HOSTILE[1], "ticks": HOSTILE[:2]}}
     picture |= {"y": {"label": HOSTILE[0]}, "series": [{"name": HOSTILE[1], "values": [1, 2]}]}
-    (folder / "runs/1-seed0/pictures.json").write_text(json.dumps([picture]))
+    (folder / "runs/1-seed0/figures_learned.json").write_text(json.dumps([picture]))
     text = write_report([folder], tmp_path / "r.html").read_text(encoding="utf-8")
     read = Reader(text)
     assert len(read.every("script")) == 1 and not read.every("img") and "\x1b" not in text and "\x07" not in text
@@ -225,7 +225,7 @@ def picture(**more: Any) -> dict[str, Any]:
 )
 def test_pictures_are_drawn(good: dict[str, Any], tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "pgfed")
-    (folder / "pictures.json").write_text(json.dumps([good]))
+    (folder / "figures_learned.json").write_text(json.dumps([good]))
     read = page(folder, tmp_path / "r.html")
     assert "pgfed: Seen" in read.text and "damaged" not in read.text
     places = re.findall(r' (?:[xyrd]|[cxy][xy12]|width|height)="([^"]*)"', (tmp_path / "r.html").read_text())
@@ -235,7 +235,7 @@ def test_pictures_are_drawn(good: dict[str, Any], tmp_path: Path) -> None:
 def test_diagrams_of_calibration_are_in_their_section(tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "pgfed")
     diagram = picture(name="calibration-personal", kind="bars", series=[{"name": "n", "values": [0.5, None]}])
-    (folder / "pictures.json").write_text(json.dumps([diagram]))
+    (folder / "figures_learned.json").write_text(json.dumps([diagram]))
     sections = {section.name: section for section in sections_of(story_of([folder]))}
     assert "learned" not in sections and len(sections["calibration"].charts) == 1
 
@@ -253,7 +253,7 @@ def test_a_trial_that_failed_is_told_with_its_reason(compared: Path, tmp_path: P
 def test_names_of_places_are_on_the_axis_of_lines(tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "fedbasis")
     lines = picture(kind="lines", x={"label": "block", "ticks": ["conv1", "conv2"]}, series=[{"values": [1, 2]}])
-    (folder / "pictures.json").write_text(json.dumps([lines]))
+    (folder / "figures_learned.json").write_text(json.dumps([lines]))
     assert page(folder, tmp_path / "r.html").text.count("conv2") >= 3  # two drawings and the table
 
 
@@ -278,24 +278,24 @@ def test_names_of_places_are_on_the_axis_of_lines(tmp_path: Path) -> None:
 )
 def test_a_damaged_picture_is_a_sentence_and_hides_no_other(bad: Any, tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "pgfed")
-    (folder / "pictures.json").write_text(json.dumps([bad, picture()]))
+    (folder / "figures_learned.json").write_text(json.dumps([bad, picture()]))
     text = page(folder, tmp_path / "r.html").text
-    assert "pgfed: picture 1 of pictures.json is damaged" in text and "pgfed: Seen" in text
+    assert "pgfed: picture 1 of figures_learned.json is damaged" in text and "pgfed: Seen" in text
 
 
 @pytest.mark.parametrize("whole", ["{", "{}", "[1e999]", "[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]"])
 def test_a_file_of_pictures_that_is_none(whole: str, tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "pgfed")
-    (folder / "pictures.json").write_text(whole)
-    assert "pictures.json" in page(folder, tmp_path / "r.html").text
+    (folder / "figures_learned.json").write_text(whole)
+    assert "figures_learned.json" in page(folder, tmp_path / "r.html").text
 
 
 def test_a_link_in_place_of_pictures_is_not_followed(tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "pgfed")
     (tmp_path / "secret.json").write_text(json.dumps([picture(title="Secret")]))
-    (folder / "pictures.json").symlink_to(tmp_path / "secret.json")
+    (folder / "figures_learned.json").symlink_to(tmp_path / "secret.json")
     text = page(folder, tmp_path / "r.html").text
-    assert "Secret" not in text and "pictures.json cannot be read" in text
+    assert "Secret" not in text and "figures_learned.json cannot be read" in text
 
 
 def test_many_runs_make_a_file_that_opens(tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_run_writes_its_report_and_the_counts_of_classes(tmp_path: Path, capsys:
     assert f"Report in {tmp_path / 'run' / 'report.html'}" in told.err
     assert json.loads(told.out.splitlines()[-1])["method"] == "fedavg"
     assert "<h1>fedavg</h1>" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
-    people = read_people(Record(tmp_path / "run")).clients
+    people = read_clients_info(Record(tmp_path / "run")).clients
     assert all(len(person.counts) == 10 and sum(person.counts) == person.train for person in people)
     assert "counts" not in (tmp_path / "run/serving.json").read_text()
 

@@ -24,7 +24,7 @@ from motet.config.identity import _NO_MATTER, fingerprint
 from motet.errors import MotetError
 from motet.messages.message import decode
 from motet.runs import checkpoint
-from motet.runs.checkpoint import Checkpoints, Rhythm
+from motet.runs.checkpoint import Checkpoints, CheckpointSchedule
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.server.assembly import assemble
@@ -264,7 +264,7 @@ def test_saving_takes_a_small_share_of_the_time(
         rounds.append(round)
 
     monkeypatch.setattr(Checkpoints, "save", slow)
-    monkeypatch.setattr("motet.runs.run.Rhythm", partial(Rhythm, clock=clock))
+    monkeypatch.setattr("motet.runs.run.Rhythm", partial(CheckpointSchedule, clock=clock))
     folder = run(experiment("fedavg", checkpoint={"every": every}), tmp_path / "run", Minute(clock))
     assert rounds == saved
     told = {row["round"]: row["checkpoint_seconds"] for row in Record(folder).rounds}
@@ -350,7 +350,7 @@ def forget(values: dict[str, Any], names: tuple[str, ...]) -> None:
 def test_a_run_of_a_motet_that_knew_fewer_fields_goes_on(tmp_path: Path) -> None:
     folder, asked = tmp_path / "run", experiment("scaffold", rounds={"count": 4})
     stopped(asked, folder, 2)
-    as_an_older_motet_wrote_it(folder, "post", "local.together")
+    as_an_older_motet_wrote_it(folder, "post", "local.batched_clients")
     watcher = StopsAfter(99)
     resume(folder, watcher)
     assert watcher.began == 2
@@ -383,10 +383,10 @@ def test_a_run_of_before_a_default_changed_goes_on_as_it_was_begun(tmp_path: Pat
 def test_a_field_that_it_did_not_know_may_not_change_a_number(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     stopped(experiment("scaffold"), folder, 2)
-    as_an_older_motet_wrote_it(folder, "post")
+    as_an_older_motet_wrote_it(folder, "transforms")
     file = folder / "experiment.toml"
-    file.write_text('post = "clip(norm=1.0)"\n' + file.read_text())
-    with pytest.raises(MotetError, match=r"another experiment.* \(post:  there, clip\(norm=1.0\) here\)$"):
+    file.write_text('transforms = "clip(norm=1.0)"\n' + file.read_text())
+    with pytest.raises(MotetError, match=r"another experiment.* \(transforms:  there, clip\(norm=1.0\) here\)$"):
         resume(folder)
 
 

@@ -16,7 +16,7 @@ from motet.errors import MotetError
 from motet.messages.message import byte_count, encode
 from motet.runs.summary import summarize
 from motet.server.assembly import Assembly, assemble
-from motet.server.round_loop import Progress, RoundSettings
+from motet.server.round_loop import RoundSettings, RunState
 from motet.testing.twin import Notes, Played, loop_of, play, tiny
 
 NAN = "training left the finite numbers (NaN or infinity in the weights)"
@@ -208,7 +208,7 @@ def test_replies_are_summed_in_the_order_of_client_ids_whatever_the_engine_does(
     aggregate = assembly.method.aggregate
     assembly.method.aggregate = lambda server, replies: (seen.append(list(replies)), aggregate(server, replies))[1]
     assembly.engine = Backwards(assembly.workplace)
-    progress = loop_of(assembly, Notes()).run(Progress(0, assembly.method.start()))
+    progress = loop_of(assembly, Notes()).run(RunState(0, assembly.method.start()))
     assert seen == [assembly.federation.training_ids] * 3
     assert encode(progress.server) == encode(plain.server)
 
@@ -270,7 +270,10 @@ def test_test_data_of_new_clients_are_part_of_the_generic_accuracy() -> None:
 @pytest.mark.parametrize("method", ["pgfed", "scaffold", "fedavg+dbe", "fedrod+pgfed"])
 def test_what_only_training_needs_is_not_sent_to_be_scored(method: str) -> None:
     played = play(tiny(method), strict=True)
-    told = {kind: {n for e in played.engine.exchanges if e.task.kind == kind for n in e.task.write()} for kind in KINDS}
+    told = {
+        kind: {n for e in played.engine.exchanges if e.task.kind == kind for n in e.task.build_message()}
+        for kind in KINDS
+    }
     extra = {name for name in told["train"] if name.partition(".")[0] in ("pgfed", "scaffold", "mr")}
     assert extra and not extra & told["score"]
 
@@ -282,6 +285,6 @@ def test_a_model_is_not_sent_twice_to_be_scored() -> None:
     """FedAvg's generic model is the w of its message; what fedrod adds to the net makes them two."""
     plain, extended = (play(tiny(method), strict=True) for method in ("fedavg", "fedrod"))
     for e in (e for e in plain.engine.exchanges if e.task.kind == "score"):
-        assert "score.generic" not in e.task.write() and e.task.write()["score.generic_is_w"]
+        assert "score.generic" not in e.task.build_message() and e.task.build_message()["score.generic_is_w"]
         assert len(e.sent) < 1.2 * byte_count({"w": plain.server["w"]})
-    assert all("score.generic" in e.task.write() for e in extended.engine.exchanges if e.task.kind == "score")
+    assert all("score.generic" in e.task.build_message() for e in extended.engine.exchanges if e.task.kind == "score")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from motet.data import Samples, VectorPrepare
 from motet.engines import Inline, OneByOne, Task
 from motet.methods import METHODS
-from motet.methods.base import Entry, Part
+from motet.methods.base import MethodEntry, Part
 from motet.metrics.one_pass import class_weighted, one_pass, share_right
 from motet.metrics.over_clients import spread
 from motet.metrics.registry import ACCURACY
@@ -283,7 +283,7 @@ class PrivateHead(Part):
 
 
 def test_global_plus_personal_joins_the_global_body_with_the_clients_own_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "private-head", Entry("private-head", "", "", part=PrivateHead))
+    monkeypatch.setitem(METHODS, "private-head", MethodEntry("private-head", "", "", part=PrivateHead))
     scoring = {"pm_source": "global_plus_personal"}
     played = play(tiny("private-head", rounds={"count": 2, "cohort": 1.0}, scoring=scoring))
     assert "model" not in played.engine.private(played.assembly.client_ids[0])

@@ -19,8 +19,8 @@ from motet.cli import main
 from motet.config.experiment import resolve
 from motet.config.identity import fingerprint, same_experiment
 from motet.io.text import printable
-from motet.report.progress import Lines
-from motet.runs.clients_file import read_people
+from motet.report.progress import RunLines
+from motet.runs.clients_file import read_clients_info
 from motet.runs.record import Record
 from motet.server.assembly import settle
 
@@ -112,7 +112,7 @@ def test_the_printed_conclusion_is_the_right_one(runs: Path, capsys: pytest.Capt
 
 def test_progress_compares_both_models_on_the_same_data() -> None:
     file = StringIO()
-    watcher = Lines(Console(file=file, width=100), lines=1)
+    watcher = RunLines(Console(file=file, width=100), lines=1)
     watcher.started(resolve({"rounds": {"count": 1}, "scoring": {"test": "split"}}), Path("there"), 0, None)
     common, split = {"generic.common.accuracy.pooled": 0.9}, {"generic.split.accuracy.mean": 0.5}
     watcher.round({"round": 1, **common, **split, "personal.split.accuracy.mean": 0.7})
@@ -123,7 +123,7 @@ def test_progress_compares_both_models_on_the_same_data() -> None:
 
 
 def test_the_record_knows_names(runs: Path) -> None:
-    people = read_people(Record(runs / "fedavg-0"))
+    people = read_clients_info(Record(runs / "fedavg-0"))
     assert [person.name for person in people.clients] == sorted(NAMES.tolist())
     assert people.classes == ("flu", "healthy", "rare") and people.common_test == 240
     assert sum(person.train + (person.test or 0) for person in people.clients) == 960

@@ -56,7 +56,7 @@ class Looks(Averaging):
         look(client, self.needs_validation)
         return super().adapt(client, message)
 
-    def portrait(self, client, message):
+    def snapshot(self, client, message):
         look(client, self.needs_validation)
         return {"looks.seen": 1}
 
@@ -103,7 +103,7 @@ def test_no_engine_hands_a_method_what_it_is_judged_on(looks: Path, name: str, e
     scoring = {
         "test": "split",
         "pm_source": ["last_participation", "final_sync"],
-        "measures": ["accuracy", "calibration"],
+        "metrics": ["accuracy", "calibration"],
     }
     changes = ROWS | {"scoring": scoring, "engine": {"name": engine, "workers": 2}}
     folder = run(tiny(f"./looks.py:{name}", **changes), looks / "run")
@@ -131,7 +131,7 @@ def test_the_strict_twin_hands_over_no_more(looks: Path) -> None:
 )
 def test_who_declares_it_is_shown_validation_data(looks: Path, method: str, shown: bool) -> None:
     assembly = assemble(tiny(method, data={"test_share": 0.2}))
-    kinds = ("prepare", "train", "export", "portrait")
+    kinds = ("prepare", "train", "export", "client_snapshot")
     for client in (assembly.workplace.client(Task(kind, 0, 1, {}), {}) for kind in kinds):  # type: ignore[arg-type]
         assert not len(client.data.test) and bool(len(client.data.val)) is shown and client.samples
     full = assembly.workplace.client(Task("score", 0, 1, {}), {})

@@ -91,7 +91,7 @@ BENCHES = {
     "many seeds": ("[0, 1]", str(list(range(20_000))), "seeds is "),
     "many runs": (SETTING, f"{SETTING}[grid]\nseed = {list(range(9000))}\n", "accepted: up to 10000 runs"),
     "a figure that is none": ("generic.accuracy", "generic.nothing", "figures names 'generic.nothing'; accepted: "),
-    "a measure nobody has": (
+    "a metric nobody has": (
         "generic.accuracy",
         "personal.split.nope.mean",
         "figures names 'personal.split.nope.mean'",
@@ -100,7 +100,7 @@ BENCHES = {
     "a last that is none": ("generic.accuracy", "last.nope", "figures names 'last.nope'; accepted: "),
     "a figure twice": ('["generic.accuracy"]', '["seconds", "seconds"]', "figures has 'seconds' twice"),
     "an unknown key of quick": (SETTING, f"{SETTING}[quick]\nnope = 1\n", "unknown field 'nope'"),
-    "a measure that is none": (SETTING, f"{SETTING}[setting.scoring]\nmeasures = ['nope']\n", "'nope'"),
+    "a metric that is none": (SETTING, f"{SETTING}[setting.scoring]\nmetrics = ['nope']\n", "'nope'"),
 }
 
 
@@ -148,7 +148,7 @@ def test_a_measure_that_is_none_is_said_before_all_tuning(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = [command, "digits", "--methods", "fedavg", "--trials", "2", *LESS]
-    assert main([*words, "--set", "scoring.measures=['nope']"]) == 2
+    assert main([*words, "--set", "scoring.metrics=['nope']"]) == 2
     assert "'nope'" in capsys.readouterr().err and not Path("study").exists()
 
 

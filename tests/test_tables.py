@@ -19,13 +19,13 @@ from motet.cli.console import output
 from motet.io.text import printable, shortened
 from motet.metrics.pairs import Gain
 from motet.report.finished import Finished
-from motet.report.progress import Bars
+from motet.report.progress import RunBars
 from motet.report.tables.catalogue import partition
 from motet.report.tables.clients import ClientRow, ClientsOfRun, client_tables
 from motet.report.tables.fitted import Packed
 from motet.report.tables.runs import comparison
-from motet.report.tables.seeds import Line, by_seed, differences_of
-from motet.runs.clients_file import Person
+from motet.report.tables.seeds import TableLine, by_seed, differences_of
+from motet.runs.clients_file import ClientInfo
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 WIDTHS = (60, 80, 120, 200)
@@ -187,12 +187,12 @@ def test_the_best_is_bold_on_a_terminal() -> None:
     assert "\x1b[1m82.1*\x1b[0m" in file.getvalue()
 
 
-def line(*headlines: float) -> Line:
+def line(*headlines: float) -> TableLine:
     values = enumerate(headlines)
-    return Line(tuple(made("m", seed=i, figures={"personal.weighted.accuracy.mean": v}) for i, v in values))
+    return TableLine(tuple(made("m", seed=i, figures={"personal.weighted.accuracy.mean": v}) for i, v in values))
 
 
-def within_noise(best: Line, other: Line) -> bool | None:
+def within_noise(best: TableLine, other: TableLine) -> bool | None:
     found = differences_of([best, other])
     return not found.certain("0", "1") if found.known("0", "1") else None
 
@@ -208,7 +208,7 @@ def test_what_may_be_chance() -> None:
 
 
 def test_other_seeds_are_compared_as_independent() -> None:
-    other = Line(tuple(made("m", seed=i, figures={"personal.weighted.accuracy.mean": v}) for i, v in
+    other = TableLine(tuple(made("m", seed=i, figures={"personal.weighted.accuracy.mean": v}) for i, v in
                        ((7, 0.50), (8, 0.51), (9, 0.52))))  # fmt: skip
     assert within_noise(line(0.90, 0.91, 0.92), other) is False
     assert within_noise(line(0.50, 0.52, 0.53), other) is True
@@ -261,7 +261,9 @@ def clients() -> ClientsOfRun:
     gains = (Gain(0.25, 0.123, 0.377), Gain(-0.031, -0.11, 0.05), Gain(-0.2, -0.31, -0.09), Gain(0.0, 0.0, 0.0),
              Gain(0.1), None)  # fmt: skip
     rows = [
-        ClientRow(Person(i, name, i > 4, 120 + i, 0, 31 + i), 0.901 - i / 50, 0.702 + i / 30, 0.913 + i / 70, gained)
+        ClientRow(
+            ClientInfo(i, name, i > 4, 120 + i, 0, 31 + i), 0.901 - i / 50, 0.702 + i / 30, 0.913 + i / 70, gained
+        )
         for i, (name, gained) in enumerate(zip(HOSPITALS, gains, strict=True))
     ]
     return ClientsOfRun(run, "split", rows[:5], rows[5:])
@@ -352,7 +354,7 @@ def test_a_bar_leaves_room_for_its_figures(width: int, monkeypatch: pytest.Monke
     monkeypatch.setenv("TERM", "xterm")
     file = StringIO()
     experiment = made("\x1b[31m[bold]a method of a file with a long name[/bold]", rounds={"count": 1000}).experiment
-    with Bars(Console(file=file, force_terminal=True, width=width)) as watcher:
+    with RunBars(Console(file=file, force_terminal=True, width=width)) as watcher:
         watcher.started(experiment, Path("there"), 0, None)
         scores = {"generic.common.accuracy.pooled": 0.987, "personal.weighted.accuracy.mean": 1.0}
         watcher.round({"round": 1000, **scores})

@@ -58,13 +58,13 @@ def test_also_in_groups(tmp_path: Path) -> None:
     changes = {"rounds": {"count": 1, "cohort": 1.0}, "data": {"clients": 12}, "engine": {"name": "inline"}}
     rows = []
     for together in (True, False):
-        asked = tiny("fedprox", local={**STANDS_STILL, "together": together}, **changes)
+        asked = tiny("fedprox", local={**STANDS_STILL, "batched_clients": together}, **changes)
         rows.append(Record(run(asked, tmp_path / str(together))).rounds[-1])
     assert rows[0]["train_losses"] == pytest.approx(rows[1]["train_losses"], rel=1e-5)
     moving = {"batch": 7, "epochs": 3, "lr": 0.05}
     rows = []
     for together in (True, False):
-        asked = tiny("fedprox", local={**moving, "together": together}, **changes)
+        asked = tiny("fedprox", local={**moving, "batched_clients": together}, **changes)
         rows.append(Record(run(asked, tmp_path / f"moving {together}")).rounds[-1])
     assert rows[0]["train_losses"] == pytest.approx(rows[1]["train_losses"], rel=1e-3)
 

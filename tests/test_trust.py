@@ -124,7 +124,7 @@ def test_code_that_is_not_there_cannot_run(here: Path) -> None:
         {"method": "fedavg+mine.py:Mine"},
         {"net": {"name": "mine.py:Mine"}},
         {"data": {"name": "mine.py:Mine"}},
-        {"scoring": {"measures": ["ece", "mine.py:Mine"]}},
+        {"scoring": {"metrics": ["ece", "mine.py:Mine"]}},
     ],
 )
 def test_every_field_that_can_name_code_is_known(here: Path, asked: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from motet.config.short_names import choose
 from motet.data import Federation, build
 from motet.errors import MotetError
 from motet.methods.registry import METHODS
-from motet.metrics.names import Figure
+from motet.metrics.names import MetricName
 from motet.runs.record import Record
 from motet.runs.run import run
 from motet.server import assembly
@@ -236,7 +236,7 @@ def test_a_trial_has_no_figure_of_test_data(tmp_path: Path) -> None:
     perform(Job("it", tmp_path / "it", validating(experiment)), lambda round: None)
     record = Record(tmp_path / "it")
     figures = {
-        name: figure for row in (*record.rounds, *record.clients) for name in row if (figure := Figure.read(name))
+        name: figure for row in (*record.rounds, *record.clients) for name in row if (figure := MetricName.read(name))
     }
     there = {
         f.data for name, f in figures.items() if any(f.of(row) is not None for row in record.rounds + record.clients)

@@ -11,7 +11,7 @@ from motet.data import ClientData, Samples
 from motet.methods.apple import APPLE
 from motet.methods.base import Facts
 from motet.methods.fedfomo import FedFomo
-from motet.methods.knn_per import Memory
+from motet.methods.knn_per import NeighbourMemory
 from motet.methods.l2gd import L2GD
 from motet.methods.pfedhn import PFedHN
 
@@ -130,7 +130,10 @@ def test_knn_per() -> None:
         x, y = problem[f"xtest{i}"], problem[f"ytest{i}"]
         for k in (1, 5, 10):
             for scale in (1.0, 0.1):
-                memory, key = Memory(tiny_net(v["model"]), run.client(i), k, scale), f"client{i}_k{k}_scale{scale}"
+                memory, key = (
+                    NeighbourMemory(tiny_net(v["model"]), run.client(i), k, scale),
+                    f"client{i}_k{k}_scale{scale}",
+                )
                 z, soft = memory.look(x)
                 same("features", memory.z, v[f"client{i}_features"])
                 same("softmax", soft, v[f"client{i}_model_probabilities"])

@@ -8,7 +8,7 @@ from torch import Tensor
 from vector_problem import Rounds, cohorts, differs, plain_sgd, same, tiny_data, tiny_net, vectors
 
 from motet.methods import METHODS
-from motet.methods.base import Entry, Part, Training
+from motet.methods.base import MethodEntry, Part, Training
 
 pytestmark = pytest.mark.usefixtures("exact")
 HEAD = slice(59, 74)
@@ -28,7 +28,7 @@ class BiasesDoNotDecay(Part):
 
 @pytest.fixture
 def biases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "biases", Entry("biases", "", "", part=BiasesDoNotDecay))
+    monkeypatch.setitem(METHODS, "biases", MethodEntry("biases", "", "", part=BiasesDoNotDecay))
 
 
 def whole(run: Rounds, i: int, start: Tensor) -> Tensor:

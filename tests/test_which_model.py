@@ -15,14 +15,14 @@ from motet.errors import MotetError
 from motet.messages.message import Message, State
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry
+from motet.methods.base import MethodEntry
 from motet.methods.registry import declared_reading
 from motet.report.tables.wording import own_models
 from motet.runs.record import Record
 from motet.server.assembly import assemble, settle
 from motet.studies.bench import run_bench
-from motet.studies.bench_file import Bench
-from motet.studies.compare import Asked, compare_methods
+from motet.studies.bench_file import BenchFile
+from motet.studies.compare import CompareRequest, compare_methods
 
 NEAR = '''
 from pydantic import Field
@@ -84,7 +84,7 @@ def test_a_users_copy_has_the_numbers_of_the_built_in_method_in_every_command(ne
     asked = [resolve({"method": method, **CHOICES}) for method in (theirs, mine)]
     assert settle(asked[0]).scoring.pm_source == settle(asked[1]).scoring.pm_source == "global_plus_personal"
     figures = ("personal.weighted.personal_models", "personal.split.personal_models", "generic.accuracy")
-    bench = Bench(
+    bench = BenchFile(
         name="twins",
         figures=figures,
         seeds=(0,),
@@ -95,7 +95,7 @@ def test_a_users_copy_has_the_numbers_of_the_built_in_method_in_every_command(ne
     cases = {name: {f: case["figures"][f]["mean"] for f in figures} for name, case in done["cases"].items()}
     assert cases["mine"] == cases["theirs"]
     assert "Own models: the server's model, for the method makes none of clients' own." in done["notes"]
-    question = Asked(resolve(CHOICES), (theirs, mine, "fedavg+ft"), trials=1, seeds=1)
+    question = CompareRequest(resolve(CHOICES), (theirs, mine, "fedavg+ft"), trials=1, seeds=1)
     found = compare_methods(question, tmp_path / "compare", 1, lambda total: nullcontext(Nobody()))
     by_name = {each["method"]: each for each in found["methods"]}
     assert by_name[mine]["personal"] == by_name[theirs]["personal"]
@@ -142,7 +142,7 @@ class FromTheServer(Averaging):
 
 
 def test_who_says_that_models_come_from_the_server_is_scored_by_these(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "from-the-server", Entry("from-the-server", "", "", whole=FromTheServer))
+    monkeypatch.setitem(METHODS, "from-the-server", MethodEntry("from-the-server", "", "", whole=FromTheServer))
     asked = {"scoring": {"pm_source": "last_participation"}}
     done = motet.run(method="from-the-server", **flat(CHOICES, **asked))
     theirs = motet.run(method="fedavg", **flat(CHOICES))
@@ -172,7 +172,7 @@ def test_the_words_under_a_table() -> None:
 def test_a_study_does_not_mix_versions_of_a_users_method(near: str, tmp_path: Path) -> None:
     def bench(seeds: tuple[int, ...]) -> dict[str, Any]:
         cases = {"mine": {"method": f"{near}:Near"}, "theirs": {"method": "fedprox"}}
-        asked = Bench(name="mine", figures=("generic.accuracy",), seeds=seeds, setting=CHOICES, cases=cases)
+        asked = BenchFile(name="mine", figures=("generic.accuracy",), seeds=seeds, setting=CHOICES, cases=cases)
         return run_bench(asked, tmp_path / "bench", 1, lambda total: nullcontext(Nobody()))
 
     bench((0,))

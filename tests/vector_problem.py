@@ -206,7 +206,7 @@ class Rounds:
         clients = [self.client(i) for i in self.sent]
         if self.together:
             assert self.method.together() >= len(clients) > 1
-            answers = self.method.train_together(clients, list(self.sent.values()))
+            answers = self.method.train_batched(clients, list(self.sent.values()))
         else:
             answers = [self.method.train(who, self.sent[who.id]) for who in clients]
         self.replies = {i: a for i, a in zip(self.sent, answers, strict=True) if not isinstance(a, Diverged)}

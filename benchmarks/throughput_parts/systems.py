@@ -34,7 +34,7 @@ FEDBASIS = Workload(
     {"rounds": {"cohort": 2.0}},
 )
 # FedAvg trains groups of such nets as one computation, SuPerFed does not: a step is compared with a step.
-ALONE = Workload(TWONN.name, TWONN.what, merge(TWONN.setting, {"local": {"together": False}}), TWONN.quick)
+ALONE = Workload(TWONN.name, TWONN.what, merge(TWONN.setting, {"local": {"batched_clients": False}}), TWONN.quick)
 COMPARISONS = (
     # SuPerFed with personalization from the first round on
     Comparison(
@@ -54,7 +54,7 @@ COMPARISONS = (
 )
 
 
-def measure(quick: bool, repeats: int) -> dict[str, Any]:
+def metric(quick: bool, repeats: int) -> dict[str, Any]:
     """Every comparison, one after the other; the median over rounds of the quotient of the same round's times."""
     found: dict[str, Any] = {"ratio_to_fedavg": {}, "repeats": repeats, "seconds": {}, "skipped": {}, "setting": {}}
     for comparison in COMPARISONS:

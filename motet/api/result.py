@@ -23,7 +23,7 @@ from motet.runs import run as runs
 from motet.runs.local_baseline import beside_local
 from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.runs.served_models import Served
+from motet.runs.served_models import ServedModels
 from motet.track import tracked
 
 AnyPath = str | Path
@@ -114,12 +114,12 @@ class Result:
         return [flat(row) for row in Record(self.folder).clients]
 
     @cached_property
-    def pictures(self) -> list[Row]:
+    def figures_learned(self) -> list[Row]:
         """What the method learned, as numbers to be drawn."""
-        return Record(self.folder).pictures
+        return Record(self.folder).figures_learned
 
     def measure(self, *names: str) -> Figures:
-        """More figures of the last round's models, by names of `motet list measures`; the data are read again.
+        """More figures of the last round's models, by names of `motet list metrics`; the data are read again.
 
         The record stays as it is. What could not be found is a warning.
         """
@@ -133,8 +133,8 @@ class Result:
     # ------------------------------------------------------------ models of the last round
 
     @cached_property
-    def _served(self) -> Served:
-        return Served(Record(self.folder), self._trust_code)
+    def _served(self) -> ServedModels:
+        return ServedModels(Record(self.folder), self._trust_code)
 
     def generic_model(self) -> nn.Module:
         """The model for everybody; takes samples as the data file has them, gives logits."""
@@ -287,7 +287,7 @@ def _dotted(values: object) -> Mapping[str, Any]:
 def resume(folder: AnyPath, *, progress: bool = False, trust_code: bool = False, track: Sequence[str] = ()) -> Result:
     """Continue a run that was stopped at any moment.
 
-    A folder may name Python code (a method, net, source or measure by import). Code that you ran before, from the same
+    A folder may name Python code (a method, net, source or metric by import). Code that you ran before, from the same
     file as it is now, runs again; other code only with `trust_code`.
     """
     console = Console(stderr=True, quiet=not progress)

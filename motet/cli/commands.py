@@ -61,9 +61,9 @@ def demo() -> None:
 @with_choices(FIELDS)
 def run(
     experiment: Annotated[Path | None, typer.Argument(metavar="EXPERIMENT.toml", help="an experiment file")] = None,
-    measure: Annotated[
+    metrics: Annotated[
         list[str] | None,
-        typer.Option(help="besides accuracy: a name of `motet list measures` or FILE.py:FUNCTION; repeatable"),
+        typer.Option(help="besides accuracy: a name of `motet list metrics` or FILE.py:FUNCTION; repeatable"),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="folder of the record; default in runs/")] = None,
     track: Track = None,
@@ -75,7 +75,7 @@ def run(
     from motet.cli.running import run_and_show
     from motet.config.experiment import parse_set
 
-    asked = [nested("scoring.measures", measure)] if measure else []
+    asked = [nested("scoring.metrics", metrics)] if metrics else []
     file = user_path(experiment, "experiment file") if experiment else None
     folder = user_path(out, "--out") if out else None
     run_and_show(choose(short, file, *map(parse_set, settings or []), beside=asked), folder, json, track or [])
@@ -114,9 +114,7 @@ def show(
 @app.command()
 def measure(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="folder of a finished run")],
-    names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="of `motet list measures`, or FILE.py:FUNCTION")
-    ],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="of `motet list metrics`, or FILE.py:FUNCTION")],
     trust_code: Trust = False,
     json: Json = False,
 ) -> None:
@@ -194,9 +192,9 @@ def figures(
     out: Annotated[Path, typer.Option(metavar="DIR", help="folder of the pictures; default figures")] = Path("figures"),
 ) -> None:
     """Write the charts of the report as files for print."""
-    from motet.cli.reporting import write_pictures
+    from motet.cli.reporting import write_figures_learned
 
-    write_pictures([user_path(folder, "folder") for folder in folders], user_path(out, "--out"), format)
+    write_figures_learned([user_path(folder, "folder") for folder in folders], user_path(out, "--out"), format)
 
 
 @app.command()
@@ -219,7 +217,7 @@ def bench(
 
 @app.command("list")
 def list_names(
-    what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|posts|protocols|measures")],
+    what: Annotated[str, typer.Argument(metavar="methods|data|nets|partitions|transforms|protocols|metrics")],
     json: Json = False,
 ) -> None:
     """What can be named in an experiment, with one line and the paper for each."""

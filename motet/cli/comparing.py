@@ -11,7 +11,7 @@ from motet.config.experiment import Experiment
 from motet.errors import MotetError
 from motet.io.files import refuse_special
 from motet.io.text import printable
-from motet.metrics.registry import require_measures
+from motet.metrics.registry import require_metrics
 from motet.report.progress import StudyProgress, study_onlooker
 from motet.report.tables.bench import bench_table
 from motet.report.tables.compared import compared_table
@@ -22,13 +22,13 @@ from motet.studies.bench import run_bench
 from motet.studies.bench_file import read_bench
 from motet.studies.budget import MOST_SEEDS, MOST_TRIALS
 from motet.studies.folder import write_json as study_json
-from motet.studies.tune import Asked, tune_methods
+from motet.studies.tune import TuneRequest, tune_methods
 
 
 def tune_and_show(experiment: Experiment, methods: str, trials: int, jobs: int, out: Path | None, json: bool) -> None:
     """Tune methods and show what was found."""
-    require_measures(experiment.scoring.measures)
-    asked = Asked(experiment, method_names(methods), at_least_one("--trials", trials))
+    require_metrics(experiment.scoring.metrics)
+    asked = TuneRequest(experiment, method_names(methods), at_least_one("--trials", trials))
     folder = out or default_folder("tune", experiment)
     with told_how_to_go_on(lambda: way_on(folder)):
         result = tune_methods(asked, folder, jobs_at_once(jobs), _look_on)
@@ -51,13 +51,13 @@ def compare_and_show(
     json: bool,
 ) -> None:
     """Compare methods and show which to take."""
-    require_measures(experiment.scoring.measures)  # which are asked for after all tuning
+    require_metrics(experiment.scoring.metrics)  # which are asked for after all tuning
     if not experiment.scoring.looks_at_test:
         raise MotetError(
             "scoring.test is 'none', but methods are compared on test data; accepted: auto, common or split (tuning "
             "looks at validation data alone)"
         )
-    asked = compare.Asked(
+    asked = compare.CompareRequest(
         experiment,
         method_names(methods) if methods is not None else compare.SHORTLIST,
         at_least_one("--trials", trials),

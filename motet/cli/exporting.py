@@ -17,7 +17,7 @@ from motet.io.user_paths import user_path
 if TYPE_CHECKING:
     from motet.data.readers.raw import Array, Integers
     from motet.export.run import Exported
-    from motet.runs.served_models import Served
+    from motet.runs.served_models import ServedModels
 
 MOST_NAME = 1000  # of a client's characters
 
@@ -141,22 +141,22 @@ def adapt(
         write_json({"method": served.record.experiment.method, **line})
 
 
-def _served(run: Path, trust_code: bool) -> "Served":
+def _served(run: Path, trust_code: bool) -> "ServedModels":
     from motet.runs.record import Record
-    from motet.runs.served_models import Served
+    from motet.runs.served_models import ServedModels
 
     record = Record(user_path(run, "run"))
     record.summary  # noqa: B018 - an unfinished run says how to go on
-    return Served(record, trust_code)
+    return ServedModels(record, trust_code)
 
 
-def _client(served: "Served", word: str) -> str | int:
+def _client(served: "ServedModels", word: str) -> str | int:
     """A name, or else the number that the word is."""
     named = any(client.name == word for client in served.facts.clients)
     return word if named or not word.isdecimal() or len(word) > 12 else int(word)
 
 
-def _labelled(data: Path, served: "Served") -> "tuple[Array, Integers]":
+def _labelled(data: Path, served: "ServedModels") -> "tuple[Array, Integers]":
     from motet.export.reading import Labels, class_numbers, read_given
 
     labels = Labels(served.facts.class_names, served.record.experiment.data.label)
@@ -193,13 +193,13 @@ def _tell(written: "Sequence[Exported]", out: Path) -> None:
 
 def _tell_figures(figures: dict[str, float], train: int, test: int) -> None:
     from motet.cli.console import output
-    from motet.metrics.names import AFTER, BEFORE, GENERIC, Figure
+    from motet.metrics.names import AFTER, BEFORE, GENERIC, MetricName
 
     learned = f"learned from {train} samples" if train else "made from class counts"
     scored = f"scored on {test} that it has not seen" if test else "not scored: no samples are held out"
     lines = [f"New client: {learned}, {scored}"]
     for model, words in ((GENERIC, "generic model"), (BEFORE, "before adapting"), (AFTER, "its own model")):
-        value = Figure(model, "split").of(figures)
+        value = MetricName(model, "split").of(figures)
         if value is not None:
             lines.append(f"  {words:16} {100 * value:5.1f} %")
     for line in lines:

@@ -19,9 +19,9 @@ from motet.data import (
 from motet.errors import MotetError, shown, unknown
 from motet.io.files import write_atomic
 from motet.io.text import printable
-from motet.messages.transforms import describe_posts
+from motet.messages.transforms import describe_transforms
 from motet.methods import describe_methods
-from motet.metrics.registry import describe_measures
+from motet.metrics.registry import describe_metrics
 from motet.nets import describe_nets
 from motet.report.tables.catalogue import catalogue, details, partition
 from motet.report.tables.partition import Shading
@@ -32,9 +32,9 @@ CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
     "data": describe_sources,
     "nets": describe_nets,
     "partitions": describe_partitions,
-    "posts": describe_posts,
+    "transforms": describe_transforms,
     "protocols": describe_protocols,
-    "measures": describe_measures,
+    "metrics": describe_metrics,
 }
 
 

@@ -19,7 +19,7 @@ def write_page(folders: Sequence[Path], out: Path) -> None:
     _say(f"Report in {write_report(folders, out)}")
 
 
-def write_pictures(folders: Sequence[Path], out: Path, format: str) -> None:
+def write_figures_learned(folders: Sequence[Path], out: Path, format: str) -> None:
     """Write the pictures and say where they are."""
     found = write_figures(folders, out, format)
     _say(f"{len(found)} pictures in {out}")

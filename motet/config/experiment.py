@@ -20,7 +20,7 @@ from motet.config.short_names import FIELDS
 from motet.config.toml import Values, commented, parse_set, read
 from motet.errors import MotetError, shown
 from motet.io.files import write_atomic
-from motet.metrics.names import AFTER, BENIGN, Figure
+from motet.metrics.names import AFTER, BENIGN, MetricName
 from motet.server.round_loop import RoundSettings
 from motet.training.client import AdaptSettings
 from motet.training.local import LocalSettings
@@ -94,8 +94,9 @@ class Experiment(Section):
     protocol: Literal["motet", "fedrod", "pgfed", "fedbasis", "superfed", "dbe"] = Field(
         "motet", description="whose way of training and measuring fills in the fields that are left out"
     )
-    post: str = Field(
-        "", description="what happens to a reply on its way: posts of `motet list posts`, such as clip(norm=1.0)"
+    transforms: str = Field(
+        "",
+        description="what happens to a reply on its way: transforms of `motet list transforms`, such as clip(norm=1.0)",
     )
     device: str = Field("cpu", description="where tensors live, in torch's words")
     precision: Literal["fp32", "bf16"] = Field(
@@ -111,12 +112,12 @@ class Experiment(Section):
     checkpoint: CheckpointSettings = _default(CheckpointSettings)
 
     @property
-    def headline(self) -> Figure:
+    def headline(self) -> MetricName:
         """The figure that comes first: of the clients that train, or of new ones."""
         return replace(self.scoring.headline, model=AFTER) if self.scoring.clients == "new" else self.training_headline
 
     @property
-    def training_headline(self) -> Figure:
+    def training_headline(self) -> MetricName:
         """The one of clients that train: of the benign ones where some are malicious."""
         return replace(self.scoring.headline, among=BENIGN if self.data.malicious else "")
 

@@ -16,7 +16,7 @@ DEFAULTS = 3
 """Goes up when a default changes, or when a field comes whose default is not how Motet acted before."""
 
 _UNTIL: dict[int, dict[str, Any]] = {
-    0: {"local.together": False},
+    0: {"local.batched_clients": False},
     1: {"data.normalize_on": "all", "scoring.train_loss": False, "scoring.test": "common"},
     2: {
         "data.partition": "dirichlet:0.3",
@@ -33,7 +33,7 @@ _NO_MATTER: dict[str, bool | dict[str, bool]] = {
     "engine": True,
     "checkpoint": True,
     "data": {"download": True, "dir": True},
-    "scoring": {"pictures": True},
+    "scoring": {"figures_learned": True},
     "net": {"weights": True},  # whose SHA-256 does matter
 }
 

@@ -1,4 +1,4 @@
-"""How each of the five papers trains and measures, as presets.
+"""How each of the five papers trains and metrics, as presets.
 
 The papers do not measure the same thing; a preset sets all those choices at once. The data set and the network
 stay the user's choice.

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BeforeValidator, Field
 
 from motet.config.section import Section, one_or_several
-from motet.metrics.names import PERSONAL, Figure, variant
+from motet.metrics.names import PERSONAL, MetricName, variant
 from motet.training.client import PersonalSource
 
 CLASS_WEIGHTED = "class-weighted scores, from which class counts can be solved"
@@ -58,9 +58,9 @@ class ScoringSettings(Section):
         "generic model where clients' own test data make that set (its plain accuracy comes from theirs); on classes "
         "that a client does not hold, always in the last round alone",
     )
-    measures: tuple[str, ...] = Field(
+    metrics: tuple[str, ...] = Field(
         (),
-        description="besides accuracy: names of `motet list measures`, or a function of logits and labels as "
+        description="besides accuracy: names of `motet list metrics`, or a function of logits and labels as "
         "module:function or file.py:function",
     )
     train_loss: bool = Field(
@@ -73,7 +73,7 @@ class ScoringSettings(Section):
         description="where a method has no generic model because weights are private: score the mean of the clients' "
         "personal models as one, which for that leave their clients",
     )
-    pictures: bool = Field(
+    figures_learned: bool = Field(
         True,
         description="at the end, record what the method learned, for a report; in a simulation clients hand over what "
         "that takes: coefficients, and features of a few samples",
@@ -98,10 +98,10 @@ class ScoringSettings(Section):
         return "last_participation" if "last_participation" in self.readings else self.readings[0]
 
     @property
-    def headline(self) -> Figure:
+    def headline(self) -> MetricName:
         """The accuracy of the personal models that comes first."""
         data = {"split": "split", "none": "validation"}.get(self.test, "weighted")  # a run has no auto: it is settled
-        return Figure(PERSONAL, data, statistic=self.mean_over_clients)
+        return MetricName(PERSONAL, data, statistic=self.mean_over_clients)
 
     @property
     def tells(self) -> frozenset[str]:

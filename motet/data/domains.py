@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from motet.data.image_changes import blurred, rotated
-from motet.data.input import KINDS, Kind
+from motet.data.input import KINDS, SampleKind
 from motet.data.partitions.request import rows_by_value
 from motet.data.readers.raw import Array, Integers, RawData
 from motet.errors import MotetError, shown
@@ -30,7 +30,7 @@ class Change:
     """Of the number; None: it must be written."""
     least: float = 0.0
     most: float = 0.0
-    kinds: tuple[Kind, ...] = ("image",)
+    kinds: tuple[SampleKind, ...] = ("image",)
 
     @property
     def accepted(self) -> str:

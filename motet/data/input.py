@@ -8,10 +8,10 @@ from torch import Tensor
 
 from motet.errors import MotetError
 
-Kind = Literal["image", "signal", "vector", "tokens"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+SampleKind = Literal["image", "signal", "vector", "tokens"]
+KINDS: tuple[SampleKind, ...] = get_args(SampleKind)
 
-_AXES: dict[Kind, tuple[str, ...]] = {
+_AXES: dict[SampleKind, tuple[str, ...]] = {
     "image": ("channels", "height", "width"),
     "signal": ("channels", "time"),
     "vector": ("features",),
@@ -23,7 +23,7 @@ _AXES: dict[Kind, tuple[str, ...]] = {
 class Input:
     """One network input: images (C, H, W), signals (C, T) and vectors (F,) of numbers, or (T,) tokens."""
 
-    kind: Kind
+    kind: SampleKind
     shape: tuple[int, ...]
     vocabulary: int = 0
     """How many different tokens there are; 0 for what is not text."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from motet.data.image_changes import Augment
-from motet.data.input import Input, Kind
+from motet.data.input import Input, SampleKind
 from motet.data.readers.raw import MOST_FEATURES, MOST_TOKENS, Array, Integers, RawData
 from motet.errors import MotetError
 
@@ -26,7 +26,7 @@ _CHUNK = 1000
 class Prepare:
     """The way of one kind of sample. Can be pickled."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[SampleKind]
 
     sample_shape: tuple[int, ...]
     """Of one stored sample: (H, W, C), (C, T), (F,) or (T,) tokens."""
@@ -130,7 +130,7 @@ class NumbersPrepare(Prepare):
 class ImagePrepare(NumbersPrepare):
     """Stored [n, H, W, C]; they leave as NCHW in channels-last memory."""
 
-    kind: ClassVar[Kind] = "image"
+    kind: ClassVar[SampleKind] = "image"
     summed_axes: ClassVar[tuple[int, ...]] = (0, 1, 2)
 
     @property
@@ -155,7 +155,7 @@ class ImagePrepare(NumbersPrepare):
 class SignalPrepare(NumbersPrepare):
     """Stored [n, C, T]."""
 
-    kind: ClassVar[Kind] = "signal"
+    kind: ClassVar[SampleKind] = "signal"
     summed_axes: ClassVar[tuple[int, ...]] = (0, 2)
 
 
@@ -163,7 +163,7 @@ class SignalPrepare(NumbersPrepare):
 class VectorPrepare(NumbersPrepare):
     """Stored [n, F]."""
 
-    kind: ClassVar[Kind] = "vector"
+    kind: ClassVar[SampleKind] = "vector"
     summed_axes: ClassVar[tuple[int, ...]] = (0,)
 
 
@@ -171,7 +171,7 @@ class VectorPrepare(NumbersPrepare):
 class TokensPrepare(Prepare):
     """Stored [n, T] in few bytes; they leave as int64 and are never normalized."""
 
-    kind: ClassVar[Kind] = "tokens"
+    kind: ClassVar[SampleKind] = "tokens"
 
     vocabulary: int
 
@@ -199,7 +199,7 @@ class TokensPrepare(Prepare):
         return tokens
 
 
-_OF_NUMBERS: dict[Kind, type[NumbersPrepare]] = {
+_OF_NUMBERS: dict[SampleKind, type[NumbersPrepare]] = {
     "image": ImagePrepare,
     "signal": SignalPrepare,
     "vector": VectorPrepare,

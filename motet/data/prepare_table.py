@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motet.data.input import Input, Kind
+from motet.data.input import Input, SampleKind
 from motet.data.prepare import Normalize, Prepare
 from motet.data.readers.raw import Array, Integers
 from motet.data.readers.values import stored_rows
@@ -32,7 +32,7 @@ _CHUNK = 10_000
 class TablePrepare(Prepare):
     """Numbers and booleans in the order of the schema, then the places of its categories."""
 
-    kind: ClassVar[Kind] = "vector"
+    kind: ClassVar[SampleKind] = "vector"
 
     schema: Schema
     lists: tuple[tuple[str, ...], ...] = ()

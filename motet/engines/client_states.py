@@ -15,7 +15,17 @@ from typing import IO, Protocol
 from motet.engines.engine import Engine
 from motet.errors import MotetError
 from motet.io.files import is_own_folder, make_folder, sync_folder
-from motet.io.hashed_files import Damaged, Entries, Entry, checked, decoded, entry_of, intact, read_entry, write_entry
+from motet.io.hashed_files import (
+    ClientFiles,
+    Damaged,
+    FileEntry,
+    checked,
+    decoded,
+    entry_of,
+    intact,
+    read_entry,
+    write_entry,
+)
 from motet.messages.message import State, byte_count, decode, encode
 
 # -------- Private client states
@@ -102,16 +112,16 @@ class PrivateStore:
 _FILE = re.compile(r"client-(-?[0-9]{4,12})-[0-9]{6,12}\.safetensors")  # the pooled client is number -1
 
 
-class Shelf(Protocol):
+class StateShelf(Protocol):
     """Where the bytes of kept states are."""
 
-    def write(self, name: str, data: bytes) -> Entry:
+    def write(self, name: str, data: bytes) -> FileEntry:
         """Put one there."""
 
     def settle(self) -> None:
         """All that was written stays, whatever happens now."""
 
-    def read(self, entry: Entry) -> bytes:
+    def read(self, entry: FileEntry) -> bytes:
         """Get one back, or say that it is damaged."""
 
     def remove(self, name: str) -> None:
@@ -121,13 +131,13 @@ class Shelf(Protocol):
         """All that are there."""
 
 
-class Folder:
+class FolderShelf:
     """Files of a run's checkpoint folder."""
 
     def __init__(self, path: Path):
         self.path = path
 
-    def write(self, name: str, data: bytes) -> Entry:
+    def write(self, name: str, data: bytes) -> FileEntry:
         """On disk with the next `settle`."""
         if not is_own_folder(self.path):
             make_folder(self.path)
@@ -138,7 +148,7 @@ class Folder:
         if self.path.is_dir():
             sync_folder(self.path)
 
-    def read(self, entry: Entry) -> bytes:
+    def read(self, entry: FileEntry) -> bytes:
         """The bytes of a file that is whole; its name is one that `write` was given."""
         return read_entry(self.path, checked(entry, _FILE, "a client"))
 
@@ -152,13 +162,13 @@ class Folder:
         return [path.name for path in self.path.iterdir() if _FILE.fullmatch(path.name)] if self.path.is_dir() else []
 
 
-class Memory:
+class MemoryShelf:
     """For an engine that was given no folder: what is kept lasts as long as the process."""
 
     def __init__(self) -> None:
         self.data: dict[str, bytes] = {}
 
-    def write(self, name: str, data: bytes) -> Entry:
+    def write(self, name: str, data: bytes) -> FileEntry:
         """Into memory."""
         self.data[name] = data
         return entry_of(name, data)
@@ -166,7 +176,7 @@ class Memory:
     def settle(self) -> None:
         """Nothing to do."""
 
-    def read(self, entry: Entry) -> bytes:
+    def read(self, entry: FileEntry) -> bytes:
         """From memory."""
         if entry["file"] not in self.data:
             raise Damaged(f"{entry['file']} is not there")
@@ -186,10 +196,10 @@ class ClientStates:
 
     def __init__(self, folder: Path | None = None):
         self.store = PrivateStore()
-        self.shelf: Shelf = Folder(folder) if folder else Memory()
+        self.shelf: StateShelf = FolderShelf(folder) if folder else MemoryShelf()
         self._changed: set[int] = set()  # since the last checkpoint
-        self._entries: Entries = {}  # of the last checkpoint
-        self._next: Entries = {}  # of the one that is being made
+        self._entries: ClientFiles = {}  # of the last checkpoint
+        self._next: ClientFiles = {}  # of the one that is being made
         self._outdated: list[str] | None = None  # what only its predecessor needs; None: nobody has looked yet
 
     def get(self, client_id: int) -> State:
@@ -201,7 +211,7 @@ class ClientStates:
         self.store.put(client_id, state)
         self._changed.add(client_id)
 
-    def keep(self, round: int) -> Entries:
+    def keep(self, round: int) -> ClientFiles:
         """Write the states that changed, one at a time; the entries of all clients."""
         self._next = dict(self._entries)
         for client_id in sorted(self._changed):
@@ -223,7 +233,7 @@ class ClientStates:
         self._entries = self._next
         self._changed.clear()
 
-    def go_back(self, entries: Entries) -> None:
+    def go_back(self, entries: ClientFiles) -> None:
         """The states of a checkpoint and no others; each is read once, and none is held that does not fit."""
         self.store.close()
         self.store = PrivateStore()
@@ -244,13 +254,13 @@ class WithStates(Engine):
         """States are kept in this folder, or without one in memory."""
         self.states = ClientStates(folder)
 
-    def keep(self, round: int) -> Entries:
+    def keep(self, round: int) -> ClientFiles:
         return self.states.keep(round)
 
     def kept(self, round: int) -> None:
         self.states.kept()
 
-    def go_back(self, round: int, entries: Entries) -> None:
+    def go_back(self, round: int, entries: ClientFiles) -> None:
         self.states.go_back(entries)
 
     def private(self, client_id: int) -> State:
@@ -261,5 +271,5 @@ class WithStates(Engine):
         self.states.close()
 
 
-def _names(entries: Entries) -> set[str]:
+def _names(entries: ClientFiles) -> set[str]:
     return {entry["file"] for entry in entries.values()}

@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from motet.io.hashed_files import Entries
+from motet.io.hashed_files import ClientFiles
 from motet.messages.message import Message, State, byte_count
 
-Kind = Literal["prepare", "train", "score", "sync_score", "adapt", "export", "portrait", "measure"]
+TaskKind = Literal["prepare", "train", "score", "sync_score", "adapt", "export", "client_snapshot", "run_metric"]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What came of a task: a reply and perhaps a new private state, or the reason why there is none."""
 
-    kind: Kind
+    kind: TaskKind
     client_id: int
     round: int
     reply: Message | None = None
@@ -29,18 +29,18 @@ class Outcome:
 class Task:
     """One piece of work for one client."""
 
-    kind: Kind
+    kind: TaskKind
     client_id: int
     round: int
-    letter: Message | Callable[[], Message]  # many tasks wait at once, so that messages had better be written late
+    message: Message | Callable[[], Message]  # many tasks wait at once, so that messages had better be written late
 
-    def write(self) -> Message:
+    def build_message(self) -> Message:
         """What the client is told; it may take the memory of a model, so write it when the task is handed out."""
-        return self.letter() if callable(self.letter) else self.letter
+        return self.message() if callable(self.message) else self.message
 
-    def written(self) -> "Task":
+    def with_message(self) -> "Task":
         """The same task with its message as it is now."""
-        return replace(self, letter=self.write())
+        return replace(self, message=self.build_message())
 
     def answered(self, reply: Message, private: State | None = None) -> Outcome:
         """Work that was done."""
@@ -66,7 +66,7 @@ class Work(Protocol):
     def groups(self, tasks: Sequence[Task]) -> list[list[int]]:
         """Which of the tasks belong together."""
 
-    def perform_together(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
+    def perform_group(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
         """Do a group of tasks, with the private state of each client."""
 
 
@@ -80,7 +80,7 @@ class OneByOne:
         """Each its own."""
         return each_alone(tasks)
 
-    def perform_together(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
+    def perform_group(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
         """One after the other."""
         return [self.perform(task, private) for task, private in zip(tasks, privates, strict=True)]
 
@@ -97,14 +97,14 @@ class Engine(ABC):
         return list(client_ids)
 
     @abstractmethod
-    def keep(self, round: int) -> Entries:
+    def keep(self, round: int) -> ClientFiles:
         """Put the private states as they are now where a kill cannot reach them; how to find that of each client."""
 
     def kept(self, round: int) -> None:  # noqa: B027  an engine may leave that to its sites
         """What `keep` answered is in a checkpoint now: states that only older ones than its predecessor need may go."""
 
     @abstractmethod
-    def go_back(self, round: int, entries: Entries) -> None:
+    def go_back(self, round: int, entries: ClientFiles) -> None:
         """Every client has the private state again that it had at that checkpoint; `Damaged` if that cannot be."""
 
     @abstractmethod

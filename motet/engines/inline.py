@@ -25,9 +25,9 @@ class Inline(WithStates):
 
 def perform_and_keep(work: Work, tasks: Sequence[Task], states: ClientStates) -> list[Outcome]:
     """Do a group of tasks in this process; new private states are kept, and only here."""
-    tasks = [task.written() for task in tasks]
-    outcomes = work.perform_together(tasks, [states.get(task.client_id) for task in tasks])
+    tasks = [task.with_message() for task in tasks]
+    outcomes = work.perform_group(tasks, [states.get(task.client_id) for task in tasks])
     for outcome in outcomes:
         if outcome.private is not None:
             states.put(outcome.client_id, outcome.private)
-    return [counted(outcome, byte_count(task.write())) for task, outcome in zip(tasks, outcomes, strict=True)]
+    return [counted(outcome, byte_count(task.build_message())) for task, outcome in zip(tasks, outcomes, strict=True)]

@@ -184,7 +184,7 @@ class Pool(WithStates):
         self.workers.remove(worker)
 
     def _hand_out(self, worker: Worker, tasks: Sequence[Task]) -> None:
-        pairs = [(task.write(), self.states.get(task.client_id)) for task in tasks]
+        pairs = [(task.build_message(), self.states.get(task.client_id)) for task in tasks]
         worker.sent = [byte_count(message) for message, _ in pairs]
         parts = [pieces(state) for pair in pairs for state in pair]
         order = {
@@ -226,8 +226,8 @@ class Pool(WithStates):
         if answer["bug"]:
             raise RuntimeError(f"in a worker process:\n{answer['bug']}")
         sizes = [size for size in answer["sizes"] if size is not None]
-        letters = iter(worker.inbox.read(*sizes) if sizes else [])
-        states = [None if size is None else decode(next(letters)) for size in answer["sizes"]]
+        encoded = iter(worker.inbox.read(*sizes) if sizes else [])
+        states = [None if size is None else decode(next(encoded)) for size in answer["sizes"]]
         outcomes = []
         for words, reply, private, sent in zip(answer["outcomes"], states[::2], states[1::2], worker.sent, strict=True):
             kind, client_id, round, failure = words

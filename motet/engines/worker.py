@@ -60,7 +60,7 @@ def _answer(connection: Connection, order: dict[str, Any], inbox: InBox, outbox:
     words = zip(order["tasks"], states[::2], strict=True)
     tasks = [Task(kind, client, round, message) for (kind, client, round), message in words]
     try:
-        outcomes = here.perform_together(tasks, states[1::2])
+        outcomes = here.perform_group(tasks, states[1::2])
         answers = [state for outcome in outcomes for state in (outcome.reply, outcome.private)]
         parts = [None if state is None else pieces(state) for state in answers]
         new_box = outbox.write(*(piece for of_one in parts if of_one for piece in of_one))

@@ -18,7 +18,7 @@ _FOLDER = re.compile(r"generic|client-\d{1,12}(?:-[A-Za-z0-9_-]{1,40})?")
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedModel:
     """One model of an export."""
 
     folder: str
@@ -27,7 +27,7 @@ class Listed:
     number: int | None
 
 
-def write_index(out: Path, models: Sequence[Listed]) -> None:
+def write_index(out: Path, models: Sequence[ListedModel]) -> None:
     """Last of all: with it the export is whole."""
     words = {"format": FORMAT, "models": [vars(each) for each in models]}
     write_atomic(out / INDEX, (to_json(words, indent=1) + "\n").encode())
@@ -53,7 +53,7 @@ def model_folder(folder: Path, client: int | str | None = None) -> Path:
     return folder / found[0].folder
 
 
-def read_index(folder: Path) -> list[Listed]:
+def read_index(folder: Path) -> list[ListedModel]:
     """Every model of an export."""
     path = folder / INDEX
     try:
@@ -67,13 +67,13 @@ def read_index(folder: Path) -> list[Listed]:
         raise MotetError(f"{path} is damaged; accepted: as `motet export` wrote it") from error
 
 
-def _listed(words: Any) -> Listed:
+def _listed(words: Any) -> ListedModel:
     folder, model, client, number = (words[key] for key in ("folder", "model", "client", "number"))
     if not isinstance(folder, str) or not _FOLDER.fullmatch(folder) or not isinstance(model, str):
         raise ValueError("folder")
     if not (client is None or isinstance(client, str)) or not (number is None or type(number) is int):
         raise ValueError("client")
-    return Listed(folder, model, client, number)
+    return ListedModel(folder, model, client, number)
 
 
 def _itself(folder: Path, client: int | str | None) -> Path:
@@ -82,7 +82,7 @@ def _itself(folder: Path, client: int | str | None) -> Path:
     return folder
 
 
-def _accepted(listed: Sequence[Listed]) -> str:
+def _accepted(listed: Sequence[ListedModel]) -> str:
     names = [each.client for each in listed if each.client is not None]
     some = ", ".join(repr(name[:40]) for name in names[:3])
     return f"accepted: such as {some}" if names else "accepted: no client, for the generic model"

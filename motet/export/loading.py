@@ -12,7 +12,7 @@ from motet.data.readers.raw import Array
 from motet.export.description import Description
 from motet.export.folder import read_model
 from motet.export.index import model_folder
-from motet.export.reading import Given
+from motet.export.reading import UserSamples
 from motet.io.user_paths import user_path
 from motet.runs.served_models import RawModel
 
@@ -65,7 +65,7 @@ def probabilities(model: LoadedModel, x: Array) -> Iterator[Tensor]:
         yield torch.softmax(model(x[start : start + BATCH]), 1)
 
 
-def write_predictions(file: TextIO, model: LoadedModel, given: Given) -> Tensor:
+def write_predictions(file: TextIO, model: LoadedModel, given: UserSamples) -> Tensor:
     """A line for each sample in its order, after the name of its file if it was one; the predicted classes' numbers."""
     names, lines, chosen = model.class_names, csv.writer(file, lineterminator="\n"), list[Tensor]()
     lines.writerow([*_named(given, "file"), "prediction", "probability", *(f"probability of {name}" for name in names)])
@@ -79,5 +79,5 @@ def write_predictions(file: TextIO, model: LoadedModel, given: Given) -> Tensor:
     return torch.cat(chosen)
 
 
-def _named(given: Given, name: str) -> list[str]:
+def _named(given: UserSamples, name: str) -> list[str]:
     return [] if given.names is None else [name]

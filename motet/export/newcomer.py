@@ -8,8 +8,8 @@ from torch import nn
 
 from motet.data.readers.raw import Array, Integers
 from motet.errors import MotetError
-from motet.metrics.names import AFTER, BEFORE, GENERIC, Figure
-from motet.runs.served_models import Served
+from motet.metrics.names import AFTER, BEFORE, GENERIC, MetricName
+from motet.runs.served_models import ServedModels
 from motet.training.randomness import generator
 
 BATCH = 1000
@@ -25,7 +25,7 @@ class Newcomer:
     figures: dict[str, float]
 
 
-def from_samples(served: Served, x: Array, y: Integers, test_share: float, seed: int) -> Newcomer:
+def from_samples(served: ServedModels, x: Array, y: Integers, test_share: float, seed: int) -> Newcomer:
     """Learns from its samples but for a share that scores it; a share of 0 scores nothing."""
     train, test = _dealt(len(y), test_share, seed)
     model = served.adapted(x[train], y[train])
@@ -33,7 +33,7 @@ def from_samples(served: Served, x: Array, y: Integers, test_share: float, seed:
     return Newcomer(model, len(train), len(test), _scores(models, x[test], y[test]))
 
 
-def from_counts(served: Served, counts: Sequence[int], scored_on: tuple[Array, Integers] | None) -> Newcomer:
+def from_counts(served: ServedModels, counts: Sequence[int], scored_on: tuple[Array, Integers] | None) -> Newcomer:
     """Tells its class counts and nothing else; samples, if there are any, only score the model."""
     model = served.adapted_to_counts(counts)
     if scored_on is None:
@@ -54,7 +54,7 @@ def _dealt(n: int, test_share: float, seed: int) -> tuple[list[int], list[int]]:
     return order[held:], order[:held]
 
 
-def _generic(served: Served) -> nn.Module | None:
+def _generic(served: ServedModels) -> nn.Module | None:
     try:
         return served.generic_model()
     except MotetError:  # the method has none
@@ -69,5 +69,5 @@ def _scores(models: dict[str, nn.Module | None], x: Array, y: Integers) -> dict[
     for name, model in models.items():
         if model is not None:
             chosen = torch.cat([model(x[at : at + BATCH]).argmax(1) for at in range(0, len(y), BATCH)])
-            found[str(Figure(name, "split"))] = float((chosen == right).double().mean())
+            found[str(MetricName(name, "split"))] = float((chosen == right).double().mean())
     return found

@@ -18,7 +18,7 @@ from torch.nn.functional import linear, one_hot
 from motet.errors import MotetError
 from motet.methods.base import Part
 from motet.methods.base.personal_model import PersonalModel
-from motet.methods.knn_per import Memory
+from motet.methods.knn_per import NeighbourMemory
 from motet.nets import Net
 
 SHIFT, MATRIX = "shift", "matrix"
@@ -93,7 +93,7 @@ def _squared_distances(a: Tensor, b: Tensor) -> Tensor:
 
 def portable(model: nn.Module, plain: Net) -> Portable:
     """The model of a method in this form, on a net like `plain`; `NotPortable` where it has none."""
-    if isinstance(model, Memory):
+    if isinstance(model, NeighbourMemory):
         inside = portable(model.model, plain)
         added = {name: t for name in (SHIFT, MATRIX) if (t := getattr(inside, name)) is not None}
         return Portable(inside.net, added, Voting(model.k, model.scale, model.lam), (model.z, model.y))

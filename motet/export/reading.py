@@ -27,7 +27,7 @@ from motet.io.user_paths import regular_size, shown_path
 
 
 @dataclass(frozen=True)
-class Given:
+class UserSamples:
     """What a file holds: samples as it has them, labels as class numbers or names."""
 
     x: Array
@@ -44,12 +44,12 @@ class Labels:
     column: str | None = None
 
 
-def read_given(path: Path, prepare: Prepare, labels: Labels | None = None) -> Given:
+def read_given(path: Path, prepare: Prepare, labels: Labels | None = None) -> UserSamples:
     """The samples of a file, or one sentence about what it is; with `labels`, a label for each of them."""
     found = (read for endings, read in READERS.items() if path.name.lower().endswith(endings))
     reader = _images if path.is_dir() else next(found, None)
     if reader is None:
-        endings = ", ".join(ending for endings in READERS for ending in endings)
+        endings = ", ".join(final_evaluation for endings in READERS for final_evaluation in endings)
         raise MotetError(
             f"{shown_path(path)} is of no form that is read; accepted: a file in {endings}, or a folder of images"
         )
@@ -83,7 +83,7 @@ def class_numbers(y: Array, class_names: Sequence[str], where: str) -> Integers:
     return y.astype(np.int64)
 
 
-def _npz(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
+def _npz(path: Path, prepare: Prepare, labels: Labels | None) -> UserSamples:
     names = names_in(path)
     for field in ("x", "y") if labels else ("x",):
         if field not in names:
@@ -91,10 +91,10 @@ def _npz(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
     x, y = read_array(path, "x"), read_array(path, "y") if "y" in names else None
     if not x.ndim or (y is not None and y.shape != (len(x),)):
         raise MotetError(f"{path}: fields x and y have shapes {x.shape} and {shown(y is not None and y.shape)}")
-    return Given(x, y)
+    return UserSamples(x, y)
 
 
-def _npy(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
+def _npy(path: Path, prepare: Prepare, labels: Labels | None) -> UserSamples:
     if labels:
         raise MotetError(f"{path} holds samples without labels; accepted: .npz with x and y, or a table")
     refuse_if_too_large(2 * path.stat().st_size, f"{path}", "an array that fits twice")
@@ -105,16 +105,16 @@ def _npy(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
         raise MotetError(f"{path}: cannot be read as .npy ({reason}); accepted: an array of numbers") from error
     if not isinstance(x, np.ndarray) or not x.ndim:
         raise MotetError(f"{path}: holds no samples; accepted: an array [n, …]")
-    return Given(x, None)
+    return UserSamples(x, None)
 
 
-def _table(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
+def _table(path: Path, prepare: Prepare, labels: Labels | None) -> UserSamples:
     if isinstance(prepare, TablePrepare):
         table = open_table(path)
         if labels and prepare.schema.label not in table.types:
             raise unknown("column of the schema (its label)", prepare.schema.label, table.types)
         x, roles = rows_by_schema(table, prepare.schema)
-        return Given(x, _labels_of(roles, bool(labels)) if len(x) else None)
+        return UserSamples(x, _labels_of(roles, bool(labels)) if len(x) else None)
     if isinstance(prepare, TextPrepare):
         return _texts(open_table(path), prepare.column, labels)
     raise MotetError(f"{path} is a table, and this model takes {prepare.input}; accepted: .npz or .npy")
@@ -130,7 +130,7 @@ def _labels_of(roles: RoleReader, required: bool) -> Integers | None:
         return None
 
 
-def _texts(table: Batches, column: str, labels: Labels | None) -> Given:
+def _texts(table: Batches, column: str, labels: Labels | None) -> UserSamples:
     """One column of texts, and the labels if they are asked for."""
     label, classes = (None, None) if labels is None else (labels.column or "", labels.classes)
     for name, what in ((column, "texts"), (label, "labels")):
@@ -144,10 +144,10 @@ def _texts(table: Batches, column: str, labels: Labels | None) -> Given:
         roles.read(batch)
     x = np.empty(len(texts), object)
     x[:] = texts
-    return Given(x, roles.labels_as_listed() if label is not None and len(x) else None)
+    return UserSamples(x, roles.labels_as_listed() if label is not None and len(x) else None)
 
 
-def _images(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
+def _images(path: Path, prepare: Prepare, labels: Labels | None) -> UserSamples:
     """Image files in the order of their names, in the model's size and colours; the folder around one is its class."""
     if not isinstance(prepare, ImagePrepare):
         raise MotetError(f"{path} is for images, and this model takes {prepare.input}; accepted: {_others()}")
@@ -158,19 +158,21 @@ def _images(path: Path, prepare: Prepare, labels: Labels | None) -> Given:
         if not files:
             raise MotetError(f"{shown_path(path)}: holds no image; accepted: files of {', '.join(SUFFIXES)}")
         wanted = {"color": "grey" if channels == 1 else "rgb", "size": size}
-        pictures = read_images(box, files, DataSettings.model_validate(wanted))
+        figures_learned = read_images(box, files, DataSettings.model_validate(wanted))
     around = {len(file.parts) > 1 for file in files} == {True}
     if labels and not around:
         raise MotetError(f"{shown_path(path)}: images are in no folder of a class; accepted: class/file")
     y = np.array([file.parts[-2] for file in files]) if around else None
-    return Given(pictures.x, y, [file.name for file in files])
+    return UserSamples(figures_learned.x, y, [file.name for file in files])
 
 
 def _others() -> str:
-    return ", ".join(ending for endings in READERS for ending in endings if READERS[endings] is not _images)
+    return ", ".join(
+        final_evaluation for endings in READERS for final_evaluation in endings if READERS[endings] is not _images
+    )
 
 
-READERS: dict[tuple[str, ...], Callable[[Path, Prepare, Labels | None], Given]] = {
+READERS: dict[tuple[str, ...], Callable[[Path, Prepare, Labels | None], UserSamples]] = {
     (".npz",): _npz,
     (".npy",): _npy,
     (*CSV, *PARQUET): _table,

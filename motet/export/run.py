@@ -17,12 +17,12 @@ from motet.errors import MotetError, unknown
 from motet.export.description import Description, StoredType, Which
 from motet.export.folder import WEIGHTS, fingerprint, write_model
 from motet.export.formats import ONNX, PROGRAM, Run, Whole, require, write_onnx, write_program
-from motet.export.index import Listed, write_index
+from motet.export.index import ListedModel, write_index
 from motet.export.portable import NotPortable, Portable, portable
 from motet.io.files import make_folder
-from motet.metrics.names import GENERIC, Figure
+from motet.metrics.names import GENERIC, MetricName
 from motet.runs.rows import Row
-from motet.runs.served_models import RawModel, Served
+from motet.runs.served_models import RawModel, ServedModels
 from motet.runs.serving_file import stored_type
 from motet.training.randomness import generator
 
@@ -42,7 +42,7 @@ class CheckedOn:
     words: str
 
 
-def samples_of(served: Served, stored: torch.dtype) -> CheckedOn:
+def samples_of(served: ServedModels, stored: torch.dtype) -> CheckedOn:
     """Real ones where the run's data are; else made up, and said so."""
     found = served.real_samples(SAMPLES)
     if found is not None:
@@ -120,7 +120,7 @@ class Exported:
 class Exporter:
     """Writes models of one run, each checked on the same samples."""
 
-    def __init__(self, served: Served, formats: Sequence[str] = ("torch",)):
+    def __init__(self, served: ServedModels, formats: Sequence[str] = ("torch",)):
         for format in formats:
             if format not in FORMATS:
                 raise unknown("format", format, FORMATS)
@@ -187,7 +187,7 @@ class Exporter:
 
 
 def export_run(
-    served: Served,
+    served: ServedModels,
     out: Path,
     clients: Sequence[int | str] = (),
     generic: bool = False,
@@ -215,7 +215,7 @@ def export_run(
     if not written:
         raise MotetError(f"run {served.record.folder} has no model that can be exported here")
     write_index(
-        out, [Listed(each.folder.name, each.known.which, each.known.client, each.known.number) for each in written]
+        out, [ListedModel(each.folder.name, each.known.which, each.known.client, each.known.number) for each in written]
     )
     return written
 
@@ -238,7 +238,7 @@ def _write(exporter: Exporter, out: Path, model: nn.Module, number: int | None, 
 
 def of_figures(row: Row, model: str | None = None) -> dict[str, float]:
     """Those of a row's columns that are figures, of one model or of all."""
-    named = ((name, Figure.read(name)) for name in row)
+    named = ((name, MetricName.read(name)) for name in row)
     values = {name: f.of(row) for name, f in named if f and (model is None or f.model == model)}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -249,7 +249,7 @@ def folder_name(number: int, name: str) -> str:
     return f"client-{number}" if safe in ("", str(number)) else f"client-{number}-{safe}"
 
 
-def _stored(served: Served) -> StoredType:
+def _stored(served: ServedModels) -> StoredType:
     """How samples are given to the formats that take one type alone."""
     if served.prepare.kind == "tokens":
         return "int64"

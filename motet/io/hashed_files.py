@@ -9,8 +9,8 @@ from motet.errors import MotetError
 from motet.io.files import MOST_BYTES, read_own, replace_file
 from motet.messages.message import State, decode
 
-Entry = dict[str, Any]  # file, sha256, bytes
-Entries = dict[int, Entry]  # of clients, by their numbers
+FileEntry = dict[str, Any]  # file, sha256, bytes
+ClientFiles = dict[int, FileEntry]  # of clients, by their numbers
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -19,25 +19,25 @@ class Damaged(Exception):
     """Something saved that cannot be used; the text names the file."""
 
 
-def entry_of(name: str, data: bytes) -> Entry:
+def entry_of(name: str, data: bytes) -> FileEntry:
     """What a list says of a file."""
     return {"file": name, "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 
 
-def intact(entry: Entry, data: bytes) -> bytes:
+def intact(entry: FileEntry, data: bytes) -> bytes:
     """The bytes, if they are those that were written."""
     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
         raise Damaged(f"{entry['file']} has a wrong SHA-256")
     return data
 
 
-def write_entry(folder: Path, name: str, data: bytes) -> Entry:
+def write_entry(folder: Path, name: str, data: bytes) -> FileEntry:
     """A new file; its name reaches the disk with the next `sync_folder`."""
     replace_file(folder / name, data)
     return entry_of(name, data)
 
 
-def read_entry(folder: Path, entry: Entry) -> bytes:
+def read_entry(folder: Path, entry: FileEntry) -> bytes:
     """The bytes of a file of the folder, if they are those that were written."""
     name = entry["file"]
     if Path(name).name != name:
@@ -49,7 +49,7 @@ def read_entry(folder: Path, entry: Entry) -> bytes:
     return intact(entry, data)
 
 
-def decoded(entry: Entry, data: bytes) -> State:
+def decoded(entry: FileEntry, data: bytes) -> State:
     """The state that these bytes are; also bytes with the right SHA-256 may be none."""
     try:
         return decode(data)
@@ -57,7 +57,7 @@ def decoded(entry: Entry, data: bytes) -> State:
         raise Damaged(f"{entry['file']}: {error}") from error
 
 
-def checked(entry: object, names: re.Pattern[str], which: str) -> Entry:
+def checked(entry: object, names: re.Pattern[str], which: str) -> FileEntry:
     """An entry as Motet writes one, with a name of that pattern; `which` says in errors whose it is."""
     if not isinstance(entry, dict) or entry.keys() != {"file", "sha256", "bytes"}:
         raise Damaged(f"the entry of {which} is none")

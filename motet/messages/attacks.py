@@ -11,11 +11,11 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.messages.message import Message, tensor
-from motet.messages.transform import Post, references
+from motet.messages.transform import Transform, references
 from motet.training.client import Client
 
 
-class RandomUpdate(Post):
+class RandomUpdate(Transform):
     """A2: the change is N(0, σ²I), where σ is the standard deviation of the change that would have been sent."""
 
     def pack(self, client: Client, message: Message, reply: Message) -> Message:
@@ -27,7 +27,7 @@ class RandomUpdate(Post):
         return sent
 
 
-class ModelReplacement(Post):
+class ModelReplacement(Transform):
     """A3: the change times the number of clients in a round, so that a mean over them is the attacker's model."""
 
     cohort: int = Field(ge=1, description="the number of clients in a round")
@@ -37,7 +37,7 @@ class ModelReplacement(Post):
         return reply | {name: start + self.cohort * change for name, start, change in _changes(message, reply)}
 
 
-def attack_of(name: str, cohort: int) -> tuple[Post, ...]:
+def attack_of(name: str, cohort: int) -> tuple[Transform, ...]:
     """What an attack does to a malicious client's replies; poisoned labels (A1) are in its data already."""
     return {
         "label-poison": (),

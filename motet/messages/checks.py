@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from motet.engines.engine import Kind, Outcome
+from motet.engines.engine import Outcome, TaskKind
 from motet.messages.message import Message, Scalar
 
 Replies = dict[int, Message]
@@ -32,7 +32,7 @@ def without_losses(replies: Replies) -> tuple[Replies, dict[int, float]]:
     return rest, losses
 
 
-def answers(outcomes: Sequence[Outcome], kind: Kind, round: int, asked: Sequence[int]) -> tuple[Replies, Reasons]:
+def answers(outcomes: Sequence[Outcome], kind: TaskKind, round: int, asked: Sequence[int]) -> tuple[Replies, Reasons]:
     """The replies to what was asked, in the order of client ids, and why others have none."""
     replies: Replies = {}
     reasons: Reasons = {}

@@ -6,11 +6,11 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.messages.message import Message
-from motet.messages.transform import Entry, Post, references
+from motet.messages.transform import Transform, TransformEntry, references
 from motet.training.client import Client
 
 
-class Clip(Post):
+class Clip(Transform):
     """Scales what a reply changes so that its L2 norm over all its fields of floats is at most `norm`."""
 
     norm: float = Field(1.0, gt=0, description="the largest L2 norm of what a reply changes")
@@ -28,4 +28,4 @@ def _square(value: Tensor | float) -> float:
     return float(value.double().square().sum()) if isinstance(value, Tensor) else value * value
 
 
-ENTRY = Entry("clip", "no client's update is longer than `norm`", "McMahan et al. 2018", Clip)
+ENTRY = TransformEntry("clip", "no client's update is longer than `norm`", "McMahan et al. 2018", Clip)

@@ -1,4 +1,4 @@
-"""What every post is: a change of the reply at the client, and its counterpart at the server."""
+"""What every transform is: a change of the reply at the client, and its counterpart at the server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class Arrival:
         return generator(self.seed, purpose, self.round, self.client_id)
 
 
-class Post(Section):
-    """A post acts on the reply of a training, whatever method made it. Its fields are its options."""
+class Transform(Section):
+    """A transform acts on the reply of a training, whatever method made it. Its fields are its options."""
 
     def pack(self, client: Client, message: Message, reply: Message) -> Message:
         """At the client, after training. What it keeps for the next time goes to `client.private`."""
@@ -39,26 +39,26 @@ class Post(Section):
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One name: the line in a post's own file."""
+class TransformEntry:
+    """One name: the line in a transform's own file."""
 
     name: str
     summary: str
     paper: str
-    post: type[Post]
+    transform: type[Transform]
 
 
-def packed(posts: Sequence[Post], client: Client, message: Message, reply: Message) -> Message:
+def pack_reply(transforms: Sequence[Transform], client: Client, message: Message, reply: Message) -> Message:
     """A reply as it leaves its client."""
-    for post in posts:
-        reply = post.pack(client, message, reply)
+    for transform in transforms:
+        reply = transform.pack(client, message, reply)
     return reply
 
 
-def opened(posts: Sequence[Post], arrival: Arrival, message: Message, reply: Message) -> Message:
+def open_reply(transforms: Sequence[Transform], arrival: Arrival, message: Message, reply: Message) -> Message:
     """A reply as the method's server sees it: what was done last is undone first."""
-    for post in reversed(posts):
-        reply = post.open(arrival, message, reply)
+    for transform in reversed(transforms):
+        reply = transform.open(arrival, message, reply)
     return reply
 
 

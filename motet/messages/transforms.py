@@ -1,40 +1,40 @@
-"""Every post by name, and how names become posts."""
+"""Every transform by name, and how names become transforms."""
 
 from motet.config.names import Term, parse
 from motet.config.section import checked
 from motet.errors import unknown
 from motet.messages import clip
-from motet.messages.transform import Entry, Post
+from motet.messages.transform import Transform, TransformEntry
 
-POSTS: dict[str, Entry] = {entry.name: entry for entry in [clip.ENTRY]}
-
-
-def build_posts(text: str) -> tuple[Post, ...]:
-    """The posts of such a text, in the order in which they act at the client; of no text, none."""
-    return tuple(checked(POSTS[t.name].post, t.options, f"post {t.name}") for t in _terms(text))
+TRANSFORMS: dict[str, TransformEntry] = {entry.name: entry for entry in [clip.ENTRY]}
 
 
-def canonical_posts(text: str) -> str:
-    """The same posts in the house's spelling; their order is theirs."""
+def build_transforms(text: str) -> tuple[Transform, ...]:
+    """The transforms of such a text, in the order in which they act at the client; of no text, none."""
+    return tuple(checked(TRANSFORMS[t.name].transform, t.options, f"transform {t.name}") for t in _terms(text))
+
+
+def canonical_transforms(text: str) -> str:
+    """The same transforms in the house's spelling; their order is theirs."""
     return "+".join(map(str, _terms(text)))
 
 
-def describe_posts() -> list[dict[str, object]]:
-    """One row per name, for `motet list posts`."""
+def describe_transforms() -> list[dict[str, object]]:
+    """One row per name, for `motet list transforms`."""
     return [
         {
             "name": entry.name,
             "summary": entry.summary,
             "paper": entry.paper,
-            "options": {name: field.default for name, field in entry.post.model_fields.items()},
+            "options": {name: field.default for name, field in entry.transform.model_fields.items()},
         }
-        for entry in POSTS.values()
+        for entry in TRANSFORMS.values()
     ]
 
 
 def _terms(text: str) -> list[Term]:
-    terms = parse(text, "post", "clip(norm=1.0)") if text.strip() else []
+    terms = parse(text, "transform", "clip(norm=1.0)") if text.strip() else []
     for term in terms:
-        if term.name not in POSTS:
-            raise unknown("post", term.name, POSTS)
+        if term.name not in TRANSFORMS:
+            raise unknown("transform", term.name, TRANSFORMS)
     return terms

@@ -9,7 +9,7 @@ from torch import Tensor
 from motet.config.section import tried
 from motet.messages.message import Message, number, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Learned, Picture
+from motet.methods.base import Learned, LearnedFigure, MethodEntry
 from motet.training.client import Client
 
 
@@ -91,25 +91,25 @@ class APFL(Averaging):
             return w
         return self.mixed(w, self.v(client).to(w), self.alpha(client))
 
-    def portrait(self, client: Client, message: Message) -> Message:
+    def client_snapshot(self, client: Client, message: Message) -> Message:
         """α"""
-        return super().portrait(client, message) | {"apfl.alpha": self.alpha(client)}
+        return super().client_snapshot(client, message) | {"apfl.alpha": self.alpha(client)}
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """Everybody's α"""
-        alphas = {"α": [number(told, "apfl.alpha") for told in learned.portraits.values()]}
-        shares = Picture.bars(
+        alphas = {"α": [number(told, "apfl.alpha") for told in learned.snapshots.values()]}
+        shares = LearnedFigure.bars(
             "apfl-alpha",
             "APFL: each client's share of its own model (α)",
             "A high bar is a client that trusts its own model more than the global one.",
             alphas,
-            x=learned.portrayed(),
+            x=learned.clients_with_snapshot(),
             y="α",
         )
-        return [*super().pictures(learned), *([shares] if learned.portraits else [])]
+        return [*super().figures_learned(learned), *([shares] if learned.snapshots else [])]
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "apfl",
     "a learned mixture of the global and a local model",
     "Deng et al. 2020",

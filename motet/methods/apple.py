@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from motet.config.section import Section
 from motet.messages.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Facts, Learned, Picture
+from motet.methods.base import Facts, Learned, LearnedFigure, MethodEntry
 from motet.methods.base.method import Rule
 from motet.training.client import Client
 
@@ -117,27 +117,27 @@ class APPLE(Averaging):
         """Σ_j p_j·c_j; what the net freezes stays"""
         return self.layout.keep(p @ cores, cores[0])
 
-    def portrait(self, client: Client, message: Message) -> Message:
+    def client_snapshot(self, client: Client, message: Message) -> Message:
         """p_i"""
         return {"apple.p": self.p(client, message)}
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """Everybody's p_i"""
-        if not learned.portraits:
+        if not learned.snapshots:
             return []
         return [
-            Picture.heatmap(
+            LearnedFigure.heatmap(
                 "apple-shares",
                 "APPLE: what each client takes of everybody's core model (p)",
                 "The diagonal is a client's own core; high values beside it are clients that it learned to use.",
-                [tensor(told, "apple.p").tolist() for told in learned.portraits.values()],
+                [tensor(told, "apple.p").tolist() for told in learned.snapshots.values()],
                 x=learned.clients("client j, whose core"),
-                y=learned.portrayed("client i, who takes it"),
+                y=learned.clients_with_snapshot("client i, who takes it"),
             )
         ]
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "apple",
     "every client learns what to take of everybody's core model",
     "Luo and Wu 2022",

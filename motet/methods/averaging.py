@@ -14,9 +14,9 @@ from motet.config.section import Section
 from motet.data import Samples
 from motet.errors import Diverged
 from motet.messages.message import Message, State, tensor
-from motet.methods.base.entry import Entry
-from motet.methods.base.learned_figure import Learned, Picture
-from motet.methods.base.local_steps import learn_in_phases, learn_together
+from motet.methods.base.entry import MethodEntry
+from motet.methods.base.learned_figure import Learned, LearnedFigure
+from motet.methods.base.local_steps import learn_batched, learn_in_phases
 from motet.methods.base.method import Facts, Method, Rule
 from motet.methods.base.part import ORDER, Part
 from motet.methods.base.personal_model import PersonalModel, through
@@ -163,21 +163,21 @@ class Averaging(Method):
 
     # ------------------------------------------------------------ after the last round
 
-    def pictures(self, learned: Learned) -> list[Picture]:
-        return [picture for part in self.parts for picture in part.pictures(learned)]
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
+        return [picture for part in self.parts for picture in part.figures_learned(learned)]
 
-    def portrait(self, client: Client, message: Message) -> Message:
+    def client_snapshot(self, client: Client, message: Message) -> Message:
         """The parts', with the model just received and what the client keeps in the net."""
         w = self.personal_weights(client.from_the_global_model(), message)
         if w is None:
             return {}
         self.layout.bind(self.net.eval(), w)
-        return {name: value for part in self.parts for name, value in part.portrait(client, self.net).items()}
+        return {name: value for part in self.parts for name, value in part.client_snapshot(client, self.net).items()}
 
     @property
-    def portrays(self) -> bool:
-        of_its_own = type(self).portrait is not Averaging.portrait
-        return of_its_own or any(type(part).portrait is not Part.portrait for part in self.parts)
+    def takes_snapshots(self) -> bool:
+        of_its_own = type(self).client_snapshot is not Averaging.client_snapshot
+        return of_its_own or any(type(part).client_snapshot is not Part.client_snapshot for part in self.parts)
 
     # ------------------------------------------------------------ before the first round
 
@@ -204,14 +204,14 @@ class Averaging(Method):
         self.learn(t, client.data.train)
         return self.end_round(t)
 
-    def together(self) -> int:
+    def most_batched(self) -> int:
         """More than one client where nothing acts on single batches, and the net is a row of linear layers."""
         alone = any(part.acts in ("samples", "loss", "features") or part.in_phases for part in self.parts)
         return 1 if alone or not self.plain_steps else group_size(self.net, self.layout)
 
-    def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
+    def train_batched(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
         ts = [self.begin_round(c, m) for c, m in zip(clients, messages, strict=True)]
-        learn_together(self.net, self.layout, sorted(ts, key=lambda t: -t.descent.count(t.client.samples)))
+        learn_batched(self.net, self.layout, sorted(ts, key=lambda t: -t.descent.count(t.client.samples)))
         return [self._ended(t) if is_finite(t.w) else Diverged(NOT_FINITE) for t in ts]
 
     def _ended(self, t: Training) -> Message:
@@ -366,4 +366,4 @@ class Averaging(Method):
         return PersonalModel(self.net, self.parts, client).eval()
 
 
-ENTRY = Entry("fedavg", "average the clients' models", "McMahan et al. 2017", whole=Averaging)
+ENTRY = MethodEntry("fedavg", "average the clients' models", "McMahan et al. 2017", whole=Averaging)

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.config.section import tried
-from motet.methods.base import Entry, Forward, Part, Training
+from motet.methods.base import Forward, MethodEntry, Part, Training
 from motet.methods.base.part import Acts
 from motet.training.losses import bsm, cdt, ir, ldam
 
@@ -68,8 +68,8 @@ class CDT(BalancedRisk):
 
 
 ENTRIES = (
-    Entry("bsm", "balanced softmax loss: FedAvg (BRM) of FED-ROD", "Ren et al. 2020", part=BSM),
-    Entry("ir", "loss re-weighted by inverse class counts", "Hsu et al. 2020", part=IR),
-    Entry("ldam", "loss with larger margins for rarer classes", "Cao et al. 2019", part=LDAM),
-    Entry("cdt", "loss with class-dependent temperatures", "Ye et al. 2020", part=CDT),
+    MethodEntry("bsm", "balanced softmax loss: FedAvg (BRM) of FED-ROD", "Ren et al. 2020", part=BSM),
+    MethodEntry("ir", "loss re-weighted by inverse class counts", "Hsu et al. 2020", part=IR),
+    MethodEntry("ldam", "loss with larger margins for rarer classes", "Cao et al. 2019", part=LDAM),
+    MethodEntry("cdt", "loss with class-dependent temperatures", "Ye et al. 2020", part=CDT),
 )

@@ -1,7 +1,7 @@
 """Centralized training: the yardstick in which everybody's data lie in one place."""
 
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry
+from motet.methods.base import MethodEntry
 
 
 class Centralized(Averaging):
@@ -11,7 +11,7 @@ class Centralized(Averaging):
     personal_from_global = True  # no client trains, so none has a last training of its own
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "centralized",
     "one model on everybody's pooled data: a yardstick",
     "baseline",

@@ -13,7 +13,7 @@ from torch.nn.functional import mse_loss
 
 from motet.config.section import tried
 from motet.messages.message import Message, tensor
-from motet.methods.base import Entry, Forward, Learned, Part, Picture, Serving, Training, average
+from motet.methods.base import Forward, Learned, LearnedFigure, MethodEntry, Part, Serving, Training, average
 from motet.methods.base.method import Rule
 from motet.methods.base.part import Acts
 from motet.nets import Net
@@ -71,16 +71,16 @@ class PRBM(Part):
         """p"""
         return {"shift": net.get_parameter("prbm")}
 
-    def portrait(self, client: Client, net: Net) -> Message:
+    def client_snapshot(self, client: Client, net: Net) -> Message:
         """z^g of a few of the client's samples, and p"""
         x, _ = next(client.data.train.all_batches(DRAWN_SAMPLES))
         p = net.get_parameter("prbm").detach()
         with torch.no_grad():
             return {"prbm.z": net.body(x.to(p.device)).flatten(1), "prbm.p": p.flatten()}
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """z^g and z^g + p of several clients, by t-SNE in one plane"""
-        drawn = dict([*learned.portraits.items()][:DRAWN_CLIENTS])
+        drawn = dict([*learned.snapshots.items()][:DRAWN_CLIENTS])
         if not drawn:
             return []
         raw = [tensor(told, "prbm.z") for told in drawn.values()]
@@ -89,7 +89,7 @@ class PRBM(Part):
         group = [g for g, z in enumerate(raw) for _ in z]
         names = [learned.names[i] for i in drawn]
         return [
-            Picture.points(
+            LearnedFigure.points(
                 "dbe-features-without-p",
                 "DBE: features of clients' test samples before p (t-SNE)",
                 "Each colour is a client: the more the colours mix, the less of a client is left in the features.",
@@ -97,7 +97,7 @@ class PRBM(Part):
                 group,
                 names,
             ),
-            Picture.points(
+            LearnedFigure.points(
                 "dbe-features-with-p",
                 "DBE: the same samples with each client's p (t-SNE)",
                 "The same plane: where p moved a client's samples, its bias is kept in p and not in the features.",
@@ -221,15 +221,15 @@ class DBE(PRBM, MR):
 
 
 ENTRIES = (
-    Entry(
+    MethodEntry(
         "prbm",
         "a private translation of the features",
         "DBE's first half, Zhang et al. 2023",
         part=PRBM,
         stays="its translation p",
     ),
-    Entry("mr", "hold the features' mean to everybody's", "DBE's second half, Zhang et al. 2023", part=MR),
-    Entry(
+    MethodEntry("mr", "hold the features' mean to everybody's", "DBE's second half, Zhang et al. 2023", part=MR),
+    MethodEntry(
         "dbe",
         "keep a client's bias of the representation at home",
         "Zhang et al. 2023",

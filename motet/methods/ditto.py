@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from motet.config.section import tried
 from motet.messages.message import Message, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Facts, Family, Part
+from motet.methods.base import Facts, Family, MethodEntry, Part
 from motet.methods.fedprox import FedProx
 from motet.nets import Net
 from motet.training.client import Client
@@ -70,6 +70,6 @@ class Ditto(Averaging):
         return self.predictor(client, w)
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "ditto", "a personal model near the global one", "Li et al. 2021", whole=Ditto, stays="its personal model v"
 )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from motet.config.section import tried
 from motet.messages.message import Message, tensor
-from motet.methods.base import Entry, Part, Serving
+from motet.methods.base import MethodEntry, Part, Serving
 from motet.methods.base.part import Acts
 
 
@@ -53,4 +53,4 @@ class FedAvgM(ServerOptimizer):
         return v
 
 
-ENTRY = Entry("fedavgm", "momentum at the server", "Hsu, Qi and Brown 2019", part=FedAvgM)
+ENTRY = MethodEntry("fedavgm", "momentum at the server", "Hsu, Qi and Brown 2019", part=FedAvgM)

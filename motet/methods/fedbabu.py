@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from motet.methods.base import Entry, Phase, Training
+from motet.methods.base import MethodEntry, Phase, Training
 from motet.methods.fedper import FedPer
 
 
@@ -23,7 +23,7 @@ class FedBABU(FedPer):
         return [Phase(t.layout.trainable if t.client.data.new else t.layout.shared_trainable)]
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "fedbabu",
     "a shared body learns under a head at rest; +ft personalizes",
     "Oh et al. 2022",

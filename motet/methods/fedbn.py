@@ -6,7 +6,7 @@ from torch.nn import GroupNorm, LayerNorm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from motet.errors import MotetError
-from motet.methods.base import Entry, Part
+from motet.methods.base import MethodEntry, Part
 from motet.methods.base.part import Acts
 from motet.nets import Net
 
@@ -31,7 +31,7 @@ class FedBN(Part):
         return found
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "fedbn",
     "each client's own normalization in a shared net",
     "Li et al. 2021",

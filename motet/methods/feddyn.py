@@ -9,7 +9,7 @@ from torch import Tensor
 
 from motet.config.section import tried
 from motet.messages.message import Message, tensor
-from motet.methods.base import Entry, Part, Serving, Training
+from motet.methods.base import MethodEntry, Part, Serving, Training
 
 
 class FedDyn(Part):
@@ -56,7 +56,7 @@ class FedDyn(Part):
         s.state["feddyn.h"] = h
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "feddyn",
     "dynamic regularizer against client drift",
     "Acar et al. 2021",

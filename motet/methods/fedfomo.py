@@ -12,7 +12,7 @@ from motet.config.section import Section, tried
 from motet.data import Samples
 from motet.messages.message import Message, State, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Facts, Learned, Picture, Training
+from motet.methods.base import Facts, Learned, LearnedFigure, MethodEntry, Training
 from motet.methods.base.method import Rule
 from motet.training.client import Client
 
@@ -100,9 +100,9 @@ class FedFomo(Averaging):
         """There is none."""
         return None
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """P"""
-        weights = Picture.heatmap(
+        weights = LearnedFigure.heatmap(
             "fedfomo-weights",
             "FedFomo: how much others' models helped each client (the sum of its weights)",
             "A high value is a model that lowered the client's loss on its validation data, round after round.",
@@ -110,7 +110,7 @@ class FedFomo(Averaging):
             x=learned.clients("client n, whose model"),
             y=learned.clients("client i, who mixes it in"),
         )
-        return [*super().pictures(learned), weights]
+        return [*super().figures_learned(learned), weights]
 
     # ------------------------------------------------------------ client
 
@@ -167,7 +167,7 @@ class FedFomo(Averaging):
         return self.received(client, message)
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "fedfomo",
     "mix in the models of others that help",
     "Zhang et al. 2021",

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, kl_div, log_softmax, one_hot
 
 from motet.errors import MotetError
 from motet.messages.message import Message, number, tensor
-from motet.methods.base import Entry, Forward, Part, Serving, Training
+from motet.methods.base import Forward, MethodEntry, Part, Serving, Training
 from motet.methods.base.method import Rule
 from motet.methods.base.part import Acts
 from motet.nets import Net
@@ -208,7 +208,7 @@ class FedGen(Part):
         return judged + self.diversity * alike(eps, z)
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "fedgen",
     "generated features show every client all classes",
     "Zhu, Hong and Zhou 2021",

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from motet.messages.message import Message, number, tensor
-from motet.methods.base import Entry, Part, Serving, Training
+from motet.methods.base import MethodEntry, Part, Serving, Training
 from motet.methods.base.method import Rule
 from motet.methods.base.part import Acts
 
@@ -40,4 +40,4 @@ class FedNova(Part):
         return w
 
 
-ENTRY = Entry("fednova", "every client's change counts per step that it took", "Wang et al. 2020", part=FedNova)
+ENTRY = MethodEntry("fednova", "every client's change counts per step that it took", "Wang et al. 2020", part=FedNova)

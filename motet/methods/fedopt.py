@@ -8,7 +8,7 @@ from torch import Tensor
 
 from motet.config.section import tried
 from motet.messages.message import tensor
-from motet.methods.base import Entry, Serving
+from motet.methods.base import MethodEntry, Serving
 from motet.methods.fedavgm import ServerOptimizer
 
 
@@ -91,7 +91,7 @@ class FedAdagrad(Adaptive):
 
 
 ENTRIES = (
-    Entry("fedadam", "Adam at the server", "Reddi et al. 2021", part=FedAdam),
-    Entry("fedyogi", "Yogi at the server", "Reddi et al. 2021", part=FedYogi),
-    Entry("fedadagrad", "Adagrad at the server", "Reddi et al. 2021", part=FedAdagrad),
+    MethodEntry("fedadam", "Adam at the server", "Reddi et al. 2021", part=FedAdam),
+    MethodEntry("fedyogi", "Yogi at the server", "Reddi et al. 2021", part=FedYogi),
+    MethodEntry("fedadagrad", "Adagrad at the server", "Reddi et al. 2021", part=FedAdagrad),
 )

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from motet.methods.base import Entry, Part
+from motet.methods.base import MethodEntry, Part
 from motet.methods.base.part import Acts
 from motet.nets import Net
 
@@ -18,7 +18,7 @@ class FedPer(Part):
         return net.head_names()
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "fedper",
     "a shared body under each client's own head",
     "Arivazhagan et al. 2019",

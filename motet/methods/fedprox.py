@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from motet.config.section import tried
-from motet.methods.base import Entry, Part, Training
+from motet.methods.base import MethodEntry, Part, Training
 
 
 class FedProx(Part):
@@ -25,4 +25,4 @@ class FedProx(Part):
         t.g_shared.add_(t.shared - t.anchor, alpha=self.mu)
 
 
-ENTRY = Entry("fedprox", "stay near the model the server sent", "Li et al. 2020", part=FedProx)
+ENTRY = MethodEntry("fedprox", "stay near the model the server sent", "Li et al. 2020", part=FedProx)

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from motet.config.section import tried
-from motet.methods.base import Entry, Phase, Training
+from motet.methods.base import MethodEntry, Phase, Training
 from motet.methods.fedper import FedPer
 
 
@@ -32,7 +32,7 @@ class FedRep(FedPer):
         return [Phase(head, self.head_epochs), Phase(body, self.body_epochs or None)]
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "fedrep",
     "FedPer that learns head and body one after the other",
     "Collins et al. 2021",

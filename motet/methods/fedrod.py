@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy, linear
 from motet.config.section import tried
 from motet.messages.message import Message
 from motet.methods.balanced import BSM, CDT, IR, LDAM, BalancedRisk
-from motet.methods.base import Entry, Forward, Part, Training
+from motet.methods.base import Forward, MethodEntry, Part, Training
 from motet.methods.base.part import Acts
 from motet.methods.meta_bsm import MetaBSM
 from motet.nets import Net
@@ -150,7 +150,7 @@ def personal_head(net: Net, module: str = FedROD.module) -> PersonalHead:
     return head
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "fedrod",
     "balanced generic head, personal head on top of it",
     "Chen and Chao 2022",

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from motet.config.section import Section, tried
 from motet.data import Samples
 from motet.messages.message import Message
-from motet.methods.base import Entry, Wrapped
+from motet.methods.base import MethodEntry, Wrapped
 from motet.training.adaptation import best_on_validation
 from motet.training.client import Client
 from motet.training.flat_weights import Layout, frozen
@@ -83,6 +83,8 @@ class HeadTuned(FineTuned):
 
 
 ENTRIES = (
-    Entry("ft", "personalize any method by fine-tuning all weights", "FedAvg+FT of the five papers", wraps=FineTuned),
-    Entry("lp", "personalize any method by fine-tuning its head", "FedAvg+LP of FedBasis", wraps=HeadTuned),
+    MethodEntry(
+        "ft", "personalize any method by fine-tuning all weights", "FedAvg+FT of the five papers", wraps=FineTuned
+    ),
+    MethodEntry("lp", "personalize any method by fine-tuning its head", "FedAvg+LP of FedBasis", wraps=HeadTuned),
 )

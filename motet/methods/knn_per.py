@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from motet.config.section import Section, tried
 from motet.data import Samples
 from motet.messages.message import Message, number
-from motet.methods.base import Entry, Learned, Picture, Wrapped
+from motet.methods.base import Learned, LearnedFigure, MethodEntry, Wrapped
 from motet.methods.base.personal_model import PersonalModel, through
 from motet.nets import Net
 from motet.training.client import Client
@@ -48,35 +48,35 @@ class KNNPer(Wrapped):
 
     def beside(self, model: nn.Module, client: Client) -> nn.Module:
         """The model with the client's memory beside it, and its λ."""
-        options, memory = self.options, Memory(model, client, self.options.k, self.options.scale)
+        options, memory = self.options, NeighbourMemory(model, client, self.options.k, self.options.scale)
         if options.lam is not None or not len(client.data.val):
             memory.lam = 0.5 if options.lam is None else options.lam
         else:
             memory.lam = memory.best_share(client.data.val)
         return memory.eval()
 
-    def portrait(self, client: Client, message: Message) -> Message:
+    def client_snapshot(self, client: Client, message: Message) -> Message:
         """The client's λ, where it chose one."""
-        told, model = super().portrait(client, message), self.personal(client, message)
-        return told | {"knn-per.lambda": model.lam} if isinstance(model, Memory) else told
+        told, model = super().client_snapshot(client, message), self.personal(client, message)
+        return told | {"knn-per.lambda": model.lam} if isinstance(model, NeighbourMemory) else told
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """Everybody's λ"""
-        told = [told.get("knn-per.lambda") is not None for told in learned.portraits.values()]
+        told = [told.get("knn-per.lambda") is not None for told in learned.snapshots.values()]
         if self.options.lam is not None or not told or not all(told):
-            return super().pictures(learned)
-        lams = Picture.bars(
+            return super().figures_learned(learned)
+        lams = LearnedFigure.bars(
             "knn-per-lambda",
             "kNN-Per: each client's share of its own nearest samples (λ)",
             "A high bar is a client whose own samples say more than the global model.",
-            {"λ": [number(told, "knn-per.lambda") for told in learned.portraits.values()]},
-            x=learned.portrayed(),
+            {"λ": [number(told, "knn-per.lambda") for told in learned.snapshots.values()]},
+            x=learned.clients_with_snapshot(),
             y="λ",
         )
-        return [*super().pictures(learned), lams]
+        return [*super().figures_learned(learned), lams]
 
 
-class Memory(nn.Module):
+class NeighbourMemory(nn.Module):
     """A model, and the features of the samples that its client remembers."""
 
     def __init__(self, model: nn.Module, client: Client, k: int, scale: float):
@@ -123,7 +123,7 @@ def features_of(model: nn.Module) -> Callable[[Tensor], Tensor]:
     return model.body
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "knn-per",
     "mix in the nearest of the client's own samples",
     "Marfoq et al. 2022",

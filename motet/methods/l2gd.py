@@ -10,7 +10,7 @@ from motet.config.section import tried
 from motet.data import Samples
 from motet.messages.message import Message, State, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Facts, Training
+from motet.methods.base import Facts, MethodEntry, Training
 from motet.training.client import Client
 
 
@@ -75,7 +75,7 @@ class L2GD(Averaging):
         return self.x(client, message)
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "l2gd",
     "local steps, and steps towards the mean by chance",
     "Hanzely and Richtárik 2020",

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from motet.methods.base import Entry, Part
+from motet.methods.base import MethodEntry, Part
 from motet.methods.base.part import Acts
 from motet.nets import Net
 
@@ -18,7 +18,7 @@ class LGFedAvg(Part):
         return net.body_names()
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "lg-fedavg",
     "each client's own body under a shared head",
     "Liang et al. 2020",

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from motet.methods.base import Entry, Part
+from motet.methods.base import MethodEntry, Part
 from motet.methods.base.part import Acts
 from motet.nets import Net
 
@@ -18,6 +18,6 @@ class Local(Part):
         return ("*",)
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "local", "no communication, each client alone", "baseline", part=Local, stays="every weight", down="0", up="0"
 )

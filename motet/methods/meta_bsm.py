@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from motet.messages.message import Message, tensor
 from motet.methods.balanced import BalancedRisk
-from motet.methods.base import Entry, Forward, Training
+from motet.methods.base import Forward, MethodEntry, Training
 from motet.nets import Net
 from motet.training.client import Client
 from motet.training.flat_weights import matches
@@ -114,7 +114,7 @@ def initial_zeta(client: Client) -> Tensor:
     return bound * (2 * torch.rand(len(bound), generator=client.rng("meta-bsm.zeta")) - 1)
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "meta-bsm",
     "balanced softmax, meta-learned on a shared set",
     "Chen and Chao 2022",

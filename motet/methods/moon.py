@@ -9,7 +9,7 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 
 from motet.config.section import tried
 from motet.messages.message import Message, tensor
-from motet.methods.base import Entry, Forward, Part, Training
+from motet.methods.base import Forward, MethodEntry, Part, Training
 from motet.methods.base.part import Acts
 
 
@@ -50,7 +50,7 @@ class MOON(Part):
         t.client.private["moon.previous"] = t.w.clone()
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "moon",
     "features near the global model's, far from the last ones",
     "Li, He and Song 2021",

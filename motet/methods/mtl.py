@@ -10,7 +10,7 @@ from torch import Tensor
 from motet.config.section import tried
 from motet.messages.message import Message, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Facts, Part, Training
+from motet.methods.base import Facts, MethodEntry, Part, Training
 from motet.methods.fedprox import FedProx
 from motet.nets import Net
 from motet.training.client import Client
@@ -74,7 +74,7 @@ class Lineage(Part):
         t.g_shared.add_(t.shared * (1 + (1 - 1 / m) ** 2) + t.anchor * ((m - 1) / m**2), alpha=2 * scale)
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "mtl",
     "every client its own model, near the mean of all",
     "after Smith et al. 2017",

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from motet.config.section import tried
 from motet.messages.message import Message
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Training
+from motet.methods.base import MethodEntry, Training
 from motet.training.client import Client
 from motet.training.local import Descent
 
@@ -70,4 +70,6 @@ class PerFedAvg(Averaging):
         return self.predictor(client, t.w)
 
 
-ENTRY = Entry("per-fedavg", "a global model one step from each client's own", "Fallah et al. 2020", whole=PerFedAvg)
+ENTRY = MethodEntry(
+    "per-fedavg", "a global model one step from each client's own", "Fallah et al. 2020", whole=PerFedAvg
+)

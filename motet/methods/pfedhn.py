@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from motet.messages.message import Message, State, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Facts, Learned, Part, Picture
+from motet.methods.base import Facts, Learned, LearnedFigure, MethodEntry, Part
 from motet.methods.base.learned_figure import MOST
 from motet.nets import Net
 from motet.training.client import Client
@@ -107,11 +107,11 @@ class PFedHN(Averaging):
         """There is none."""
         return None
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """⟨e_i, e_j⟩ / ‖e_i‖‖e_j‖"""
         self.phi.bind(self.hyper, tensor(learned.server, "pfedhn.phi"))
         e = nn.functional.normalize(self.hyper.embeddings.weight.detach()[: MOST["cells"]], dim=1)
-        alike = Picture.heatmap(
+        alike = LearnedFigure.heatmap(
             "pfedhn-embeddings",
             "pFedHN: how alike the clients' embeddings are (cosine)",
             "High values beside the diagonal are clients that the hypernetwork gives similar models.",
@@ -119,7 +119,7 @@ class PFedHN(Averaging):
             x=learned.clients(),
             y=learned.clients(),
         )
-        return [*super().pictures(learned), alike]
+        return [*super().figures_learned(learned), alike]
 
     # ------------------------------------------------------------ a newcomer
 
@@ -166,4 +166,6 @@ class Hypernetwork(nn.Module):
         return torch.cat([head(z) for head in self.heads])
 
 
-ENTRY = Entry("pfedhn", "a hypernetwork at the server makes every client's model", "Shamsian et al. 2021", whole=PFedHN)
+ENTRY = MethodEntry(
+    "pfedhn", "a hypernetwork at the server makes every client's model", "Shamsian et al. 2021", whole=PFedHN
+)

@@ -9,7 +9,7 @@ from torch import Tensor
 from motet.config.section import tried
 from motet.messages.message import Message, State, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.base import Entry, Training
+from motet.methods.base import MethodEntry, Training
 from motet.training.client import Client
 
 
@@ -76,6 +76,6 @@ class PFedMe(Averaging):
         return t["pfedme.theta"]
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "pfedme", "personal models by Moreau envelopes around the global one", "Dinh et al. 2020", whole=PFedMe, stays="θ_i"
 )

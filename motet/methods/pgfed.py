@@ -9,7 +9,7 @@ from torch import Tensor
 
 from motet.config.section import tried
 from motet.messages.message import Message, State, number, tensor
-from motet.methods.base import Entry, Learned, Part, Picture, Serving, Training
+from motet.methods.base import Learned, LearnedFigure, MethodEntry, Part, Serving, Training
 from motet.methods.base.method import Rule
 from motet.training.client import Client
 
@@ -124,10 +124,10 @@ class PGFed(Part):
             "pgfed_alpha_clipped": float((alpha <= 0).float().mean()),
         }
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """A"""
         return [
-            Picture.heatmap(
+            LearnedFigure.heatmap(
                 "pgfed-weights",
                 "PGFed: how much each client takes from each other one (α)",
                 "High columns are clients whose risk many others weigh; low rows take little from anybody.",
@@ -180,8 +180,8 @@ def _stack(replies: Mapping[int, Message], name: str) -> Tensor:
 
 
 ENTRIES = (
-    Entry("pgfed", "every client its own global objective", "Luo et al. 2023", part=PGFed, down="3", up="2"),
-    Entry(
+    MethodEntry("pgfed", "every client its own global objective", "Luo et al. 2023", part=PGFed, down="3", up="2"),
+    MethodEntry(
         "pgfedmo",
         "PGFed with momentum in the auxiliary gradient",
         "Luo et al. 2023",

@@ -51,7 +51,7 @@ from motet.methods import (
     shared_data,
     superfed,
 )
-from motet.methods.base.entry import Entry
+from motet.methods.base.entry import MethodEntry
 from motet.methods.base.method import Facts, Method
 from motet.methods.base.part import Part
 from motet.methods.base.wrapped import Wrapped
@@ -66,13 +66,13 @@ MODULES: tuple[ModuleType, ...] = (
 )
 
 
-def entries_of(module: ModuleType) -> tuple[Entry, ...]:
+def entries_of(module: ModuleType) -> tuple[MethodEntry, ...]:
     """What a method's file declares: one ENTRY, or several ENTRIES."""
-    found: tuple[Entry, ...] = module.ENTRIES if hasattr(module, "ENTRIES") else (module.ENTRY,)
+    found: tuple[MethodEntry, ...] = module.ENTRIES if hasattr(module, "ENTRIES") else (module.ENTRY,)
     return found
 
 
-METHODS: dict[str, Entry] = {entry.name: entry for module in MODULES for entry in entries_of(module)}
+METHODS: dict[str, MethodEntry] = {entry.name: entry for module in MODULES for entry in entries_of(module)}
 
 
 def build_method(text: str, net: Net, facts: Facts) -> Method:
@@ -92,22 +92,22 @@ def build_method(text: str, net: Net, facts: Facts) -> Method:
     return method
 
 
-def entry_of(name: str) -> Entry:
+def entry_of(name: str) -> MethodEntry:
     """What a name stands for."""
     if name in METHODS:
         return METHODS[name]
     if not is_import(name):
         raise unknown("method", name, [*METHODS, "module:Name", "path/file.py:Name"])
     found = load_object(name, "method")
-    if isinstance(found, Entry):
+    if isinstance(found, MethodEntry):
         return replace(found, name=name)
     about = ((getattr(found, "__doc__", None) or "").strip().splitlines() or [""])[0]
     if isinstance(found, type) and issubclass(found, Part):
-        return Entry(name, about, "", part=found)
+        return MethodEntry(name, about, "", part=found)
     if isinstance(found, type) and issubclass(found, Wrapped):
-        return Entry(name, about, "", wraps=found)
+        return MethodEntry(name, about, "", wraps=found)
     if isinstance(found, type) and issubclass(found, Method):
-        return Entry(name, about, "", whole=found)
+        return MethodEntry(name, about, "", whole=found)
     raise MotetError(f"method {name!r} is a {type(found).__name__}; accepted: a class of Part or Method, or an Entry")
 
 
@@ -129,7 +129,7 @@ def describe_methods() -> list[dict[str, object]]:
     return [_described(entry) for entry in METHODS.values()]
 
 
-def _described(entry: Entry) -> dict[str, object]:
+def _described(entry: MethodEntry) -> dict[str, object]:
     """What an entry says, and what the method declares once it is built, on a net for a few numbers."""
     facts = Facts(tuple(range(8)), 8, 10, 3, validating=8)
     alone = entry.name if entry.kind != "personalization" else f"fedavg+{entry.name}"
@@ -163,7 +163,7 @@ def _in_order(terms: list[Term]) -> list[Term]:
     return sorted(terms, key=lambda t: known.index(t.name) if t.name in METHODS else last - 0.5)
 
 
-def _refuse_nonsense(text: str, terms: Sequence[Term], entries: Mapping[str, Entry]) -> None:
+def _refuse_nonsense(text: str, terms: Sequence[Term], entries: Mapping[str, MethodEntry]) -> None:
     """One sentence for each kind of sum that makes no sense."""
 
     def refuse(why: str) -> MotetError:

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.messages.message import Message, tensor
-from motet.methods.base import Entry, Facts, Part, Serving, average
+from motet.methods.base import Facts, MethodEntry, Part, Serving, average
 from motet.methods.base.part import Acts
 
 # -------- What takes the place of the mean where some clients may be malicious
@@ -162,15 +162,15 @@ class NormClip(Part):
 
 
 ENTRIES = (
-    Entry("median", "the median of every weight", "Yin et al. 2018", part=Median),
-    Entry("trimmed-mean", "the mean of every weight without its extremes", "Yin et al. 2018", part=TrimmedMean),
-    Entry("krum", "the model that most others are near to", "Blanchard et al. 2017", part=Krum),
-    Entry(
+    MethodEntry("median", "the median of every weight", "Yin et al. 2018", part=Median),
+    MethodEntry("trimmed-mean", "the mean of every weight without its extremes", "Yin et al. 2018", part=TrimmedMean),
+    MethodEntry("krum", "the model that most others are near to", "Blanchard et al. 2017", part=Krum),
+    MethodEntry(
         "multi-krum",
         "the mean of the models that most others are near to",
         "Blanchard et al. 2017",
         part=MultiKrum,
     ),
-    Entry("geometric-median", "the point nearest to all models", "Pillutla et al. 2022", part=GeometricMedian),
-    Entry("norm-clip", "no client's change is longer than a bound", "Sun et al. 2019", part=NormClip),
+    MethodEntry("geometric-median", "the point nearest to all models", "Pillutla et al. 2022", part=GeometricMedian),
+    MethodEntry("norm-clip", "no client's change is longer than a bound", "Sun et al. 2019", part=NormClip),
 )

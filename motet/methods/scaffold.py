@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.messages.message import Message, tensor
-from motet.methods.base import Entry, Part, Serving, Training
+from motet.methods.base import MethodEntry, Part, Serving, Training
 from motet.methods.base.method import Rule
 
 
@@ -57,7 +57,7 @@ class Scaffold(Part):
         s.state["scaffold.c"] = tensor(s.state, "scaffold.c") + share * s.mean(replies, "scaffold.dc")
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "scaffold",
     "control variates against client drift",
     "Karimireddy et al. 2020",

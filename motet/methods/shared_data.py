@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from motet.data import Samples
 from motet.messages.message import Message, number
-from motet.methods.base import Entry, Part, Training
+from motet.methods.base import MethodEntry, Part, Training
 from motet.methods.base.part import Acts
 
 
@@ -34,4 +34,6 @@ class SharedData(Part):
         return t.client.shared_data
 
 
-ENTRY = Entry("shared-data", "a small balanced set joins every client's data", "Zhao et al. 2018", part=SharedData)
+ENTRY = MethodEntry(
+    "shared-data", "a small balanced set joins every client's data", "Zhao et al. 2018", part=SharedData
+)

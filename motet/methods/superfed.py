@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, normalize
 from motet.config.section import tried
 from motet.messages.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.base import Axis, Entry, Facts, Family, Learned, Part, Picture
+from motet.methods.base import Axis, Facts, Family, Learned, LearnedFigure, MethodEntry, Part
 from motet.nets import Net
 from motet.training.client import Client
 from motet.training.flat_weights import Place
@@ -184,11 +184,11 @@ class SuPerFedMM(Averaging):
         """The λ fixed in advance; a new client has no w^l and uses the global model (section 3.1, Figure 2C)."""
         return self.member(client, message, "0.0" if client.data.new else str(self.options.lam))
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """The mean accuracy of W(λ) over clients, as it was scored"""
         if not learned.members:
-            return super().pictures(learned)
-        curve = Picture.lines(
+            return super().figures_learned(learned)
+        curve = LearnedFigure.lines(
             "superfed-line",
             "SuPerFed: accuracy along the line from the global to the own model",
             "Left is the global model, right each client's own; a flat or raised middle is the low-loss line.",
@@ -196,7 +196,7 @@ class SuPerFedMM(Averaging):
             x=Axis("λ", tuple(map(float, learned.members))),
             y="accuracy",
         )
-        return [*super().pictures(learned), curve]
+        return [*super().figures_learned(learned), curve]
 
 
 class SuPerFedLM(SuPerFedMM):
@@ -233,14 +233,14 @@ def _span(places: Sequence[Place]) -> slice:
 
 
 ENTRIES = (
-    Entry(
+    MethodEntry(
         "superfed-mm",
         "a line of good models from global to local",
         "Hahn et al. 2022",
         whole=SuPerFedMM,
         stays="its local model w^l",
     ),
-    Entry(
+    MethodEntry(
         "superfed-lm",
         "SuPerFed that mixes layer by layer",
         "Hahn et al. 2022",

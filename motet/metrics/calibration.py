@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from motet.messages.message import Message, tensor
-from motet.methods.base import Axis, Picture
-from motet.metrics.metric import OfASet
-from motet.metrics.names import GENERIC, PERSONAL, Figure
-from motet.metrics.run_metric import Finding, Here, OfARun, Run
+from motet.methods.base import Axis, LearnedFigure
+from motet.metrics.metric import SetMetric
+from motet.metrics.names import GENERIC, PERSONAL, MetricName
+from motet.metrics.run_metric import ClientScope, Finding, RunFacts, RunMetric
 
 BINS = 15
 
@@ -68,7 +68,7 @@ def _of_logits(error: Callable[[Tensor, Tensor], float | None]) -> Callable[[Ten
 
 
 _PAPER = "Naeini, Cooper and Hauskrecht, AAAI 2015; reported by SuPerFed"
-ECE = OfASet(
+ECE = SetMetric(
     "ece",
     "expected calibration error: by how much confidence and accuracy differ, over 15 bins of confidence",
     _PAPER,
@@ -76,7 +76,7 @@ ECE = OfASet(
     worst=1.0,
     value=_of_logits(ece),
 )
-MCE = OfASet(
+MCE = SetMetric(
     "mce",
     "maximum calibration error: the same for the bin in which they differ most",
     _PAPER,
@@ -86,7 +86,7 @@ MCE = OfASet(
 )
 
 
-class Calibration(OfARun):
+class Calibration(RunMetric):
     """The diagram: what clients counted in each bin, on their own test data, added up."""
 
     name: ClassVar[str] = "calibration"
@@ -96,7 +96,7 @@ class Calibration(OfARun):
     needs_own_tests: ClassVar[bool] = True
     needs_generic: ClassVar[bool] = True
 
-    def at_client(self, here: Here) -> Message:
+    def at_client(self, here: ClientScope) -> Message:
         """Three numbers for each bin and model; which samples they are of stays here."""
         found: Message = {}
         models = {PERSONAL: here.heads().get(PERSONAL), GENERIC: here.generic()}
@@ -105,7 +105,7 @@ class Calibration(OfARun):
                 found[name] = _table(model, here)
         return found
 
-    def found(self, run: Run, replies: Mapping[int, Message]) -> Finding:
+    def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """One diagram per model."""
         finding = Finding()
         for name, words in ((PERSONAL, "personal models"), (GENERIC, "generic model")):
@@ -113,23 +113,23 @@ class Calibration(OfARun):
             if tables:
                 table = torch.stack(tables).sum(0)
                 share, gap = _gaps_of(table)
-                finding.figures[str(Figure(name, "split", self.name, "pooled"))] = float((share * gap).sum())
-                finding.pictures.append(_diagram(name, words, table))
+                finding.figures[str(MetricName(name, "split", self.name, "pooled"))] = float((share * gap).sum())
+                finding.figures_learned.append(_diagram(name, words, table))
         return finding
 
 
-def _table(model: nn.Module, here: Here) -> Tensor:
+def _table(model: nn.Module, here: ClientScope) -> Tensor:
     said = [(torch.softmax(logits, 1).max(1), y) for logits, y in here.answers(model, here.client.data.test)]
     confidence = torch.cat([top.values for top, _ in said])
     return bins_of(confidence, torch.cat([top.indices == y for top, y in said]))
 
 
-def _diagram(model: str, words: str, table: Tensor) -> Picture:
+def _diagram(model: str, words: str, table: Tensor) -> LearnedFigure:
     n, sure, right = table.T
     middle = [(b + 0.5) / len(n) for b in range(len(n))]
 
     shares = {"accuracy": right / n, "confidence": sure / n, "share of samples": n / n.sum()}
-    return Picture.bars(
+    return LearnedFigure.bars(
         f"calibration-{model}",
         f"Calibration of the {words}",
         "Where accuracy is below confidence the model is surer than it should be; bins with few samples say little.",

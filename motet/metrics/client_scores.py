@@ -9,23 +9,23 @@ from torch import Tensor, nn
 from motet.config.scoring_section import ScoringSettings
 from motet.data import Holdings
 from motet.messages.message import Message, tensor
-from motet.metrics.metric import ACCURACY, Measure, PerSample
-from motet.metrics.names import GENERIC, Figure, diverged, one_class
+from motet.metrics.metric import ACCURACY, Metric, SampleMetric
+from motet.metrics.names import GENERIC, MetricName, diverged, one_class
 from motet.metrics.one_pass import Answers, class_weighted, one_pass
 from motet.metrics.over_clients import SPLIT, TRAINING, VALIDATION
 from motet.metrics.pairs import remember_classes, remember_hits
-from motet.metrics.registry import measures_of
+from motet.metrics.registry import metrics_of
 from motet.training.client import Client
 
 Common = Literal["no", "held", "all"]  # on the common test set: nothing, the classes that the client holds, everything
 
 COUNTS = "score.common.counts"
-FAILED = "failed:"  # before the name of a measure that raised: the field of a reply that says so
+FAILED = "failed:"  # before the name of a metric that raised: the field of a reply that says so
 
 
-def right_of(measure: Measure) -> str:
+def right_of(metric: Metric) -> str:
     """The field of a message that holds the generic model's right answers per class on the common test set."""
-    return f"score.{GENERIC}.{measure.name}"
+    return f"score.{GENERIC}.{metric.name}"
 
 
 @dataclass
@@ -36,9 +36,9 @@ class Scorer:
     scoring: ScoringSettings
 
     @cached_property
-    def measures(self) -> tuple[Measure, ...]:
+    def metrics(self) -> tuple[Metric, ...]:
         """Accuracy, and what else the experiment asks for."""
-        return measures_of(self.scoring.measures)
+        return metrics_of(self.scoring.metrics)
 
     def sizes(self, client: Client) -> Message:
         """How many samples each kind of figure rests on."""
@@ -52,21 +52,21 @@ class Scorer:
             return reply
         if not self.scoring.by_class:
             if common == "all":
-                self._put_values(reply, name, "common", one_pass(model, test, self.measures, client.classes))
+                self._put_values(reply, name, "common", one_pass(model, test, self.metrics, client.classes))
             return reply
         holds = (client.counts > 0)[test.y]  # other classes weigh nothing for this client
-        by_class = [measure for measure in self.measures if isinstance(measure, PerSample)]
-        asked = self.measures if common == "all" else by_class
+        by_class = [metric for metric in self.metrics if isinstance(metric, SampleMetric)]
+        asked = self.metrics if common == "all" else by_class
         held = one_pass(model, test, asked, client.classes, holds.nonzero().squeeze(1))
         if held.one_class and not len(client.data.test):
             reply[one_class(name)] = True
         counts = test.counts(client.classes)
-        for measure in by_class:
-            weighted = self._weighted(held.right[measure.name], counts, client)
-            _put(reply, Figure(name, "weighted", measure.name), weighted)
+        for metric in by_class:
+            weighted = self._weighted(held.right[metric.name], counts, client)
+            _put(reply, MetricName(name, "weighted", metric.name), weighted)
         remember_classes(reply, name, held.right[ACCURACY.name], counts, self._weights(counts, client))
         if common == "all":
-            rest = one_pass(model, test, self.measures, client.classes, (~holds).nonzero().squeeze(1))
+            rest = one_pass(model, test, self.metrics, client.classes, (~holds).nonzero().squeeze(1))
             self._put_values(reply, name, "common", held + rest)
         return reply
 
@@ -77,7 +77,7 @@ class Scorer:
         for data, samples in own.items():
             if data == "split" and not self.scoring.looks_at_test:
                 continue
-            answers = one_pass(model, samples, self.measures, client.classes)
+            answers = one_pass(model, samples, self.metrics, client.classes)
             if data == "validation" and client.data.shares_val:
                 self._put_weighted(reply, name, data, answers, client)
                 continue
@@ -91,11 +91,11 @@ class Scorer:
     def generic_as_told(self, client: Client, message: Message) -> Message:
         """The generic model's class-weighted values, from right answers per class that the server counted once."""
         reply: Message = {}
-        for measure in self.measures:
-            if right_of(measure) in message:
-                right, counts = tensor(message, right_of(measure)), tensor(message, COUNTS)
-                _put(reply, Figure(GENERIC, "weighted", measure.name), self._weighted(right, counts, client))
-                if measure is ACCURACY:
+        for metric in self.metrics:
+            if right_of(metric) in message:
+                right, counts = tensor(message, right_of(metric)), tensor(message, COUNTS)
+                _put(reply, MetricName(GENERIC, "weighted", metric.name), self._weighted(right, counts, client))
+                if metric is ACCURACY:
                     remember_classes(reply, GENERIC, right, counts, self._weights(counts, client))
         return reply
 
@@ -109,10 +109,10 @@ class Scorer:
             "validation": bool(len(client.data.val)),
         }
         reply: Message = {diverged(name): True}
-        for measure in self.measures:
+        for metric in self.metrics:
             for data in (data for data, scored in there.items() if scored):
-                if data != "weighted" or isinstance(measure, PerSample):
-                    _put(reply, Figure(name, data, measure.name), measure.worst)
+                if data != "weighted" or isinstance(metric, SampleMetric):
+                    _put(reply, MetricName(name, data, metric.name), metric.worst)
         return reply
 
     def _weighted(self, right: Tensor, counts: Tensor, client: Client) -> float | None:
@@ -124,15 +124,15 @@ class Scorer:
 
     def _put_weighted(self, reply: Message, name: str, data: str, answers: Answers, client: Client) -> None:
         """Of a set that others share: each class by its share of this client's training data."""
-        for measure, right in answers.right.items():
-            _put(reply, Figure(name, data, measure), self._weighted(right, answers.counts, client))
+        for metric, right in answers.right.items():
+            _put(reply, MetricName(name, data, metric), self._weighted(right, answers.counts, client))
 
     def _put_values(self, reply: Message, name: str, data: str, answers: Answers) -> None:
-        for measure in self.measures:
-            _put(reply, Figure(name, data, measure.name), answers.value(measure))
-        reply.update({f"{FAILED}{measure}": True for measure in answers.failed})
+        for metric in self.metrics:
+            _put(reply, MetricName(name, data, metric.name), answers.value(metric))
+        reply.update({f"{FAILED}{metric}": True for metric in answers.failed})
 
 
-def _put(reply: Message, figure: Figure, value: float | None) -> None:
+def _put(reply: Message, figure: MetricName, value: float | None) -> None:
     if value is not None:
         reply[str(figure)] = value

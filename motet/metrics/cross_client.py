@@ -9,14 +9,14 @@ from torch import Tensor
 
 from motet.data import Samples
 from motet.messages.message import Message, tensor
-from motet.methods.base import Axis, Picture
-from motet.metrics.names import PERSONAL, Figure
-from motet.metrics.run_metric import Finding, Here, OfARun, Run
+from motet.methods.base import Axis, LearnedFigure
+from motet.metrics.names import PERSONAL, MetricName
+from motet.metrics.run_metric import ClientScope, Finding, RunFacts, RunMetric
 
 _IDS = "cross.ids"
 
 
-class CrossClient(OfARun):
+class CrossClient(RunMetric):
     """A[i, j]: accuracy of client i's model on client j's test data; for each head where a model has several.
 
     Where one client's data are, others' are not: at a real site only the diagonal could be told.
@@ -31,28 +31,28 @@ class CrossClient(OfARun):
     clients: int = Field(50, ge=1, le=100, description="how many clients, the first ones")
     samples: int = Field(100, ge=1, description="how many test samples of each, the first ones")
 
-    def whom(self, run: Run) -> list[int]:
+    def whom(self, run: RunFacts) -> list[int]:
         """The first ones."""
         return run.facts.training_ids[: self.clients]
 
-    def asked(self, run: Run, client_id: int) -> Message:
+    def asked(self, run: RunFacts, client_id: int) -> Message:
         """Whose data."""
         return {_IDS: torch.tensor(self.whom(run))}
 
-    def at_client(self, here: Here) -> Message:
+    def at_client(self, here: ClientScope) -> Message:
         """One row of the matrix for each head; no number for clients whose data are not here."""
         tests = [here.tests.get(j) for j in tensor(here.message, _IDS).tolist()]
         return {
             head: torch.tensor([self._right(here, model, t) for t in tests]) for head, model in here.heads().items()
         }
 
-    def _right(self, here: Here, model: torch.nn.Module, test: Samples | None) -> float:
+    def _right(self, here: ClientScope, model: torch.nn.Module, test: Samples | None) -> float:
         some = None if test is None else test.part(0, self.samples)
         if some is None or not len(some):
             return float("nan")
         return sum(int((logits.argmax(1) == y).sum()) for logits, y in here.answers(model, some)) / len(some)
 
-    def found(self, run: Run, replies: Mapping[int, Message]) -> Finding:
+    def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """A matrix for each head, and the mean off the diagonal."""
         asked, finding = self.whom(run), Finding()
         theirs = {i: replies[i] for i in asked if replies.get(i)}
@@ -61,18 +61,18 @@ class CrossClient(OfARun):
             who = [i for i in theirs if head in theirs[i]]
             rows = torch.stack([tensor(theirs[i], head) for i in who])
             which = f", {head} head" if len(heads) > 1 else ""
-            finding.pictures.append(self._picture(run, head, which, rows, who, asked))
+            finding.figures_learned.append(self._picture(run, head, which, rows, who, asked))
             others = rows[torch.tensor([[i != j for j in asked] for i in who])]
             others = others[~others.isnan()]
             if head == PERSONAL and len(others):
-                finding.figures[str(Figure(PERSONAL, "split", self.name, "mean"))] = float(others.mean())
+                finding.figures[str(MetricName(PERSONAL, "split", self.name, "mean"))] = float(others.mean())
         return finding
 
     def _picture(
-        self, run: Run, head: str, which: str, rows: Tensor, who: Sequence[int], asked: Sequence[int]
-    ) -> Picture:
+        self, run: RunFacts, head: str, which: str, rows: Tensor, who: Sequence[int], asked: Sequence[int]
+    ) -> LearnedFigure:
         names = run.names
-        return Picture.heatmap(
+        return LearnedFigure.heatmap(
             f"cross-client-{head}",
             f"Every client's model on every client's test data{which}",
             "High on the diagonal and low beside it are models that serve their own client and nobody else.",

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from motet.messages.message import Message
-from motet.metrics.names import DATA, PERSONAL, Figure, diverged, member, rule
+from motet.metrics.names import DATA, PERSONAL, MetricName, diverged, member, rule
 from motet.metrics.pairs import is_of_a_pair_of_members
 
 Rule = str
@@ -25,7 +25,7 @@ Scored = Mapping[str, Any]  # a client's reply, or its row in the record
 
 def choose(replies: Sequence[Scored], family: Sequence[str], fixed: str, data: str) -> dict[Rule, list[str]]:
     """The member chosen for each client, by every rule for which some client has the data."""
-    curve = {name: mean for name in family if (mean := _mean(replies, Figure(member(name), data))) is not None}
+    curve = {name: mean for name in family if (mean := _mean(replies, MetricName(member(name), data))) is not None}
     rules = {"fixed": [fixed] * len(replies)}
     if curve:
         rules["common_best"] = [_best(curve)] * len(replies)
@@ -51,9 +51,9 @@ def report(reply: Message, name: str) -> Message:
     """A client's reply with that member as its personal model; how others differ from the generic one is left out."""
     own, told = member(name), dict(reply)
     for column, value in reply.items():
-        figure = Figure.read(column)
+        figure = MetricName.read(column)
         if figure is not None and figure.model == own:
-            told[str(Figure(PERSONAL, figure.data, figure.measure))] = value
+            told[str(MetricName(PERSONAL, figure.data, figure.metric))] = value
     if diverged(own) in reply:
         told[diverged(PERSONAL)] = reply[diverged(own)]
     return {column: value for column, value in told.items() if not is_of_a_pair_of_members(column)}
@@ -61,7 +61,7 @@ def report(reply: Message, name: str) -> Message:
 
 def sweep(replies: Sequence[Scored], family: Sequence[str]) -> dict[str, float]:
     """The mean over clients of every member on every kind of test data, for the curve."""
-    figures = [Figure(member(name), data) for name in family for data in DATA]
+    figures = [MetricName(member(name), data) for name in family for data in DATA]
     return {str(f.over("mean")): mean for f in figures if (mean := _mean(replies, f)) is not None}
 
 
@@ -70,9 +70,9 @@ def by_rule(replies: Sequence[Message], rules: Mapping[Rule, Sequence[str]], dat
     figures: dict[str, float] = {}
     for name, members in rules.items():
         chosen = [report(reply, one) for reply, one in zip(replies, members, strict=True)]
-        mean = _mean(chosen, Figure(PERSONAL, data))
+        mean = _mean(chosen, MetricName(PERSONAL, data))
         if mean is not None:
-            figures[str(Figure(rule(name), data, statistic="mean"))] = mean
+            figures[str(MetricName(rule(name), data, statistic="mean"))] = mean
     return figures
 
 
@@ -88,11 +88,11 @@ def _each_best(replies: Sequence[Scored], family: Sequence[str], fixed: str, dat
 
 def _scores(reply: Scored, family: Sequence[str], data: str) -> dict[str, float]:
     """A client's own accuracies, by member."""
-    own = {name: Figure(member(name), data).of(reply) for name in family}
+    own = {name: MetricName(member(name), data).of(reply) for name in family}
     return {name: value for name, value in own.items() if value is not None}
 
 
-def _mean(replies: Sequence[Scored], figure: Figure) -> float | None:
+def _mean(replies: Sequence[Scored], figure: MetricName) -> float | None:
     values = [value for reply in replies if (value := figure.of(reply)) is not None]
     return fmean(values) if values else None
 

@@ -19,9 +19,9 @@ from torch.nn.functional import cross_entropy
 
 from motet.data import Samples
 from motet.messages.message import Message, tensor
-from motet.methods.base import Axis, Picture
-from motet.metrics.names import GENERIC, Figure
-from motet.metrics.run_metric import BATCH, Finding, Here, OfARun, Run
+from motet.methods.base import Axis, LearnedFigure
+from motet.metrics.names import GENERIC, MetricName
+from motet.metrics.run_metric import BATCH, ClientScope, Finding, RunFacts, RunMetric
 from motet.nets import Net
 from motet.training.flat_weights import Layout
 from motet.training.randomness import generator, seeded
@@ -31,10 +31,10 @@ HIDDEN, PROBE_BATCH, PROBE_LR = 512, 256, 1e-4
 _Z, _Y, _WHICH = "mdl.z", "mdl.y", "mdl.which"
 
 
-class MDL(OfARun):
+class MDL(RunMetric):
     """Of the generic model's features at a stage, on a pooled sample of all training clients' test data.
 
-    The sample has every class in its share. Features and labels leave their clients for this: a simulation's measure.
+    The sample has every class in its share. Features and labels leave their clients for this: a simulation's metric.
     Where clients keep no test data it is of the common test set, and nothing leaves. With DBE, z^g: before p is added.
     """
 
@@ -52,7 +52,7 @@ class MDL(OfARun):
     seeds: int = Field(3, ge=1, description="probes of each size (the library: 5)")
     steps: int = Field(1000, ge=1, description="steps of Adam for each (the library: 4000)")
 
-    def refuse(self, run: Run) -> str | None:
+    def refuse(self, run: RunFacts) -> str | None:
         """A stage that the net has not."""
         inner = run.net.stage_names[:-1]
         if self.layer and self.layer not in inner:
@@ -61,23 +61,23 @@ class MDL(OfARun):
 
     # ------------------------------------------------------------ the pool
 
-    def asked(self, run: Run, client_id: int) -> Message:
+    def asked(self, run: RunFacts, client_id: int) -> Message:
         """Which of its test samples, in the order of their classes: evenly spaced over the pool of everybody's."""
         mine = run.own_tests[client_id]
         places = torch.tensor(evenly_spaced(self._pool(run), self.samples), dtype=torch.int64)
         return {_WHICH: places[(places >= mine.start) & (places < mine.stop)] - mine.start}
 
-    def whom(self, run: Run) -> list[int]:
+    def whom(self, run: RunFacts) -> list[int]:
         """Those of whom samples are taken."""
         places = evenly_spaced(self._pool(run), self.samples)
         return [
             i for i, mine in run.own_tests.items() if bisect_left(places, mine.start) < bisect_left(places, mine.stop)
         ]
 
-    def _pool(self, run: Run) -> int:
+    def _pool(self, run: RunFacts) -> int:
         return sum(map(len, run.own_tests.values()))
 
-    def at_client(self, here: Here) -> Message:
+    def at_client(self, here: ClientScope) -> Message:
         """Features and labels of these samples."""
         net, which = here.generic(), tensor(here.message, _WHICH)
         return {} if net is None else self._seen(net, here.client.data.test, which, here.client.rng("mdl"))
@@ -98,7 +98,7 @@ class MDL(OfARun):
 
     # ------------------------------------------------------------ the code length
 
-    def found(self, run: Run, replies: Mapping[int, Message]) -> Finding:
+    def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """Of what clients handed over, or of the common test set."""
         if run.generic is None:
             return Finding(notes=["mdl: the method has no generic model; accepted: scoring.derived_generic = true"])
@@ -137,11 +137,11 @@ class MDL(OfARun):
             losses.append(fmean(found))
         return losses
 
-    def _finding(self, run: Run, data: str, sizes: Sequence[int], losses: Sequence[float]) -> Finding:
+    def _finding(self, run: RunFacts, data: str, sizes: Sequence[int], losses: Sequence[float]) -> Finding:
         nats, end = code_length(sizes, losses), self._end(run.net)
         layer = run.net.stage_names[run.net.stage_names.index(end) - 1]
         figures = {f"mdl:{layer}": nats, f"mdl_bits:{layer}": nats / math.log(2)}
-        curve = Picture.lines(
+        curve = LearnedFigure.lines(
             f"mdl-{re.sub('[^a-z0-9]+', '-', layer.lower()).strip('-')}",
             f"What a probe learns of the labels from the features after {layer}",
             f"The area under the stairs is the description length, {nats:.0f} nats: the sooner the loss falls, the "
@@ -150,7 +150,9 @@ class MDL(OfARun):
             x=Axis("samples that the probe saw", tuple(sizes)),
             y="nats",
         )
-        return Finding({str(Figure(GENERIC, data, k, "pooled")): v for k, v in figures.items()}, pictures=[curve])
+        return Finding(
+            {str(MetricName(GENERIC, data, k, "pooled")): v for k, v in figures.items()}, figures_learned=[curve]
+        )
 
 
 def held_out(samples: int) -> int:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-# -------- The kinds of measures that a client computes from logits and labels, at every scoring
+# -------- The kinds of metrics that a client computes from logits and labels, at every scoring
 
 
-class NoFigure(Exception):
-    """A measure of the user's own raised: that figure is missing, and nothing else."""
+class MetricFailed(Exception):
+    """A metric of the user's own raised: that figure is missing, and nothing else."""
 
 
 @dataclass(frozen=True)
-class Measure:
-    """What is said of a measure whatever its kind."""
+class Metric:
+    """What is said of a metric whatever its kind."""
 
     name: str
     summary: str
@@ -26,7 +26,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class PerSample(Measure):
+class SampleMetric(Metric):
     """Right or wrong, sample by sample; or a number of each."""
 
     right: Callable[[Tensor, Tensor], Tensor] = lambda logits, y: logits.argmax(1) == y
@@ -34,7 +34,7 @@ class PerSample(Measure):
 
 
 @dataclass(frozen=True)
-class OfASet(Measure):
+class SetMetric(Metric):
     """One number for all samples of a set; None where there is none."""
 
     value: Callable[[Tensor, Tensor], float | None] = lambda logits, y: None
@@ -51,8 +51,10 @@ def _cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     return cross_entropy(logits, y, reduction="none").double()  # they are added up
 
 
-ACCURACY = PerSample("accuracy", "share of samples whose class is the largest logit; always there", "every paper here")
-LOSS = PerSample(
+ACCURACY = SampleMetric(
+    "accuracy", "share of samples whose class is the largest logit; always there", "every paper here"
+)
+LOSS = SampleMetric(
     "loss",
     "mean cross-entropy; always there, of models that stayed among the finite numbers",
     "every paper here",
@@ -62,4 +64,6 @@ LOSS = PerSample(
     right=_cross_entropy,
     counts=False,
 )
-TOP5 = PerSample("top5", "share of samples whose class is among the five largest logits", "ILSVRC", right=_among_five)
+TOP5 = SampleMetric(
+    "top5", "share of samples whose class is among the five largest logits", "ILSVRC", right=_among_five
+)

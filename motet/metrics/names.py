@@ -1,4 +1,4 @@
-"""One name for a figure: whose model, on which data, which measure, which statistic over clients.
+"""One name for a figure: whose model, on which data, which metric, which statistic over clients.
 
 `personal.weighted.accuracy.mean` is a column of rounds.jsonl and a key of `figures` in summary.json. One client's value
 has no statistic, `personal.weighted.accuracy`: a column of clients.jsonl. Where some clients are malicious, the figure
@@ -40,20 +40,20 @@ STATISTICS = {
 
 
 @dataclass(frozen=True)
-class Figure:
+class MetricName:
     """Which number it is; without a statistic, of one client."""
 
     model: str
     data: str
-    measure: str = "accuracy"
+    metric: str = "accuracy"
     statistic: str = ""
     among: str = ""  # over which clients: all, or BENIGN
 
     def __str__(self) -> str:
-        return ".".join(filter(None, (self.model, self.data, self.measure, self.among, self.statistic)))
+        return ".".join(filter(None, (self.model, self.data, self.metric, self.among, self.statistic)))
 
     @classmethod
-    def read(cls, text: str) -> "Figure | None":
+    def read(cls, text: str) -> "MetricName | None":
         """The figure of that name; None where the text names something else. A model's name may have dots in it."""
         body, _, last = text.rpartition(".")
         statistic = last if last in STATISTICS else ""
@@ -62,10 +62,10 @@ class Figure:
         words = body.removesuffix(f".{among}").rsplit(".", 2) if among else body.rsplit(".", 2)
         if len(words) != 3 or words[1] not in DATA:
             return None
-        model, data, measure = words
-        return cls(model, data, measure, statistic, among)
+        model, data, metric = words
+        return cls(model, data, metric, statistic, among)
 
-    def over(self, statistic: str) -> "Figure":
+    def over(self, statistic: str) -> "MetricName":
         """The same over clients; of benign ones where it was of these."""
         return replace(self, statistic=statistic)
 
@@ -102,4 +102,4 @@ def one_class(model: str) -> str:
 
 def is_scored(row: Mapping[str, object]) -> bool:
     """Whether everybody was scored in the round of this row."""
-    return any(Figure.read(name) for name in row)
+    return any(MetricName.read(name) for name in row)

@@ -1,4 +1,4 @@
-"""One pass of a model over samples, for all measures at once."""
+"""One pass of a model over samples, for all metrics at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from motet.data import Samples
-from motet.metrics.metric import ACCURACY, Measure, NoFigure, OfASet, PerSample
+from motet.metrics.metric import ACCURACY, Metric, MetricFailed, SampleMetric, SetMetric
 
 EVALUATION_BATCH = 200  # as fast as larger ones, whatever the C library does with large blocks
 
@@ -37,32 +37,32 @@ class Answers:
             both.logits, both.y = torch.cat([self.logits, other.logits]), torch.cat([self.y, other.y])
         return both
 
-    def value(self, measure: Measure) -> float | None:
+    def value(self, metric: Metric) -> float | None:
         """Over all samples alike; None without samples. A value that is not finite is that of the worst model."""
         if not int(self.counts.sum()):
             return None
-        if isinstance(measure, PerSample):
-            return _finite(share_right(self.right[measure.name], self.counts), measure)
-        assert isinstance(measure, OfASet) and self.logits is not None and self.y is not None
+        if isinstance(metric, SampleMetric):
+            return _finite(share_right(self.right[metric.name], self.counts), metric)
+        assert isinstance(metric, SetMetric) and self.logits is not None and self.y is not None
         try:
-            return _finite(measure.value(self.logits, self.y), measure)
-        except NoFigure:
-            self.failed.add(measure.name)
+            return _finite(metric.value(self.logits, self.y), metric)
+        except MetricFailed:
+            self.failed.add(metric.name)
             return None
 
 
-def _finite(value: float | None, measure: Measure) -> float | None:
-    return value if value is None or isfinite(value) else measure.worst
+def _finite(value: float | None, metric: Metric) -> float | None:
+    return value if value is None or isfinite(value) else metric.worst
 
 
 def one_pass(
-    model: nn.Module, samples: Samples, measures: Sequence[Measure], classes: int, rows: Tensor | None = None
+    model: nn.Module, samples: Samples, metrics: Sequence[Metric], classes: int, rows: Tensor | None = None
 ) -> Answers:
     """The model's answers on these rows, or on all samples; nothing is copied but a batch at a time."""
     model.eval()
     device = next(model.parameters()).device
-    each = [measure for measure in measures if isinstance(measure, PerSample)]
-    keeping = len(each) < len(measures)
+    each = [metric for metric in metrics if isinstance(metric, SampleMetric)]
+    keeping = len(each) < len(metrics)
     right = {m.name: torch.zeros(classes, dtype=torch.int64 if m.counts else torch.float64) for m in each}
     batches = (
         samples.all_batches(EVALUATION_BATCH)
@@ -76,14 +76,14 @@ def one_pass(
         for x, y in batches:
             logits = model(x.to(device)).cpu()
             answered += torch.bincount(logits.argmax(1), minlength=classes)[:classes]
-            for measure in each:
-                said_of_each = measure.right(logits, y)
-                right[measure.name] += (
+            for metric in each:
+                said_of_each = metric.right(logits, y)
+                right[metric.name] += (
                     torch.bincount(y[said_of_each], minlength=classes)
-                    if measure.counts
+                    if metric.counts
                     else torch.bincount(y, weights=said_of_each, minlength=classes)
                 )
-                if measure is ACCURACY:
+                if metric is ACCURACY:
                     hits.append(said_of_each)
             if keeping:
                 said.append(logits)

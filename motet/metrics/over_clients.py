@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from motet.messages.message import Message
-from motet.metrics.metric import ACCURACY, Measure, PerSample
-from motet.metrics.names import AFTER, BEFORE, BENIGN, DATA, GENERIC, PERSONAL, Figure, diverged, one_class
+from motet.metrics.metric import ACCURACY, Metric, SampleMetric
+from motet.metrics.names import AFTER, BEFORE, BENIGN, DATA, GENERIC, PERSONAL, MetricName, diverged, one_class
 
 TRAINING, SPLIT, VALIDATION = "n", "n.split", "n.validation"  # how many samples a client has of each kind
 SAMPLES = {"common": TRAINING, "weighted": TRAINING, "split": SPLIT, "validation": VALIDATION}
@@ -38,15 +38,15 @@ def spread(values: Sequence[float], samples: Sequence[int], higher_is_better: bo
     return Spread(float(array.mean()), by_samples, float(array.std()), float(array.min()), float(tenth.mean()))
 
 
-def figures_over(replies: Sequence[Message], models: Sequence[str], measures: Sequence[Measure]) -> Figures:
+def figures_over(replies: Sequence[Message], models: Sequence[str], metrics: Sequence[Metric]) -> Figures:
     """Every statistic of every model that clients scored; the mean accuracy is null where nobody has one."""
     figures: Figures = {}
     for model in models:
         for data in DATA:
-            for measure in measures:
-                if measure is ACCURACY and (model, data) != (GENERIC, "common"):
-                    figures[str(Figure(model, data).over("mean"))] = None
-                figures |= _statistics(replies, Figure(model, data, measure.name), measure)
+            for metric in metrics:
+                if metric is ACCURACY and (model, data) != (GENERIC, "common"):
+                    figures[str(MetricName(model, data).over("mean"))] = None
+                figures |= _statistics(replies, MetricName(model, data, metric.name), metric)
         if model != GENERIC:
             figures[diverged(model)] = sum(bool(reply.get(diverged(model))) for reply in replies)
         if alike := sum(bool(reply.get(one_class(model))) for reply in replies):
@@ -56,25 +56,27 @@ def figures_over(replies: Sequence[Message], models: Sequence[str], measures: Se
 
 def of_benign(figures: Mapping[str, object]) -> dict[str, object]:
     """Figures that were made over benign clients alone, under their names beside those over all."""
-    return {str(replace(f, among=BENIGN)): value for name, value in figures.items() if (f := Figure.read(name))}
+    return {str(replace(f, among=BENIGN)): value for name, value in figures.items() if (f := MetricName.read(name))}
 
 
-def _statistics(replies: Sequence[Message], figure: Figure, measure: Measure) -> Figures:
+def _statistics(replies: Sequence[Message], figure: MetricName, metric: Metric) -> Figures:
     name, size = str(figure), SAMPLES[figure.data]
     have = [reply for reply in replies if name in reply]
-    found = spread([float(r[name]) for r in have], [int(r.get(size, 0)) for r in have], measure.higher_is_better)
+    found = spread([float(r[name]) for r in have], [int(r.get(size, 0)) for r in have], metric.higher_is_better)
     if found is None:
         return {}
     figures: Figures = {str(figure.over(statistic)): value for statistic, value in asdict(found).items()}
     without = INSTEAD_OF.get(figure.model.partition("@")[0])
     if without is not None:
-        other = str(Figure(without, figure.data, figure.measure))
+        other = str(MetricName(without, figure.data, figure.metric))
         pairs = [(float(r[name]), float(r[other])) for r in have if other in r]
-        figures |= worse_off(figure, pairs, "hurt", measure.higher_is_better)
+        figures |= worse_off(figure, pairs, "hurt", metric.higher_is_better)
     return figures
 
 
-def worse_off(figure: Figure, pairs: Sequence[tuple[float, float]], statistic: str, higher_is_better: bool) -> Figures:
+def worse_off(
+    figure: MetricName, pairs: Sequence[tuple[float, float]], statistic: str, higher_is_better: bool
+) -> Figures:
     """Share and number of clients whose value, the first of the pair, is worse than the second; how many are better.
 
     `hurt` is said of the generic model, `hurt_vs_local` of Local's.
@@ -93,15 +95,15 @@ def worse_off(figure: Figure, pairs: Sequence[tuple[float, float]], statistic: s
     }
 
 
-def pooled_from_splits(replies: Sequence[Message], model: str, measures: Sequence[Measure]) -> Figures:
+def pooled_from_splits(replies: Sequence[Message], model: str, metrics: Sequence[Metric]) -> Figures:
     """A model's share of right answers on all clients' test data, from what each client counted on its own."""
     figures: Figures = {}
-    for measure in measures:
-        name = str(Figure(model, "split", measure.name))
+    for metric in metrics:
+        name = str(MetricName(model, "split", metric.name))
         have = [reply for reply in replies if name in reply]
         samples = sum(int(reply[SPLIT]) for reply in have)
-        if isinstance(measure, PerSample) and samples:
+        if isinstance(metric, SampleMetric) and samples:
             sums = [float(reply[name]) * int(reply[SPLIT]) for reply in have]
-            right = sum(map(round, sums)) if measure.counts else sum(sums)
-            figures[str(Figure(model, "common", measure.name, "pooled"))] = right / samples
+            right = sum(map(round, sums)) if metric.counts else sum(sums)
+            figures[str(MetricName(model, "common", metric.name, "pooled"))] = right / samples
     return figures

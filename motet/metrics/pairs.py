@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from motet.messages.message import Message
-from motet.metrics.names import OF_A_MEMBER, PERSONAL, Figure
+from motet.metrics.names import OF_A_MEMBER, PERSONAL, MetricName
 from motet.metrics.over_clients import INSTEAD_OF, SPLIT
 from motet.metrics.statistics import normal_interval, paired_interval
 
@@ -99,7 +99,7 @@ def _error(model: str, mine: Tensor, other: Tensor) -> Message:
 
 def gain(row: Mapping[str, object], model: str, data: str) -> Gain | None:
     """How much better a client's model is than the one it would have without; None where one of them is missing."""
-    mine, other = (Figure(each, data).of(row) for each in (model, instead_of(model)))
+    mine, other = (MetricName(each, data).of(row) for each in (model, instead_of(model)))
     if mine is None or other is None:
         return None
     if data == "split":

@@ -1,4 +1,4 @@
-"""The measures by name, and a user's own: what an experiment asks for in `scoring.measures`.
+"""The metrics by name, and a user's own: what an experiment asks for in `scoring.metrics`.
 
 Most are of logits and labels and computed at every scoring, by the client (`motet/metrics/metric.py`). Some are of a
 whole run and found once at its end (`motet/metrics/run_metric.py`); these may have options, as in `mdl(layer=fc1)`. A
@@ -19,64 +19,64 @@ from motet.io.plugins import is_import, load_object
 from motet.metrics.calibration import ECE, MCE, Calibration
 from motet.metrics.cross_client import CrossClient
 from motet.metrics.mdl import MDL
-from motet.metrics.metric import ACCURACY, LOSS, TOP5, Measure, NoFigure, OfASet, PerSample
+from motet.metrics.metric import ACCURACY, LOSS, TOP5, Metric, MetricFailed, SampleMetric, SetMetric
 from motet.metrics.names import BENIGN, DATA, STATISTICS
 from motet.metrics.rounds_to import RoundsTo
-from motet.metrics.run_metric import OfARun
+from motet.metrics.run_metric import RunMetric
 from motet.metrics.update_variance import UpdateVariance
 
 __all__ = [
     "ACCURACY",
     "LOSS",
-    "MEASURES",
+    "METRICS",
     "OF_A_RUN",
-    "Measure",
-    "OfASet",
-    "PerSample",
-    "describe_measures",
-    "measures_of",
-    "measures_of_a_run",
-    "require_measures",
+    "Metric",
+    "SampleMetric",
+    "SetMetric",
+    "describe_metrics",
+    "metrics_of",
+    "require_metrics",
+    "run_metrics_of",
 ]
 
-MEASURES: dict[str, Measure] = {measure.name: measure for measure in (ACCURACY, LOSS, TOP5, ECE, MCE)}
-OF_A_RUN: dict[str, type[OfARun]] = {
-    measure.name: measure for measure in (Calibration, CrossClient, MDL, RoundsTo, UpdateVariance)
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (ACCURACY, LOSS, TOP5, ECE, MCE)}
+OF_A_RUN: dict[str, type[RunMetric]] = {
+    metric.name: metric for metric in (Calibration, CrossClient, MDL, RoundsTo, UpdateVariance)
 }
-_FIELD = "measure (scoring.measures)"
+_FIELD = "metric (scoring.metrics)"
 _told: set[str] = set()  # whose traceback this process has shown
 
 
-def measures_of(asked: Sequence[str]) -> tuple[Measure, ...]:
-    """Accuracy and loss, and the measures of logits that are asked for, in their order."""
-    found: dict[str, Measure] = {ACCURACY.name: ACCURACY, LOSS.name: LOSS}
+def metrics_of(asked: Sequence[str]) -> tuple[Metric, ...]:
+    """Accuracy and loss, and the metrics of logits that are asked for, in their order."""
+    found: dict[str, Metric] = {ACCURACY.name: ACCURACY, LOSS.name: LOSS}
     for text in asked:
-        measure = _own(text) if is_import(text) else _of_logits(_term(text))
-        if measure is None:
+        metric = _own(text) if is_import(text) else _of_logits(_term(text))
+        if metric is None:
             continue
-        if measure.name in found and found[measure.name] is not measure:
-            raise MotetError(f"scoring.measures has two measures named {measure.name!r}; accepted: each name once")
-        found[measure.name] = measure
+        if metric.name in found and found[metric.name] is not metric:
+            raise MotetError(f"scoring.metrics has two metrics named {metric.name!r}; accepted: each name once")
+        found[metric.name] = metric
     return tuple(found.values())
 
 
-def measures_of_a_run(asked: Iterable[str]) -> tuple[OfARun, ...]:
-    """The measures of a whole run that are asked for, in their order; what is asked for twice is there once."""
+def run_metrics_of(asked: Iterable[str]) -> tuple[RunMetric, ...]:
+    """The metrics of a whole run that are asked for, in their order; what is asked for twice is there once."""
     terms = [_term(text) for text in asked if not is_import(text)]
-    found = [checked(OF_A_RUN[t.name], t.options, f"measure {t.name}") for t in terms if t.name in OF_A_RUN]
+    found = [checked(OF_A_RUN[t.name], t.options, f"metric {t.name}") for t in terms if t.name in OF_A_RUN]
     return tuple(dict.fromkeys(found))
 
 
-def require_measures(asked: Sequence[str]) -> None:
-    """Refuse a name or an option that no measure has, for who asks long before anything is measured."""
-    measures_of(asked)
-    measures_of_a_run(asked)
+def require_metrics(asked: Sequence[str]) -> None:
+    """Refuse a name or an option that no metric has, for who asks long before anything is measured."""
+    metrics_of(asked)
+    run_metrics_of(asked)
 
 
-def describe_measures() -> list[dict[str, Any]]:
-    """Name, summary and paper of every measure, for a list or for JSON; last, what is told of each over clients."""
-    of_logits = [{"name": m.name, "summary": m.summary, "paper": m.paper} for m in MEASURES.values()]
-    of_a_run = [
+def describe_metrics() -> list[dict[str, Any]]:
+    """Name, summary and paper of every metric, for a list or for JSON; last, what is told of each over clients."""
+    of_logits = [{"name": m.name, "summary": m.summary, "paper": m.paper} for m in METRICS.values()]
+    run_metric = [
         {
             "name": kind.name,
             "summary": f"{kind.summary} (once, at the end)",
@@ -86,11 +86,11 @@ def describe_measures() -> list[dict[str, Any]]:
         for kind in OF_A_RUN.values()
     ]
     over_clients = [
-        {"name": f".{name}", "summary": f"of every measure, always there: {words}", "paper": _PAPERS.get(name, "")}
+        {"name": f".{name}", "summary": f"of every metric, always there: {words}", "paper": _PAPERS.get(name, "")}
         for name, words in STATISTICS.items()
         if name in _PAPERS
     ]
-    return [*of_logits, *of_a_run, *over_clients]
+    return [*of_logits, *run_metric, *over_clients]
 
 
 _PAPERS = {
@@ -108,42 +108,42 @@ def _term(text: str) -> Term:
     """A name with its options."""
     terms = parse(text, _FIELD, "ece or mdl(layer=fc1)")
     if len(terms) > 1:
-        raise MotetError(f"{_FIELD} {text!r} is a sum; accepted: one name, each in a --measure of its own")
-    if terms[0].name not in {**MEASURES, **OF_A_RUN}:
-        raise unknown(_FIELD, terms[0].name, [*MEASURES, *OF_A_RUN])
+        raise MotetError(f"{_FIELD} {text!r} is a sum; accepted: one name, each in a --metrics of its own")
+    if terms[0].name not in {**METRICS, **OF_A_RUN}:
+        raise unknown(_FIELD, terms[0].name, [*METRICS, *OF_A_RUN])
     return terms[0]
 
 
-def _of_logits(term: Term) -> Measure | None:
-    """None for a measure of a run."""
-    measure = MEASURES.get(term.name)
-    if measure is not None and term.options:
+def _of_logits(term: Term) -> Metric | None:
+    """None for a metric of a run."""
+    metric = METRICS.get(term.name)
+    if metric is not None and term.options:
         raise MotetError(f"{_FIELD} {term} has options; accepted: {term.name}, which takes none")
-    return measure
+    return metric
 
 
-def _own(text: str) -> Measure:
+def _own(text: str) -> Metric:
     """A user's function of logits and labels; `function.higher_is_better = False` says that it is an error."""
     function = load_object(text, _FIELD)
     if not callable(function):
-        raise MotetError(f"scoring.measures: {text} is no function; accepted: one of logits and labels")
+        raise MotetError(f"scoring.metrics: {text} is no function; accepted: one of logits and labels")
     name = text.rpartition(":")[2].rpartition(".")[2]
-    if name in MEASURES or name in OF_A_RUN or name in STATISTICS or name in DATA or name == BENIGN:
-        raise MotetError(f"scoring.measures: {text} bears a name of Motet's own; accepted: a function of another name")
+    if name in METRICS or name in OF_A_RUN or name in STATISTICS or name in DATA or name == BENIGN:
+        raise MotetError(f"scoring.metrics: {text} bears a name of Motet's own; accepted: a function of another name")
 
     def value(logits: Tensor, y: Tensor) -> float | None:
         try:
             found = function(logits, y)
-        except Exception as error:  # whatever his function does: no measure is worth a run
+        except Exception as error:  # whatever his function does: no metric is worth a run
             if text not in _told:
                 _told.add(text)
                 traceback.print_exception(error)
-            raise NoFigure(text) from error
+            raise MetricFailed(text) from error
         try:
             number = float(found)
         except (TypeError, ValueError):
-            raise MotetError(f"measure {text} gave {type(found).__name__}; accepted: a number") from None
+            raise MotetError(f"metric {text} gave {type(found).__name__}; accepted: a number") from None
         return number if isfinite(number) else None
 
     better = bool(getattr(function, "higher_is_better", True))
-    return OfASet(name, "", text, percent=False, higher_is_better=better, worst=None, value=value)
+    return SetMetric(name, "", text, percent=False, higher_is_better=better, worst=None, value=value)

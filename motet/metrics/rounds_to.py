@@ -6,11 +6,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from motet.messages.message import Message
-from motet.metrics.names import Figure
-from motet.metrics.run_metric import Finding, OfARun, Run
+from motet.metrics.names import MetricName
+from motet.metrics.run_metric import Finding, RunFacts, RunMetric
 
 
-class RoundsTo(OfARun):
+class RoundsTo(RunMetric):
     """The first scored round whose mean over clients is at least the target, read from the record's curve.
 
     A curve on test data chooses nothing here, but it tells of them: their name is in the figure's.
@@ -31,7 +31,7 @@ class RoundsTo(OfARun):
         """The target in percent, as it stands in the names of figures."""
         return f"{100 * self.target:.6g}".replace(".", "_")
 
-    def refuse(self, run: Run) -> str | None:
+    def refuse(self, run: RunFacts) -> str | None:
         """Validation data that nobody has."""
         if self.data == "validation" and not any(run.facts.by_id[i].val for i in run.facts.training_ids):
             return (
@@ -40,9 +40,9 @@ class RoundsTo(OfARun):
             )
         return None
 
-    def found(self, run: Run, replies: Mapping[int, Message]) -> Finding:
+    def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """From the rows of the rounds."""
-        curve = Figure(self.model, self.data, statistic=run.scoring.mean_over_clients)
+        curve = MetricName(self.model, self.data, statistic=run.scoring.mean_over_clients)
         scored = {row["round"]: value for row in run.rows if (value := curve.of(row)) is not None}
         reached = next((round for round, value in scored.items() if value >= self.target), None)
         if reached is None:
@@ -52,5 +52,5 @@ class RoundsTo(OfARun):
         sent = [(row.get("bytes_down") or 0) + (row.get("bytes_up") or 0) for row in until]
         values = {"rounds_to": float(reached), "bytes_to": float(sum(sent))}
         return Finding(
-            {str(Figure(self.model, self.data, f"{k}_{self.label}", curve.statistic)): v for k, v in values.items()}
+            {str(MetricName(self.model, self.data, f"{k}_{self.label}", curve.statistic)): v for k, v in values.items()}
         )

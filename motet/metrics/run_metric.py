@@ -1,6 +1,6 @@
-"""Measures of a whole run, found once after its last round; their fields are the options of their names.
+"""Metrics of a whole run, found once after its last round; their fields are the options of their names.
 
-Those that ask clients go through the engine in a task of their own kind (`measure`): for them more than scores may
+Those that ask clients go through the engine in a task of their own kind (`metric`): for them more than scores may
 leave a client, so that they are for simulations, and a real site refuses the task.
 """
 
@@ -17,7 +17,7 @@ from motet.config.scoring_section import ScoringSettings
 from motet.config.section import Section
 from motet.data import FederationFacts, Samples
 from motet.messages.message import Message
-from motet.methods.base import Picture
+from motet.methods.base import LearnedFigure
 from motet.nets import Net
 from motet.training.client import Client
 
@@ -25,7 +25,7 @@ BATCH = 200
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFacts:
     """What the server has of a run after its last round; before the first, without rows and generic model."""
 
     facts: FederationFacts
@@ -33,7 +33,7 @@ class Run:
     scoring: ScoringSettings
     seed: int
     rows: Sequence[Mapping[str, Any]] = ()
-    generic: Tensor | None = None  # only for measures that need it
+    generic: Tensor | None = None  # only for metrics that need it
 
     @property
     def names(self) -> dict[int, str]:
@@ -49,7 +49,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Here:
+class ClientScope:
     """What there is where a client's work is done."""
 
     client: Client
@@ -69,16 +69,16 @@ class Here:
 
 @dataclass
 class Finding:
-    """What a measure found: figures by their names, pictures, and sentences about what is missing."""
+    """What a metric found: figures by their names, pictures, and sentences about what is missing."""
 
     figures: dict[str, float] = field(default_factory=dict)
     training: dict[str, float] = field(default_factory=dict)  # numbers about the training, which no figure is
-    pictures: list[Picture] = field(default_factory=list)
+    figures_learned: list[LearnedFigure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-class OfARun(Section):
-    """What a measure of a run may do; each default does nothing."""
+class RunMetric(Section):
+    """What a metric of a run may do; each default does nothing."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -87,26 +87,26 @@ class OfARun(Section):
     needs_generic: ClassVar[bool] = False
     needs_own_tests: ClassVar[bool] = False  # of clients; a preset may leave them none
 
-    def refuse(self, run: Run) -> str | None:
-        """One sentence where the experiment lacks what the measure needs, said before anything runs."""
+    def refuse(self, run: RunFacts) -> str | None:
+        """One sentence where the experiment lacks what the metric needs, said before anything runs."""
         return None
 
     def in_round(self, sent: Tensor, models: Sequence[Tensor]) -> dict[str, float]:
         """Numbers for the record of a round: from the net's own weights as they were sent, and as they came back."""
         return {}
 
-    def whom(self, run: Run) -> list[int]:
+    def whom(self, run: RunFacts) -> list[int]:
         """The clients that are asked."""
         return run.facts.training_ids
 
-    def asked(self, run: Run, client_id: int) -> Message:
+    def asked(self, run: RunFacts, client_id: int) -> Message:
         """What a client is told, besides what it is sent to be scored."""
         return {}
 
-    def at_client(self, here: Here) -> Message:
+    def at_client(self, here: ClientScope) -> Message:
         """What a client answers."""
         return {}
 
-    def found(self, run: Run, replies: Mapping[int, Message]) -> Finding:
+    def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """Back at the server."""
         return Finding()

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from motet.messages.message import Message
-from motet.methods.base import Axis, Picture
-from motet.metrics.run_metric import Finding, OfARun, Run
+from motet.methods.base import Axis, LearnedFigure
+from motet.metrics.run_metric import Finding, RunFacts, RunMetric
 
 WHOLE, PER_WEIGHT = "update_variance", "update_variance_per_weight"
 
 
-class UpdateVariance(OfARun):
+class UpdateVariance(RunMetric):
     """V = (1/|S|) Σ_m ‖Δ_m − mean Δ‖² with Δ_m = w_m − w̄, of the net's own trainable weights; and V/d."""
 
     name: ClassVar[str] = "update_variance"
@@ -27,13 +27,13 @@ class UpdateVariance(OfARun):
         V = float((updates - updates.mean(0)).square().sum(1).mean())
         return {WHOLE: V, PER_WEIGHT: V / max(1, updates.shape[1])}
 
-    def found(self, run: Run, replies: Mapping[int, Message]) -> Finding:
+    def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """The curve, and its mean."""
         rows = [row for row in run.rows if WHOLE in row]
         if not rows:
             return Finding(notes=["update_variance: in no round did clients send weights of the net"])
         means = {name: fmean(row[name] for row in rows) for name in (WHOLE, PER_WEIGHT)}
-        curve = Picture.lines(
+        curve = LearnedFigure.lines(
             "update-variance",
             "Variance of the local updates over rounds",
             "The lower, the more the clients of a round agree about where the model should go.",
@@ -41,4 +41,4 @@ class UpdateVariance(OfARun):
             x=Axis("round", tuple(row["round"] for row in rows)),
             y="V",
         )
-        return Finding(training=means, pictures=[curve])
+        return Finding(training=means, figures_learned=[curve])

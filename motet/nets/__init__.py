@@ -10,14 +10,14 @@ from motet.errors import MotetError, unknown
 from motet.io.plugins import is_import
 from motet.nets import conv, fedrod_conv, mlp, mobilenet, resnet, text, vgg
 from motet.nets.batch_statistics import by_batch_statistics
-from motet.nets.entry import NetInfo
+from motet.nets.entry import NetEntry
 from motet.nets.imported import build_imported
 from motet.nets.net import Net
 
-__all__ = ["NETS", "Net", "NetInfo", "build_net", "describe_nets", "net_term"]
+__all__ = ["NETS", "Net", "NetEntry", "build_net", "describe_nets", "net_term"]
 
 _FAMILIES = (mlp, conv, fedrod_conv, resnet, vgg, mobilenet, text)
-NETS: dict[str, NetInfo] = {entry.name: entry for family in _FAMILIES for entry in family.ENTRIES}
+NETS: dict[str, NetEntry] = {entry.name: entry for family in _FAMILIES for entry in family.ENTRIES}
 
 
 def net_term(text: str) -> Term:
@@ -53,7 +53,7 @@ def describe_nets() -> list[dict[str, object]]:
         return [_describe(info, info.build_for(info.example, 10, None)) for info in NETS.values()]
 
 
-def _describe(info: NetInfo, net: Net) -> dict[str, object]:
+def _describe(info: NetEntry, net: Net) -> dict[str, object]:
     return {
         "name": info.name,
         "summary": info.summary,

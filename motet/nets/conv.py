@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from motet.data.input import Input
 from motet.nets.blocks import conv_stage, dense_stage, flat_size_after_two, refuse_small
-from motet.nets.entry import NetInfo, wrong_input
+from motet.nets.entry import NetEntry, wrong_input
 from motet.nets.mlp import bias_free, xavier
 from motet.nets.net import Net
 
@@ -28,7 +28,7 @@ def build_cnn4(input: Input, classes: int, split: str | None = None) -> Net:
     return Net(stages, input, split)
 
 
-CNN4 = NetInfo(
+CNN4 = NetEntry(
     name="cnn4",
     summary="two 5x5 convolutions and two linear layers, for images from 16x16",
     paper="McMahan et al., AISTATS 2017; PGFed, ICCV 2023; DBE, NeurIPS 2023",
@@ -54,7 +54,7 @@ def build_fedrep_conv(input: Input, classes: int, split: str | None = None) -> N
     return Net(stages, input, split)
 
 
-FEDREP_CONV = NetInfo(
+FEDREP_CONV = NetEntry(
     name="fedrep-conv",
     summary="two 5x5 convolutions and three linear layers, for images from 16x16",
     paper="FedRep, Collins et al., ICML 2021; FedBasis 2022",
@@ -95,7 +95,7 @@ def _side(side: int) -> int:
     return (side - 2) // 2 + 1
 
 
-TWOCNN = NetInfo(
+TWOCNN = NetEntry(
     name="twocnn",
     summary="two padded 5x5 convolutions and three linear layers without biases, for images from 6x6",
     paper="SuPerFed, Hahn et al., KDD 2022",
@@ -148,7 +148,7 @@ def _steps(time: int) -> int:
     return (time - WINDOW + 1) // 2
 
 
-HAR_CNN = NetInfo(
+HAR_CNN = NetEntry(
     name="har-cnn",
     summary="two convolutions over time and three linear layers, for signals from 28 steps",
     paper="DBE, Zhang et al., NeurIPS 2023",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from motet.config.section import Section, checked
-from motet.data.input import Input, Kind
+from motet.data.input import Input, SampleKind
 from motet.errors import MotetError
 from motet.nets.net import Net
 
@@ -14,13 +14,13 @@ their names."""
 
 
 @dataclass(frozen=True)
-class NetInfo:
+class NetEntry:
     """The entry of one network. `build` draws initial weights from torch's global generator."""
 
     name: str
     summary: str
     paper: str
-    accepts: tuple[Kind, ...]
+    accepts: tuple[SampleKind, ...]
     example: Input
     """An input that the net is known to take, to look at it without data."""
     build: Build

@@ -6,7 +6,7 @@ from torch import nn
 
 from motet.data.input import Input
 from motet.nets.blocks import conv_stage, dense_stage, flat_size_after_two, refuse_small
-from motet.nets.entry import NetInfo
+from motet.nets.entry import NetEntry
 from motet.nets.net import Net
 
 # ------------------------------------------------------------ fedrod-conv: the network of FED-ROD for MNIST-like images
@@ -38,7 +38,7 @@ def init_normal(module: nn.Module) -> None:
             nn.init.zeros_(module.bias)
 
 
-FEDROD_CONV = NetInfo(
+FEDROD_CONV = NetEntry(
     name="fedrod-conv",
     summary="two 5x5 convolutions, 50 features, a head without bias, for images from 16x16",
     paper="FED-ROD, Chen and Chao, ICLR 2022",
@@ -80,7 +80,7 @@ def _fedrod_conv_1m_conv_stage(channels_in: int, channels_out: int) -> nn.Sequen
     return nn.Sequential(conv, nn.MaxPool2d(2), nn.ReLU(inplace=True))
 
 
-FEDROD_CONV_1M = NetInfo(
+FEDROD_CONV_1M = NetEntry(
     name="fedrod-conv-1m",
     summary="three padded 5x5 convolutions, 64 features, a head without bias, for images from 8x8",
     paper="FED-ROD, Chen and Chao, ICLR 2022",
@@ -121,7 +121,7 @@ def _fedrod_conv_small_conv_stage(channels_in: int, channels_out: int, *pool: nn
     return nn.Sequential(nn.Conv2d(channels_in, channels_out, 3), *pool, nn.ReLU(inplace=True))
 
 
-FEDROD_CONV_SMALL = NetInfo(
+FEDROD_CONV_SMALL = NetEntry(
     name="fedrod-conv-small",
     summary="three 3x3 convolutions, 64 features, a head without bias, for images from 18x18",
     paper="after FED-ROD, Chen and Chao, ICLR 2022",
@@ -156,7 +156,7 @@ def build_fedrod_dropout(input: Input, classes: int, split: str | None = None) -
     return Net(stages, input, split)
 
 
-FEDROD_DROPOUT = NetInfo(
+FEDROD_DROPOUT = NetEntry(
     name="fedrod-dropout",
     summary="two narrow 5x5 convolutions and 50 features, with dropout, for images from 16x16",
     paper="FedBE, Chen and Chao, ICLR 2021",

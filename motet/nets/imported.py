@@ -12,7 +12,7 @@ from motet.data.input import Input
 from motet.errors import MotetError, unknown
 from motet.io.plugins import load_object
 from motet.io.user_code import place_of
-from motet.nets.entry import NetInfo
+from motet.nets.entry import NetEntry
 from motet.nets.net import Net
 
 TRUNK, LAST = "trunk", "last"  # the stages of a module that is no row of stages
@@ -21,7 +21,7 @@ TRUNK, LAST = "trunk", "last"  # the stages of a module that is no row of stages
 def build_imported(name: str, input: Input, classes: int, split: str | None, **options: object) -> Net:
     """The net that `module:build` or `file.py:build` builds, after a trial on samples that say nothing."""
     found = load_object(name, "net")
-    if isinstance(found, NetInfo):
+    if isinstance(found, NetEntry):
         found = found.build_for
     if isinstance(found, nn.Module) or not callable(found):  # a module is called too, but with samples
         raise MotetError(

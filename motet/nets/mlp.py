@@ -10,7 +10,7 @@ from torch import nn
 from motet.config.section import Section
 from motet.data.input import Input
 from motet.nets.blocks import dense_stage
-from motet.nets.entry import NetInfo
+from motet.nets.entry import NetEntry
 from motet.nets.net import Net
 
 # ------------------------------------------------------------ logistic: one linear layer on the samples as they are
@@ -24,7 +24,7 @@ def build_logistic(input: Input, classes: int, split: str | None = None) -> Net:
     return Net(stages, input, split)
 
 
-LOGISTIC = NetInfo(
+LOGISTIC = NetEntry(
     name="logistic",
     summary="logistic regression: one linear layer, for vectors, signals and small images",
     paper="Cox 1958",
@@ -66,7 +66,7 @@ def build_mlp(input: Input, classes: int, split: str | None, hidden: int | str) 
     return Net(stages, input, split)
 
 
-MLP = NetInfo(
+MLP = NetEntry(
     name="mlp",
     summary="hidden layers, at first of 128 and 64 units, for vectors, signals and small images",
     paper="after McMahan et al., AISTATS 2017",
@@ -108,7 +108,7 @@ def xavier(net: Net) -> Net:
     return net
 
 
-TWONN = NetInfo(
+TWONN = NetEntry(
     name="twonn",
     summary="four linear layers without biases, for vectors, signals and images",
     paper="SuPerFed, Hahn et al., KDD 2022",

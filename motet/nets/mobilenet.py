@@ -6,7 +6,7 @@ from torch import nn
 
 from motet.data.input import Input
 from motet.nets.blocks import BatchByDefault, Norm, normalization, pooled
-from motet.nets.entry import NetInfo
+from motet.nets.entry import NetEntry
 from motet.nets.mlp import bias_free, xavier
 from motet.nets.net import Net
 from motet.nets.resnet import conv3, stem
@@ -42,7 +42,7 @@ def _separable(channels_in: int, channels_out: int, stride: int, norm: Norm) -> 
     ]
 
 
-MOBILENET = NetInfo(
+MOBILENET = NetEntry(
     name="mobilenet",
     summary="four depthwise separable convolutions and two linear layers without biases",
     paper="SuPerFed, Hahn et al., KDD 2022; after Howard et al. 2017",

@@ -12,7 +12,7 @@ from torch.nn.functional import avg_pool2d, pad
 
 from motet.data.input import Input
 from motet.nets.blocks import BatchByDefault, Norm, normalization, pooled
-from motet.nets.entry import NetInfo
+from motet.nets.entry import NetEntry
 from motet.nets.mlp import bias_free, xavier
 from motet.nets.net import Net
 
@@ -124,7 +124,7 @@ def build_thin(blocks: int, input: Input, classes: int, split: str | None, norm:
 # ------------------------------------------------------------ resnet8: the ResNet of 8 layers for small images
 
 
-RESNET8 = NetInfo(
+RESNET8 = NetEntry(
     name="resnet8",
     summary="residual stages of 16, 32 and 64 channels, one block each, for small images",
     paper=PAPER,
@@ -138,7 +138,7 @@ RESNET8 = NetInfo(
 # ------------------------------------------------------------ resnet20: the ResNet of 20 layers for small images
 
 
-RESNET20 = NetInfo(
+RESNET20 = NetEntry(
     name="resnet20",
     summary="residual stages of 16, 32 and 64 channels, three blocks each, for small images",
     paper=PAPER,
@@ -182,7 +182,7 @@ def _stem(channels: int, large: bool, norm: Norm) -> list[tuple[str, nn.Module]]
     return stem(conv, norm, pool=large)
 
 
-RESNET18 = NetInfo(
+RESNET18 = NetEntry(
     name="resnet18",
     summary="four residual stages of 64 to 512 channels, two blocks each",
     paper="He et al., CVPR 2016; DBE, NeurIPS 2023; FedBasis 2022",
@@ -209,7 +209,7 @@ def build_resnet9(input: Input, classes: int, split: str | None, norm: Norm) -> 
     return xavier(Net(stages, input, split or "fc1"))
 
 
-RESNET9 = NetInfo(
+RESNET9 = NetEntry(
     name="resnet9",
     summary="four residual stages of 64 to 512 channels, one block each, and two linear layers",
     paper="SuPerFed, Hahn et al., KDD 2022",

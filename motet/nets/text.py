@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from motet.config.section import Section
 from motet.data.input import Input
-from motet.nets.entry import NetInfo
+from motet.nets.entry import NetEntry
 from motet.nets.net import Net
 
 # -------- fasttext: the mean of a text's words, and two linear layers
@@ -45,7 +45,7 @@ def build_fasttext(input: Input, classes: int, split: str | None, embedding: int
     return Net(stages, input, split)
 
 
-FASTTEXT = NetInfo(
+FASTTEXT = NetEntry(
     name="fasttext",
     summary="the mean of a text's words and two linear layers",
     paper="Joulin et al., EACL 2017; DBE, NeurIPS 2023",
@@ -88,7 +88,7 @@ def build_stacked_lstm(
     return Net(stages, input, split)
 
 
-STACKED_LSTM = NetInfo(
+STACKED_LSTM = NetEntry(
     name="stacked-lstm",
     summary="two LSTM layers that read characters and tell the next one",
     paper="LEAF, Caldas et al. 2018; SuPerFed, KDD 2022",

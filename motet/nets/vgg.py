@@ -9,7 +9,7 @@ from torch import nn
 from motet.config.section import Section
 from motet.data.input import Input
 from motet.nets.blocks import BatchByDefault, Norm, normalization, refuse_small
-from motet.nets.entry import NetInfo
+from motet.nets.entry import NetEntry
 from motet.nets.mlp import bias_free, xavier
 from motet.nets.net import Net
 from motet.nets.resnet import init_residual
@@ -60,7 +60,7 @@ def build_vgg9(input: Input, classes: int, split: str | None, norm: Norm) -> Net
     return xavier(Net(stages, input, split or "fc1"))
 
 
-VGG9 = NetInfo(
+VGG9 = NetEntry(
     name="vgg9",
     summary="six 3x3 convolutions and two linear layers without biases, for images from 16x16",
     paper="SuPerFed, Hahn et al., KDD 2022",
@@ -89,7 +89,7 @@ def build_vgg11(input: Input, classes: int, split: str | None, norm: Norm) -> Ne
     return net
 
 
-VGG11 = NetInfo(
+VGG11 = NetEntry(
     name="vgg11",
     summary="eight 3x3 convolutions and a linear layer, for images from 32x32",
     paper="Simonyan and Zisserman, ICLR 2015",

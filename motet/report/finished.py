@@ -10,9 +10,9 @@ from motet.config.experiment import Experiment
 from motet.errors import MotetError
 from motet.io.locks import is_running
 from motet.io.text import printable
-from motet.metrics.names import AFTER, PERSONAL, Figure
+from motet.metrics.names import AFTER, PERSONAL, MetricName
 from motet.metrics.over_clients import INSTEAD_OF, worse_off
-from motet.runs.clients_file import People, read_people
+from motet.runs.clients_file import ClientsInfo, read_clients_info
 from motet.runs.local_baseline import LOCAL, beside_local
 from motet.runs.record import Record
 from motet.runs.summary import values_of_clients
@@ -27,7 +27,7 @@ class Finished:
     folder: Path
     experiment: Experiment
     summary: Mapping[str, Any]
-    people: People
+    clients_info: ClientsInfo
 
     @property
     def name(self) -> str:
@@ -40,7 +40,7 @@ class Finished:
         return printable(self.experiment.method)
 
     @property
-    def headline(self) -> Figure:
+    def headline(self) -> MetricName:
         """The figure that comes first."""
         return headline_of(self.summary)
 
@@ -51,9 +51,9 @@ class Finished:
         return values_of_clients(Record(self.folder), self.headline) if there else {}
 
 
-def headline_of(summary: Mapping[str, Any]) -> Figure:
+def headline_of(summary: Mapping[str, Any]) -> MetricName:
     """The figure that comes first."""
-    figure = Figure.read(summary["reported"]["figure"])
+    figure = MetricName.read(summary["reported"]["figure"])
     if figure is None:
         raise ValueError("reported.figure names no figure")
     return figure
@@ -77,7 +77,7 @@ def _read(record: Record, local: Record | None) -> Finished:
     _require(summary)
     if local is not None and experiment.method != LOCAL:
         summary = beside_local(record, local)
-    return Finished(record.folder, experiment, _completed(record, summary), read_people(record))
+    return Finished(record.folder, experiment, _completed(record, summary), read_clients_info(record))
 
 
 def rows_of(record: Record, summary: Mapping[str, Any], new: bool) -> dict[int, Mapping[str, Any]]:
@@ -95,7 +95,7 @@ def _completed(record: Record, summary: Mapping[str, Any]) -> Mapping[str, Any]:
     for model, new in ((PERSONAL, False), (AFTER, True)):
         rows = rows_of(record, summary, new).values()
         for data in ("weighted", "split"):
-            mine, other = (Figure(each, data) for each in (model, INSTEAD_OF[model]))
+            mine, other = (MetricName(each, data) for each in (model, INSTEAD_OF[model]))
             found = ((mine.of(row), other.of(row)) for row in rows)
             pairs = [(a, b) for a, b in found if a is not None and b is not None]
             figures = worse_off(mine, pairs, "hurt", higher_is_better=True) | figures

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from motet.config.experiment import Experiment
 from motet.io.text import printable, shortened
-from motet.metrics.names import GENERIC, Figure, is_scored
+from motet.metrics.names import GENERIC, MetricName, is_scored
 from motet.report.tables.wording import percent
 from motet.server.evaluation import Row
 
@@ -57,13 +57,13 @@ class Onlooker:
         """
         if self.experiment is None or not is_scored(row):
             return ""
-        generic, personal = Figure(GENERIC, "common", statistic="pooled"), self.experiment.training_headline
+        generic, personal = MetricName(GENERIC, "common", statistic="pooled"), self.experiment.training_headline
         if personal.data != "weighted":
             generic = replace(personal, model=GENERIC)
         return f"generic {percent(generic.of(row))} %, personal {percent(personal.of(row))} %"
 
 
-class Lines(Onlooker):
+class RunLines(Onlooker):
     """For a log: a few lines per run."""
 
     def __init__(self, console: Console, lines: int):
@@ -88,7 +88,7 @@ class Lines(Onlooker):
         self.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
-class Bars(Onlooker):
+class RunBars(Onlooker):
     """For a terminal: one live bar per run, with the latest figures and the time left."""
 
     def __init__(self, console: Console):
@@ -128,13 +128,13 @@ class Bars(Onlooker):
 
 def onlooker(console: Console, lines: int = 10) -> Onlooker:
     """What suits the console; not on a terminal, about so many lines per run."""
-    return Bars(console) if console.is_terminal else Lines(console, lines)
+    return RunBars(console) if console.is_terminal else RunLines(console, lines)
 
 
 # -------- Who looks on while the runs of a study are computed
 
 
-class Job(Protocol):
+class ShownJob(Protocol):
     """What is told of a run."""
 
     @property
@@ -168,16 +168,16 @@ class StudyProgress:
         """The plan changed: so many in all."""
         self.total = rounds
 
-    def began(self, job: Job) -> None:
+    def began(self, job: ShownJob) -> None:
         """A run is computed, or goes on."""
         self.running[job.label] = self.at.get(job.label, 0)
 
-    def round(self, job: Job, round: int) -> None:
+    def round(self, job: ShownJob, round: int) -> None:
         """A round of it ended."""
         self.running[job.label] = round
         self._advance(job.label, round, computed=True)
 
-    def ended(self, job: Job, failure: str | None) -> None:
+    def ended(self, job: ShownJob, failure: str | None) -> None:
         """It is done, was done before, or failed."""
         ours = self.running.pop(job.label, None) is not None
         self._advance(job.label, job.rounds, computed=ours and failure is None)
@@ -207,7 +207,7 @@ class StudyProgress:
 class StudyLines(StudyProgress):
     """For a log: a line for each run that was computed."""
 
-    def ended(self, job: Job, failure: str | None) -> None:
+    def ended(self, job: ShownJob, failure: str | None) -> None:
         ours = job.label in self.running
         super().ended(job, failure)
         if ours:
@@ -239,15 +239,15 @@ class StudyBar(StudyProgress):
     def __exit__(self, *of: Any) -> None:
         self.bar.stop()
 
-    def began(self, job: Job) -> None:
+    def began(self, job: ShownJob) -> None:
         super().began(job)
         self._show()
 
-    def round(self, job: Job, round: int) -> None:
+    def round(self, job: ShownJob, round: int) -> None:
         super().round(job, round)
         self._show()
 
-    def ended(self, job: Job, failure: str | None) -> None:
+    def ended(self, job: ShownJob, failure: str | None) -> None:
         super().ended(job, failure)
         self._show()
 

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from motet.errors import MotetError
 from motet.io import json_models
 from motet.io.files import is_own_folder, make_folder, read_own, remove_temporaries, sync_folder, to_json, write_atomic
-from motet.io.hashed_files import Damaged, Entries, Entry, checked, decoded, read_entry, write_entry
+from motet.io.hashed_files import ClientFiles, Damaged, FileEntry, checked, decoded, read_entry, write_entry
 from motet.messages.message import State, encode
 
 # -------- What a checkpoint's manifest may say. It is checked key by key, whatever its checksum
@@ -47,8 +47,8 @@ class Manifest:
     round: int
     fingerprint: str
     data_hash: str
-    server: Entry
-    clients: Entries
+    server: FileEntry
+    clients: ClientFiles
     lengths: dict[str, int]
     extra: dict[str, Any]
 
@@ -75,7 +75,7 @@ def checked_manifest(found: dict[str, Any], round: int, name: str) -> Manifest:
         raise refuse("lengths")
     if not isinstance(extra, dict):
         raise refuse("extra")
-    clients: Entries = {}
+    clients: ClientFiles = {}
     for role, entry in files.items():
         if role != "server":
             number = _CLIENT.fullmatch(role)
@@ -96,7 +96,7 @@ def _is_count(value: object) -> bool:
 SHARE = 0.05  # of a run's time that saving may take
 
 
-class Rhythm:
+class CheckpointSchedule:
     """Tells after which rounds to save: every so many, or by what the last save took."""
 
     def __init__(self, every: int | Literal["auto"], last: int, clock: Callable[[], float] = time.perf_counter):
@@ -135,7 +135,9 @@ class Rhythm:
 _MANIFEST = re.compile(r"[0-9]{6,12}\.json")
 
 IsOurs = Callable[[str, dict[str, Any]], bool]  # whether a fingerprint, saved with that `extra`, is of this run
-GoBack = Callable[[int, Entries], None]  # an engine's: give the clients of that round their states back, or `Damaged`
+GoBack = Callable[
+    [int, ClientFiles], None
+]  # an engine's: give the clients of that round their states back, or `Damaged`
 
 
 class OtherExperiment(MotetError):
@@ -151,7 +153,7 @@ class Loaded:
     lengths: dict[str, int]
     extra: dict[str, Any]
     warning: str | None
-    clients: Entries
+    clients: ClientFiles
 
 
 class Checkpoints:
@@ -160,14 +162,14 @@ class Checkpoints:
     def __init__(self, folder: Path):
         self.folder = folder
         self._round: int | None = None  # of the checkpoint last saved or loaded
-        self._server: Entry | None = None  # its file
+        self._server: FileEntry | None = None  # its file
         self._outdated: list[str] | None = None  # what only its predecessor needs; None: nobody has looked yet
 
     def save(
         self,
         round: int,
         server: State,
-        clients: Entries,
+        clients: ClientFiles,
         lengths: Mapping[str, int],
         extra: Mapping[str, Any],
         fingerprint: str,
@@ -258,7 +260,7 @@ class Checkpoints:
             raise Damaged(f"{path.name} has a wrong checksum")
         return checked_manifest(manifest, round, path.name)
 
-    def _remove_outdated(self, round: int, saved: Entry) -> None:
+    def _remove_outdated(self, round: int, saved: FileEntry) -> None:
         """Keep this checkpoint and its predecessor, which is the one last saved or loaded."""
         now, before = {saved["file"]}, {self._server["file"]} if self._server else set()
         if self._outdated is None:  # the first time, whatever earlier processes left

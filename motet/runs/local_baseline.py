@@ -8,7 +8,7 @@ from typing import Any
 
 from motet.config.experiment import Experiment
 from motet.errors import MotetError
-from motet.metrics.names import PERSONAL, Figure
+from motet.metrics.names import PERSONAL, MetricName
 from motet.metrics.over_clients import Figures, worse_off
 from motet.runs.record import Record
 from motet.runs.rows import Row
@@ -16,7 +16,7 @@ from motet.runs.rows import Row
 # -------- Individual gain
 
 
-def gained(figure: Figure, pairs: Sequence[tuple[float, float]], statistic: str) -> Figures:
+def gained(figure: MetricName, pairs: Sequence[tuple[float, float]], statistic: str) -> Figures:
     """Mean and standard deviation over clients of what the first of each pair is above the second."""
     if not pairs:
         return {}
@@ -59,7 +59,7 @@ def beside_local(record: Record, local: Record) -> dict[str, Any]:
     figures |= gained(headline, pairs, "gain_vs_local")
     summary["figures"] |= figures
     for name in figures:
-        of = Figure.read(name)
+        of = MetricName.read(name)
         assert of is not None
         summary["personal"][of.statistic] = figures[name]
     return summary
@@ -75,8 +75,8 @@ def _refuse_others(record: Record, local: Record) -> None:
         )
 
 
-def _headline(record: Record) -> Figure:
-    headline = Figure.read(record.summary["reported"]["figure"])
+def _headline(record: Record) -> MetricName:
+    headline = MetricName.read(record.summary["reported"]["figure"])
     assert headline is not None
     return replace(headline, model=PERSONAL)  # Local has no model for new clients
 
@@ -88,9 +88,9 @@ def _pairs(record: Record, local: Record) -> dict[int, tuple[float, float]]:
     return {client: (mine[client], alone[client]) for client in mine if client in alone}
 
 
-def _values(record: Record, headline: Figure) -> dict[int, float]:
+def _values(record: Record, headline: MetricName) -> dict[int, float]:
     """Each client's accuracy in the reported round; without attackers where the headline is."""
-    round, figure = record.summary["reported"]["round"], Figure(PERSONAL, headline.data)
+    round, figure = record.summary["reported"]["round"], MetricName(PERSONAL, headline.data)
     left_out = {"new", "malicious"} if headline.among else {"new"}
     rows: list[Row] = [row for row in record.clients if row.get("round") == round and not any(map(row.get, left_out))]
     return {row["client"]: value for row in rows if "client" in row and (value := figure.of(row)) is not None}

@@ -1,11 +1,11 @@
-"""Measures of a finished run that were asked for afterwards: its last models are scored again, its record stays."""
+"""Metrics of a finished run that were asked for afterwards: its last models are scored again, its record stays."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from motet.errors import MotetError
-from motet.metrics.names import Figure
-from motet.metrics.registry import measures_of
+from motet.metrics.names import MetricName
+from motet.metrics.registry import metrics_of
 from motet.metrics.run_metric import Finding
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.folder import with_kept_weights
@@ -13,17 +13,17 @@ from motet.runs.record import Record
 from motet.runs.run import fitting, one_thread, restore
 from motet.runs.trust import require_trust
 from motet.server.assembly import Assembly, assemble
-from motet.server.final_evaluation import End
+from motet.server.final_evaluation import FinalState
 
 
 def measure_again(record: Record, asked: Sequence[str], trust_code: bool = False) -> Finding:
-    """What these measures find where the run ended, on the data it was made with."""
+    """What these metrics find where the run ended, on the data it was made with."""
     record.require_finished()
     require_trust(record.experiment, record.folder, trust_code)
     recorded = with_kept_weights(record.experiment, record.folder)
     if not recorded.scoring.looks_at_test:
         raise MotetError(f"run {record.folder} was for tuning and looks at no test data; accepted: another run")
-    scoring = recorded.scoring.model_copy(update={"measures": tuple(asked), "pictures": False})
+    scoring = recorded.scoring.model_copy(update={"metrics": tuple(asked), "figures_learned": False})
     with one_thread(), fitting(f"run {record.folder} cannot be measured"):
         assembly = assemble(recorded.model_copy(update={"scoring": scoring}), record.checkpoint_folder)
         try:
@@ -36,15 +36,15 @@ def _found(assembly: Assembly, as_recorded: Assembly, record: Record) -> Finding
     loaded = restore(as_recorded, Checkpoints(record.checkpoint_folder))
     if loaded is None:
         raise MotetError(f"run {record.folder} has no checkpoint, so there are no models to measure")
-    asked = assembly.experiment.scoring.measures
+    asked = assembly.experiment.scoring.metrics
     last = [row for row in record.clients_of(loaded.round) if not row.get("new")]
-    found = assembly.ending.find(End(loaded.server, loaded.round, record.rounds, last))
-    of_logits = {measure.name for measure in measures_of(asked)} - {measure.name for measure in measures_of(())}
+    found = assembly.final_evaluation.find(FinalState(loaded.server, loaded.round, record.rounds, last))
+    of_logits = {metric.name for metric in metrics_of(asked)} - {metric.name for metric in metrics_of(())}
     if of_logits:
         scores = assembly.evaluator.training_clients(loaded.server, loaded.round, last=True)
-        found.notes += assembly.ending.without_figures(scores.clients, scores.figures)
+        found.notes += assembly.final_evaluation.without_figures(scores.clients, scores.figures)
         for name, value in scores.figures.items():
-            figure = Figure.read(name)
-            if figure and figure.measure in of_logits and isinstance(value, int | float):
+            figure = MetricName.read(name)
+            if figure and figure.metric in of_logits and isinstance(value, int | float):
                 found.figures[name] = value
     return found

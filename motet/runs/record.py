@@ -1,7 +1,7 @@
 """The record of a run: one folder that says what was asked, what happened and what came out.
 
-experiment.toml  environment.json  clients.json  rounds.jsonl  clients.jsonl  summary.json  pictures.json  checkpoint/
-lock
+experiment.toml  environment.json  clients.json  rounds.jsonl  clients.jsonl  summary.json  figures_learned.json
+checkpoint/  lock
 
 The folder may be anybody's: files are read as they are in it, never through links, up to a sane size, and what they
 say is checked (`motet/runs/rows.py`).
@@ -35,28 +35,28 @@ from motet.io.files import (
     write_atomic,
 )
 from motet.io.locks import FolderLock
-from motet.methods.base.learned_figure import MOST, Picture
+from motet.methods.base.learned_figure import MOST, LearnedFigure
 from motet.runs.rows import CLIENT, ROUND, Row, checked_row, checked_summary
 
-# -------- pictures.json of a record
+# -------- figures_learned.json of a record
 
 
-FILE = "pictures.json"
+FILE = "figures_learned.json"
 
 
-def write_pictures(folder: Path, pictures: Sequence[Picture]) -> None:
+def write_figures_learned(folder: Path, figures_learned: Sequence[LearnedFigure]) -> None:
     """Into a run folder; the same bytes whenever it is written."""
-    lines = ",\n".join(to_json(picture.plain()) for picture in pictures[: MOST["pictures"]])
+    lines = ",\n".join(to_json(picture.plain()) for picture in figures_learned[: MOST["figures_learned"]])
     write_atomic(folder / FILE, f"[\n{lines}\n]\n".encode())
 
 
-def checked_pictures(values: Any, where: str) -> list[dict[str, Any]]:
+def checked_figures_learned(values: Any, where: str) -> list[dict[str, Any]]:
     """The pictures of a folder that may be anybody's, as plain values; one sentence where one cannot be drawn."""
-    if not isinstance(values, list) or len(values) > MOST["pictures"]:
-        raise MotetError(f"{where} is damaged; accepted: a list of up to {MOST['pictures']} pictures")
+    if not isinstance(values, list) or len(values) > MOST["figures_learned"]:
+        raise MotetError(f"{where} is damaged; accepted: a list of up to {MOST['figures_learned']} pictures")
     for value in values:
         try:
-            Picture.read(value)
+            LearnedFigure.read(value)
         except MotetError as error:
             raise MotetError(f"{where} is damaged: {error}") from None
     return values
@@ -200,12 +200,12 @@ class Record:
         return self._read_json("environment.json")
 
     @property
-    def people(self) -> Row:
+    def clients_info(self) -> Row:
         """Who the clients are, by name (`motet/runs/clients_file.py`)."""
         return self._read_json("clients.json")
 
     @property
-    def pictures(self) -> list[Row]:
+    def figures_learned(self) -> list[Row]:
         """What the method learned, to be drawn; none where the run recorded none."""
         self._require_run()
         path = self.folder / FILE
@@ -215,7 +215,7 @@ class Record:
             values = json_models.loads(self._read_bytes(FILE))
         except ValueError:
             values = None
-        return checked_pictures(values, str(path))
+        return checked_figures_learned(values, str(path))
 
     @property
     def rounds(self) -> list[Row]:

@@ -1,6 +1,6 @@
 """What the lines and the summary of a record may say: whoever reads them may count on these types.
 
-Only what Motet itself reads is checked. A figure that is no number reads as none (`Figure.of`).
+Only what Motet itself reads is checked. A figure that is no number reads as none (`MetricName.of`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 from motet.config.scoring_section import ScoringSettings
 from motet.config.section import LARGEST_COUNT
 from motet.errors import MotetError
-from motet.metrics.names import Figure, is_scored
+from motet.metrics.names import MetricName, is_scored
 
 LARGEST = 1e100
 """Of numbers: whatever a net in 32 bits tells is less, and sums and squares of such are finite."""
@@ -85,7 +85,7 @@ def _branch(value: object) -> bool:
 
 
 def _headline(value: object) -> bool:
-    figure = Figure.read(value) if isinstance(value, str) else None
+    figure = MetricName.read(value) if isinstance(value, str) else None
     return figure is not None and figure.data != "common"
 
 

@@ -16,19 +16,19 @@ from motet.errors import MotetError
 from motet.io.malloc import keep_freed_memory
 from motet.io.user_code import place_of
 from motet.messages.message import State, encode
-from motet.runs.checkpoint import Checkpoints, Loaded, OtherExperiment, Rhythm
-from motet.runs.clients_file import write_people
+from motet.runs.checkpoint import Checkpoints, CheckpointSchedule, Loaded, OtherExperiment
+from motet.runs.clients_file import write_clients_info
 from motet.runs.environment import cpu_has_bf16, environment
 from motet.runs.folder import claimed, keep_first_weights, with_kept_weights
-from motet.runs.record import Record, write_pictures
+from motet.runs.record import Record, write_figures_learned
 from motet.runs.rows import refuse_gaps
 from motet.runs.serving_file import write_serving
 from motet.runs.summary import summarize
 from motet.runs.trust import code_of, refuse_other_code, remember, require_trust
 from motet.server.assembly import Assembly, ServerSide, assemble, settle
 from motet.server.evaluation import Row
-from motet.server.final_evaluation import End
-from motet.server.round_loop import Loop, Progress
+from motet.server.final_evaluation import FinalState
+from motet.server.round_loop import RoundLoop, RunState
 from motet.training.flat_weights import Layout
 
 
@@ -121,14 +121,14 @@ def _finish(
 ) -> None:
     """The rounds that are left, the new clients, the weights, what was learned, the summary."""
     experiment, method = assembly.experiment, assembly.method
-    progress = Progress(loaded.round, loaded.server) if loaded else Progress(0, method.start())
-    write_people(record.folder, assembly.federation_facts, _class_counts(assembly))
+    progress = RunState(loaded.round, loaded.server) if loaded else RunState(0, method.start())
+    write_clients_info(record.folder, assembly.federation_facts, _class_counts(assembly))
     notes = assembly.federation_facts.notes
     warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment), *notes) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
     keeper = _Keeper(assembly, record, checkpoints, watcher)
     keep_first_weights(experiment, record.folder)
-    loop = Loop(
+    loop = RoundLoop(
         method,
         assembly.engine,
         assembly.evaluator,
@@ -138,7 +138,7 @@ def _finish(
         assembly.client_ids,
         keeper,
         already_prepared=loaded is not None,
-        posts=assembly.posts,
+        transforms=assembly.transforms,
     )
     try:
         with fitting(f"run {record.folder} cannot go on", keeper.no_round_yet if loaded else None):
@@ -149,12 +149,12 @@ def _finish(
         rows = record.rounds
         seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
         last = [row for row in record.clients_of(progress.round) if not row.get("new")]
-        found = assembly.ending.find(End(progress.server, progress.round, rows, last))
+        found = assembly.final_evaluation.find(FinalState(progress.server, progress.round, rows, last))
     finally:
         assembly.engine.close()
     write_generic(assembly, progress.server, record)
     write_serving(record, assembly.federation_facts)
-    write_pictures(record.folder, found.pictures)
+    write_figures_learned(record.folder, found.figures_learned)
     summary = summarize(experiment, method, rows, scores.figures, seconds)
     figures = summary["figures"] | found.figures
     said = {"notes": found.notes, "data_notes": list(assembly.federation_facts.notes)}
@@ -203,24 +203,24 @@ class _Keeper:
         self.assembly, self.record, self.checkpoints, self.watcher = assembly, record, checkpoints, watcher
         self.fingerprint = fingerprint(assembly.experiment)
         self.rounds = 0  # since this process began
-        self.rhythm = Rhythm(assembly.experiment.checkpoint.every, assembly.experiment.rounds.count)
+        self.schedule = CheckpointSchedule(assembly.experiment.checkpoint.every, assembly.experiment.rounds.count)
 
     def no_round_yet(self) -> bool:
         """Whether this process has done nothing so far."""
         return not self.rounds
 
-    def round_done(self, row: Row, clients: list[Row], progress: Progress) -> None:
+    def round_done(self, row: Row, clients: list[Row], progress: RunState) -> None:
         """Record first, then checkpoint: a kill in between costs rounds, never a line."""
         self.rounds += 1
-        row["checkpoint_seconds"] = self.rhythm.seconds()  # of what was saved since the row before
+        row["checkpoint_seconds"] = self.schedule.seconds()  # of what was saved since the row before
         self.record.append_round(row)
         self.record.append_clients(clients)
-        if self.rhythm.is_due(progress.round):
-            with self.rhythm.saving():
+        if self.schedule.is_due(progress.round):
+            with self.schedule.saving():
                 self._save(progress)
         self.watcher.round(row)
 
-    def _save(self, progress: Progress) -> None:
+    def _save(self, progress: RunState) -> None:
         """Clients' states first, then the manifest that names them, then the older ones may go."""
         engine = self.assembly.engine
         self.checkpoints.save(

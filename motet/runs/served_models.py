@@ -70,7 +70,7 @@ class ToldClient(Client):
         return self.told
 
 
-class Bench:
+class ModelWorkbench:
     """A method with the last states of a run, and the data of its clients or their absence."""
 
     def __init__(self, record: Record, side: ServerSide, workplace: Workplace):
@@ -83,14 +83,14 @@ class Bench:
         self.server, self.round = loaded.server, loaded.round
 
     @classmethod
-    def with_data(cls, record: Record) -> "Bench":
+    def with_data(cls, record: Record) -> "ModelWorkbench":
         """Where the data of the run are, or can be read again."""
         recorded = with_kept_weights(record.experiment, record.folder)
         assembly = assemble(_here(recorded), record.checkpoint_folder)
         return cls(record, replace(assembly, experiment=recorded), assembly.workplace)
 
     @classmethod
-    def without_data(cls, record: Record) -> "Bench | None":
+    def without_data(cls, record: Record) -> "ModelWorkbench | None":
         """From what the folder keeps; None where an older Motet kept nothing."""
         kept = read_serving(record)
         if kept is None:
@@ -187,19 +187,19 @@ class Bench:
         return RawModel(model, self.prepare)
 
 
-class Served:
+class ServedModels:
     """The models of a run: made from its folder alone where that is enough, else with its data."""
 
     def __init__(self, record: Record, trust_code: bool = False):
         require_trust(record.experiment, record.folder, trust_code)
-        self.record, self._alone = record, Bench.without_data(record)
+        self.record, self._alone = record, ModelWorkbench.without_data(record)
 
     @cached_property
-    def _whole(self) -> Bench:
-        return Bench.with_data(self.record)
+    def _whole(self) -> ModelWorkbench:
+        return ModelWorkbench.with_data(self.record)
 
     @property
-    def _any(self) -> Bench:
+    def _any(self) -> ModelWorkbench:
         return self._alone or self._whole
 
     @property
@@ -277,7 +277,7 @@ class Served:
             raise MotetError(f"client {str(client)[:100]} is not there; accepted: 0 to {len(clients) - 1}, or a name")
         return int(client)
 
-    def _made(self, make: Callable[[Bench], T], what: str) -> T:
+    def _made(self, make: Callable[[ModelWorkbench], T], what: str) -> T:
         """Without data first: a folder may be all that there is."""
         if self._alone is None:
             return make(self._whole)

@@ -7,7 +7,7 @@ from typing import Any
 from motet.config.experiment import Experiment
 from motet.config.scoring_section import ScoringSettings
 from motet.methods.base import Method
-from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, Figure, diverged, is_scored, one_class
+from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, MetricName, diverged, is_scored, one_class
 from motet.runs.record import Record
 from motet.runs.rows import Row
 
@@ -52,7 +52,7 @@ def summarize(
             "personalizes": method.personalizes,
         },
         "generic": {
-            "accuracy": Figure(GENERIC, "common", statistic="pooled").of(figures),
+            "accuracy": MetricName(GENERIC, "common", statistic="pooled").of(figures),
             "derived": bool(rows[GENERIC].get(DERIVED)),
         },
         "personal": {
@@ -90,7 +90,7 @@ def summarize(
     }
 
 
-def warnings_of(method: Method, trained: Sequence[Row], rows: Mapping[str, Row], headline: Figure) -> list[str]:
+def warnings_of(method: Method, trained: Sequence[Row], rows: Mapping[str, Row], headline: MetricName) -> list[str]:
     """What failed in a run that came to its end all the same, a sentence each: nobody shall take it for a result."""
     said, asked = [], sum(len(row.get("cohort", ())) for row in trained)
     aside = [why for row in trained for why in row["set_aside"].values()]
@@ -111,7 +111,7 @@ def warnings_of(method: Method, trained: Sequence[Row], rows: Mapping[str, Row],
     return said
 
 
-def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headline: Figure | None = None) -> Row:
+def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headline: MetricName | None = None) -> Row:
     """The row of the last scored round, or of the model's own best on test or on validation data.
 
     The generic model's test is the whole common test set, the personal models' is the headline. Without a figure of its
@@ -123,7 +123,7 @@ def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headli
     by_validation = scoring.report == "best_on_validation"
     headline = headline or scoring.headline
     deciding = {
-        GENERIC: Figure(GENERIC, "common", statistic="pooled"),
+        GENERIC: MetricName(GENERIC, "common", statistic="pooled"),
         PERSONAL: headline,
     }
     if by_validation:
@@ -134,7 +134,7 @@ def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headli
     return scored[-1]
 
 
-def values_of_clients(record: Record, figure: Figure) -> dict[int, float]:
+def values_of_clients(record: Record, figure: MetricName) -> dict[int, float]:
     """Each client's value of a figure in the reported round, attackers left out; of new clients where it is theirs."""
     round, new = record.summary["reported"]["round"], figure.model.partition("@")[0] in (BEFORE, AFTER)
     plain = replace(figure, statistic="", among="")
@@ -146,12 +146,12 @@ def values_of_clients(record: Record, figure: Figure) -> dict[int, float]:
 def figures_of(generic: Row, personal: Row, new_clients: Row) -> dict[str, float]:
     """Every figure there is, each from the round that is reported of its model."""
     sources = ((generic, True), (personal, False), (new_clients, False))
-    named = ((name, Figure.read(name), row, of_generic) for row, of_generic in sources for name in row)
+    named = ((name, MetricName.read(name), row, of_generic) for row, of_generic in sources for name in row)
     values = {name: f.of(row) for name, f, row, of_generic in named if f and (f.model == GENERIC) == of_generic}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _best(rows: Sequence[Row], figure: Figure) -> Row:
+def _best(rows: Sequence[Row], figure: MetricName) -> Row:
     def value(row: Mapping[str, object]) -> float:
         found = figure.of(row)
         return -1.0 if found is None else found
@@ -161,7 +161,7 @@ def _best(rows: Sequence[Row], figure: Figure) -> Row:
 
 def _of_new_clients(row: Row) -> list[str]:
     """Before and after adaptation, and every other choice of the adapted model that was scored."""
-    models = {figure.model for name in row if (figure := Figure.read(name))}
+    models = {figure.model for name in row if (figure := MetricName.read(name))}
     return [BEFORE, AFTER, *sorted(models - {BEFORE, AFTER})]
 
 

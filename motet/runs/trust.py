@@ -25,7 +25,7 @@ def imports_of(experiment: Experiment) -> list[str]:
     """Everything in an experiment that names Python code."""
     names = [term.name for term in parse(experiment.method)]
     net = net_term(experiment.net.name).name
-    return [text for text in (*names, net, experiment.data.name, *experiment.scoring.measures) if is_import(text)]
+    return [text for text in (*names, net, experiment.data.name, *experiment.scoring.metrics) if is_import(text)]
 
 
 def remember(experiment: Experiment) -> None:

@@ -17,16 +17,16 @@ from motet.data.shared_federation import SharedFederation
 from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, shown, unknown
 from motet.messages.attacks import attack_of
-from motet.messages.transform import Entry as PostEntry
-from motet.messages.transform import Post
-from motet.messages.transforms import POSTS, build_posts, canonical_posts
+from motet.messages.transform import Transform
+from motet.messages.transform import TransformEntry as TransformEntry
+from motet.messages.transforms import TRANSFORMS, build_transforms, canonical_transforms
 from motet.methods import METHODS, build_method, canonical
-from motet.methods.base import Entry, Facts, Method
+from motet.methods.base import Facts, Method, MethodEntry
 from motet.methods.registry import declared_reading, entry_of
 from motet.nets import Net, build_net, net_term
 from motet.nets.pretrained import put_weights, weights_sha256
 from motet.server.evaluation import Evaluator
-from motet.server.final_evaluation import Ending
+from motet.server.final_evaluation import FinalEvaluation
 from motet.server.memory_estimate import refuse_what_needs_too_much
 from motet.server.workplace import POOLED, Workplace
 from motet.training.randomness import seeded
@@ -45,18 +45,18 @@ class ServerSide:
     engine: Engine
 
     @property
-    def posts(self) -> tuple[Post, ...]:
+    def transforms(self) -> tuple[Transform, ...]:
         """What happens to replies on their way."""
-        return build_posts(self.experiment.post)
+        return build_transforms(self.experiment.transforms)
 
     def refuse_what_cannot_be_followed(self) -> None:
         """What the method lacks in this experiment, in one sentence before anything runs."""
         if why := self.method.refuse(self.method.facts):
             raise MotetError(f"method {self.experiment.method!r} cannot run here: {why}")
-        if self.method.pooled and self.posts:
+        if self.method.pooled and self.transforms:
             raise MotetError(
-                f"post is {self.experiment.post!r} but {self.experiment.method!r} trains in one place and sends "
-                f"nothing; accepted: no post"
+                f"transforms is {self.experiment.transforms!r} but {self.experiment.method!r} trains in one place and "
+                f"sends nothing; accepted: no transforms"
             )
         data = self.experiment.data
         if self.method.pooled and data.malicious and data.attack != "label-poison":
@@ -64,9 +64,9 @@ class ServerSide:
                 f"data.attack is {data.attack!r} but {self.experiment.method!r} trains in one place and sends nothing; "
                 f"accepted: label-poison"
             )
-        for measure in self.evaluator.measures_of_a_run:
-            if why := measure.refuse(self.ending.before):
-                raise MotetError(f"scoring.measures: {why}")
+        for metric in self.evaluator.run_metrics:
+            if why := metric.refuse(self.final_evaluation.before):
+                raise MotetError(f"scoring.metrics: {why}")
         if self.method.net.normalizes_batches:
             self._refuse_lone_samples()
 
@@ -85,9 +85,9 @@ class ServerSide:
         return Evaluator(self.method, self.generic_net, self.federation_facts, self.experiment.scoring, self.engine)
 
     @property
-    def ending(self) -> Ending:
+    def final_evaluation(self) -> FinalEvaluation:
         """Looks at the run after its last round."""
-        return Ending(self.evaluator, self.experiment.seed)
+        return FinalEvaluation(self.evaluator, self.experiment.seed)
 
     @property
     def client_ids(self) -> list[int]:
@@ -118,7 +118,7 @@ def settle(experiment: Experiment) -> Experiment:
         own = data.partition == "natural" and data.test_share > 0
         scoring = scoring.model_copy(update={"test": "split" if own else "common"})
     scoring = _settled_scoring(scoring, experiment.method, data)
-    names = {"method": canonical(experiment.method), "post": canonical_posts(experiment.post)}
+    names = {"method": canonical(experiment.method), "transforms": canonical_transforms(experiment.transforms)}
     return experiment.model_copy(update={**names, "data": data, "net": net, "scoring": scoring})
 
 
@@ -164,19 +164,22 @@ def _engine(experiment: Experiment, federation: Federation, workplace: Workplace
     if asked == "inline" or (asked == "auto" and (workers == 1 or experiment.device != "cpu")):
         return Inline(workplace, folder)
     samples = {client.id: client.train for client in workplace.facts.clients}
-    build = partial(_perform_elsewhere, experiment, SharedFederation.of(federation), dict(METHODS), dict(POSTS))
+    build = partial(_perform_elsewhere, experiment, SharedFederation.of(federation), dict(METHODS), dict(TRANSFORMS))
     meanwhile = workplace if asked == "auto" else None
     return Pool(build, workers, samples, meanwhile, groups=workplace.groups, folder=folder)
 
 
 def _perform_elsewhere(
-    experiment: Experiment, shared: SharedFederation, methods: dict[str, Entry], posts: dict[str, PostEntry]
+    experiment: Experiment,
+    shared: SharedFederation,
+    methods: dict[str, MethodEntry],
+    transforms: dict[str, TransformEntry],
 ) -> Workplace:
     """In a worker process: the same workplace, from the same experiment and names, on the same shared data."""
     METHODS.clear()
     METHODS.update(methods)  # the caller may have added some
-    POSTS.clear()
-    POSTS.update(posts)
+    TRANSFORMS.clear()
+    TRANSFORMS.update(transforms)
     federation = shared.cut()
     return workplace_of(experiment, federation, FederationFacts.of(federation))
 
@@ -199,7 +202,7 @@ def workplace_of(experiment: Experiment, holdings: Holdings, facts: FederationFa
         experiment.adapt,
         experiment.scoring,
         experiment.device,
-        build_posts(experiment.post),
+        build_transforms(experiment.transforms),
         attack_of(data.attack, method.facts.cohort) if data.malicious else (),
     )
 

@@ -10,17 +10,17 @@ from torch import Tensor
 
 from motet.config.scoring_section import ScoringSettings
 from motet.data import FederationFacts
-from motet.engines import Engine, Kind, Outcome, Task
+from motet.engines import Engine, Outcome, Task, TaskKind
 from motet.messages.message import Message, State, number, tensor
 from motet.methods.base import Family, Method
 from motet.metrics import family
 from motet.metrics.client_scores import COUNTS, FAILED, right_of
-from motet.metrics.metric import Measure, PerSample
-from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, Figure, one_class
+from motet.metrics.metric import Metric, SampleMetric
+from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, MetricName, one_class
 from motet.metrics.one_pass import Answers, one_pass
 from motet.metrics.over_clients import figures_over, of_benign, pooled_from_splits
-from motet.metrics.registry import measures_of, measures_of_a_run
-from motet.metrics.run_metric import OfARun
+from motet.metrics.registry import metrics_of, run_metrics_of
+from motet.metrics.run_metric import RunMetric
 from motet.nets import Net
 from motet.training.flat_weights import Layout
 
@@ -74,12 +74,12 @@ class Evaluator:
     facts: FederationFacts
     scoring: ScoringSettings
     engine: Engine
-    measures: tuple[Measure, ...] = field(init=False)
-    measures_of_a_run: tuple[OfARun, ...] = field(init=False)
+    metrics: tuple[Metric, ...] = field(init=False)
+    run_metrics_of: tuple[RunMetric, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.measures = measures_of(self.scoring.measures)
-        self.measures_of_a_run = measures_of_a_run(self.scoring.measures)
+        self.metrics = metrics_of(self.scoring.metrics)
+        self.run_metrics = run_metrics_of(self.scoring.metrics)
 
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
         """Generic and personal figures over the clients that take part in training."""
@@ -90,7 +90,7 @@ class Evaluator:
         answers = {} if generic is None or by_clients or not tested else self._on_common_test(generic)
         sync = last and "final_sync" in self.scoring.readings and not self.method.keeps_nothing
 
-        def letter(client_id: int) -> Message:
+        def build_message(client_id: int) -> Message:
             message = self.method.broadcast(server, client_id, scoring=not sync)
             message |= {"score.common": common, "score.whole": common and last}
             if generic is not None:
@@ -99,14 +99,14 @@ class Evaluator:
                 message |= self._told(answers[self.facts.by_id[client_id].domain])
             return message
 
-        kind: Kind = "sync_score" if sync else "score"
-        outcomes = self.engine.run([Task(kind, i, round, partial(letter, i)) for i in self.facts.training_ids])
+        kind: TaskKind = "sync_score" if sync else "score"
+        outcomes = self.engine.run([Task(kind, i, round, partial(build_message, i)) for i in self.facts.training_ids])
         replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
-        figures: Row = {str(Figure(GENERIC, "common", statistic="pooled")): None, DERIVED: derived}
+        figures: Row = {str(MetricName(GENERIC, "common", statistic="pooled")): None, DERIVED: derived}
         if answers:
             figures |= self._pooled(answers[None])
         elif generic is not None:
-            figures |= pooled_from_splits(list(replies.values()), GENERIC, self.measures)
+            figures |= pooled_from_splits(list(replies.values()), GENERIC, self.metrics)
         if self.method.family:
             replies, chosen = self._choose_members(replies, self.method.family)
             figures |= chosen
@@ -125,20 +125,20 @@ class Evaluator:
         if not self.scoring.looks_at_test:
             return Scores({}, [])
 
-        def letter(client_id: int) -> Message:
+        def build_message(client_id: int) -> Message:
             there = self.facts.test is not None
             return self.method.broadcast(server, client_id) | {"score.common": there, "score.whole": there}
 
-        outcomes = self.engine.run([Task("adapt", i, round, partial(letter, i)) for i in self.facts.new_ids])
+        outcomes = self.engine.run([Task("adapt", i, round, partial(build_message, i)) for i in self.facts.new_ids])
         replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
         figures = self._over(replies, self._models_of_new_clients(replies))
         return Scores(figures, self._rows(outcomes, replies, round, new=True))
 
     def _over(self, replies: dict[int, Message], models: Sequence[str]) -> Row:
         """Figures over all clients and, where some are malicious, over the others too."""
-        figures: Row = dict(figures_over(list(replies.values()), models, self.measures))
+        figures: Row = dict(figures_over(list(replies.values()), models, self.metrics))
         if self.facts.malicious_ids:
-            figures |= of_benign(figures_over(list(self._benign(replies).values()), models, self.measures))
+            figures |= of_benign(figures_over(list(self._benign(replies).values()), models, self.metrics))
         return figures
 
     def _benign(self, replies: dict[int, Message]) -> dict[int, Message]:
@@ -147,7 +147,7 @@ class Evaluator:
     @staticmethod
     def _models_of_new_clients(replies: dict[int, Message]) -> list[str]:
         """Before, after, and other choices of the adapted model that clients were asked for."""
-        scored = {figure.model for reply in replies.values() for name in reply if (figure := Figure.read(name))}
+        scored = {figure.model for reply in replies.values() for name in reply if (figure := MetricName.read(name))}
         return [BEFORE, AFTER, *sorted(scored - {BEFORE, AFTER})]
 
     def _generic(self, server: State, round: int) -> tuple[Tensor | None, bool]:
@@ -161,22 +161,24 @@ class Evaluator:
     def _on_common_test(self, generic: Tensor) -> dict[int | None, Answers]:
         """The generic model's answers on the whole common test set and, class by class, on each domain's."""
         Layout(self.generic_net).bind(self.generic_net, generic)
-        by_class = [measure for measure in self.measures if isinstance(measure, PerSample)]
+        by_class = [metric for metric in self.metrics if isinstance(metric, SampleMetric)]
         found: dict[int | None, Answers] = {}
         for domain in (None, *self.facts.domains):
-            test, measures = self.facts.common_test(domain), self.measures if domain is None else by_class
+            test, metrics = self.facts.common_test(domain), self.metrics if domain is None else by_class
             if test is not None:
-                found[domain] = one_pass(self.generic_net, test, measures, self.facts.classes)
+                found[domain] = one_pass(self.generic_net, test, metrics, self.facts.classes)
         return found
 
     def _told(self, answers: Answers) -> Message:
         """What a client needs to weight the generic model's answers by its classes, without a pass of its own."""
-        by_class = [measure for measure in self.measures if measure.name in answers.right]
-        return {COUNTS: answers.counts, **{right_of(measure): answers.right[measure.name] for measure in by_class}}
+        by_class = [metric for metric in self.metrics if metric.name in answers.right]
+        return {COUNTS: answers.counts, **{right_of(metric): answers.right[metric.name] for metric in by_class}}
 
     def _pooled(self, answers: Answers) -> Row:
-        values = {m: answers.value(m) for m in self.measures}
-        figures: Row = {str(Figure(GENERIC, "common", m.name, "pooled")): v for m, v in values.items() if v is not None}
+        values = {m: answers.value(m) for m in self.metrics}
+        figures: Row = {
+            str(MetricName(GENERIC, "common", m.name, "pooled")): v for m, v in values.items() if v is not None
+        }
         return figures | {f"{FAILED}{name}": True for name in answers.failed}
 
     def _choose_members(self, replies: dict[int, Message], of: Family) -> tuple[dict[int, Message], Row]:

@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from motet.engines import Kind, Task
+from motet.engines import Task, TaskKind
 from motet.errors import one_sentence
 from motet.messages.message import Message, State
-from motet.methods.base import Learned, Picture
+from motet.methods.base import Learned, LearnedFigure
 from motet.methods.base.learned_figure import MOST
 from motet.metrics import family
 from motet.metrics.client_scores import FAILED
-from motet.metrics.names import Figure, is_scored, member
-from motet.metrics.registry import measures_of_a_run
-from motet.metrics.run_metric import Finding, OfARun, Run
+from motet.metrics.names import MetricName, is_scored, member
+from motet.metrics.registry import run_metrics_of
+from motet.metrics.run_metric import Finding, RunFacts, RunMetric
 from motet.server.evaluation import Evaluator, generic_beside
 from motet.server.workplace import MEMBER, WHICH
 
@@ -28,7 +28,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class End:
+class FinalState:
     """Where a run stands after its last round, and what its record says."""
 
     server: State
@@ -38,78 +38,78 @@ class End:
 
 
 @dataclass
-class Ending:
+class FinalEvaluation:
     """Looks at a run after its last round."""
 
     evaluator: Evaluator
     seed: int
 
-    def find(self, end: End) -> Finding:
+    def find(self, end: FinalState) -> Finding:
         """Everything that the experiment asks for."""
         found, method, scoring = Finding(), self.evaluator.method, self.evaluator.scoring
         if not scoring.looks_at_test:  # a run for tuning
             return found
-        asked = self.evaluator.measures_of_a_run
-        for which, measure in enumerate(measures_of_a_run((*scoring.measures, *method.shows))):
-            if measure in asked:
-                _add(found, f"measure {measure.name}", partial(self._measured, measure, which, end))
-            elif scoring.pictures and not any(isinstance(measure, type(one)) for one in asked):
-                _add(found, "pictures", partial(self._shown, measure, which, end))
-        if scoring.pictures:
-            _add(found, "pictures", lambda: Finding(pictures=self.learned_by_the_method(end)))
+        asked = self.evaluator.run_metrics
+        for which, metric in enumerate(run_metrics_of((*scoring.metrics, *method.shows))):
+            if metric in asked:
+                _add(found, f"metric {metric.name}", partial(self._measured, metric, which, end))
+            elif scoring.figures_learned and not any(isinstance(metric, type(one)) for one in asked):
+                _add(found, "figures_learned", partial(self._shown, metric, which, end))
+        if scoring.figures_learned:
+            _add(found, "figures_learned", lambda: Finding(figures_learned=self.learned_by_the_method(end)))
         found.notes += self.without_figures(end.clients, end.rows[-1] if end.rows else {})
         return found
 
     def without_figures(self, clients: Rows, last: Mapping[str, Any]) -> list[str]:
-        """Measures of the user's own that raised when everybody was scored for the last time."""
+        """Metrics of the user's own that raised when everybody was scored for the last time."""
         scored = [row for row in clients if row.get("set_aside") is None]
-        times = {m: sum(bool(row.get(f"{FAILED}{m.name}")) for row in scored) for m in self.evaluator.measures}
+        times = {m: sum(bool(row.get(f"{FAILED}{m.name}")) for row in scored) for m in self.evaluator.metrics}
         at_clients = [
-            f"measure {measure.paper} raised an error at {count} of {len(scored)} clients, which have no figure of it; "
+            f"metric {metric.paper} raised an error at {count} of {len(scored)} clients, which have no figure of it; "
             f"its traceback is on standard error"
-            for measure, count in times.items()
+            for metric, count in times.items()
             if count
         ]
         return at_clients + [
-            f"measure {measure.paper} raised an error on the common test set, where the generic model has no figure of "
+            f"metric {metric.paper} raised an error on the common test set, where the generic model has no figure of "
             f"it; its traceback is on standard error"
-            for measure in self.evaluator.measures
-            if last.get(f"{FAILED}{measure.name}")
+            for metric in self.evaluator.metrics
+            if last.get(f"{FAILED}{metric.name}")
         ]
 
     # ------------------------------------------------------------ measures of the run
 
     @property
-    def before(self) -> Run:
+    def before(self) -> RunFacts:
         """What is known before the first round."""
-        return Run(self.evaluator.facts, self.evaluator.generic_net, self.evaluator.scoring, self.seed)
+        return RunFacts(self.evaluator.facts, self.evaluator.generic_net, self.evaluator.scoring, self.seed)
 
-    def _measured(self, measure: OfARun, which: int, end: End) -> Finding:
+    def _measured(self, metric: RunMetric, which: int, end: FinalState) -> Finding:
         facts = self.evaluator.facts
-        if measure.needs_own_tests and not any(facts.by_id[i].test for i in facts.training_ids):
-            return Finding(notes=[f"{measure.name}: no client has test data of its own (data.test_share = 0)"])
-        generic = self.evaluator.generic(end.server, end.round) if measure.needs_generic else None
+        if metric.needs_own_tests and not any(facts.by_id[i].test for i in facts.training_ids):
+            return Finding(notes=[f"{metric.name}: no client has test data of its own (data.test_share = 0)"])
+        generic = self.evaluator.generic(end.server, end.round) if metric.needs_generic else None
         run = replace(self.before, rows=end.rows, generic=generic)
         replies: dict[int, Message] = {}
-        if measure.asks_clients:
-            letter = partial(self._letter, measure, which, end.server, run, self._members_of(end.clients))
-            replies = self._ask("measure", measure.whom(run), end.round, letter)
-        return measure.found(run, replies)
+        if metric.asks_clients:
+            build_message = partial(self._build_message, metric, which, end.server, run, self._members_of(end.clients))
+            replies = self._ask("run_metric", metric.whom(run), end.round, build_message)
+        return metric.found(run, replies)
 
-    def _shown(self, measure: OfARun, which: int, end: End) -> Finding:
-        """A measure that nobody asked for, as one of the method's pictures."""
-        found = self._measured(measure, which, end)
-        return Finding(pictures=found.pictures, notes=found.notes)
+    def _shown(self, metric: RunMetric, which: int, end: FinalState) -> Finding:
+        """A metric that nobody asked for, as one of the method's pictures."""
+        found = self._measured(metric, which, end)
+        return Finding(figures_learned=found.figures_learned, notes=found.notes)
 
-    def _letter(
-        self, measure: OfARun, which: int, server: State, run: Run, members: Mapping[int, int], client_id: int
+    def _build_message(
+        self, metric: RunMetric, which: int, server: State, run: RunFacts, members: Mapping[int, int], client_id: int
     ) -> Message:
-        """What a client is sent to be scored, and which measure it is about."""
+        """What a client is sent to be scored, and which metric it is about."""
         syncs = run.scoring.readings[0] == "final_sync"  # then the client trains once more
         message = self.evaluator.method.broadcast(server, client_id, scoring=not syncs)
         if run.generic is not None:
             message |= generic_beside(message, run.generic)
-        return message | {WHICH: which, MEMBER: members.get(client_id, 0), **measure.asked(run, client_id)}
+        return message | {WHICH: which, MEMBER: members.get(client_id, 0), **metric.asked(run, client_id)}
 
     def _members_of(self, clients: Rows) -> dict[int, int]:
         """Which of its family of personal models each client reports."""
@@ -123,43 +123,45 @@ class Ending:
 
     # ------------------------------------------------------------ what the method learned
 
-    def learned_by_the_method(self, end: End) -> list[Picture]:
+    def learned_by_the_method(self, end: FinalState) -> list[LearnedFigure]:
         """The method's own pictures."""
-        method, portraits = self.evaluator.method, dict[int, Message]()
-        if method.portrays:
+        method, snapshots = self.evaluator.method, dict[int, Message]()
+        if method.takes_snapshots:
             some = self.evaluator.facts.training_ids[: MOST["cells"]]  # as many as a picture shows
-            portraits = self._ask("portrait", some, end.round, lambda i: method.broadcast(end.server, i, scoring=True))
+            snapshots = self._ask(
+                "client_snapshot", some, end.round, lambda i: method.broadcast(end.server, i, scoring=True)
+            )
         members = self._means_of_members(end.rows)
-        learned = Learned(end.server, self.before.names, portraits, end.rows, members, self.seed)
-        return [_drawable(picture) for picture in method.pictures(learned)]
+        learned = Learned(end.server, self.before.names, snapshots, end.rows, members, self.seed)
+        return [_drawable(picture) for picture in method.figures_learned(learned)]
 
     def _means_of_members(self, rows: Rows) -> dict[str, float]:
         """Mean accuracy of each of the method's family of personal models, where it was last scored."""
         last = next((row for row in reversed(rows) if is_scored(row)), {})
         of, data = self.evaluator.method.family, self.evaluator.scoring.headline.data
-        means = {name: Figure(member(name), data).over("mean").of(last) for name in (of.members if of else ())}
+        means = {name: MetricName(member(name), data).over("mean").of(last) for name in (of.members if of else ())}
         return {name: mean for name, mean in means.items() if mean is not None}
 
     def _ask(
-        self, kind: Kind, clients: Sequence[int], round: int, letter: Callable[[int], Message]
+        self, kind: TaskKind, clients: Sequence[int], round: int, build_message: Callable[[int], Message]
     ) -> dict[int, Message]:
         """The replies of those who give one."""
-        outcomes = self.evaluator.engine.run([Task(kind, i, round, partial(letter, i)) for i in clients])
+        outcomes = self.evaluator.engine.run([Task(kind, i, round, partial(build_message, i)) for i in clients])
         return {o.client_id: o.reply for o in outcomes if o.reply is not None}
 
 
 def _add(found: Finding, what: str, look: Callable[[], Finding]) -> None:
     try:
         more = look()
-        found.pictures += [_drawable(picture, found.pictures) for picture in more.pictures]
+        found.figures_learned += [_drawable(picture, found.figures_learned) for picture in more.figures_learned]
         found.figures |= more.figures
         found.training |= more.training
         found.notes += more.notes
-    except Exception as error:  # of a user's own method too: neither a picture nor a measure is worth a run
+    except Exception as error:  # of a user's own method too: neither a picture nor a metric is worth a run
         found.notes.append(one_sentence(f"{what} could not be made ({type(error).__name__}: {error})"))
 
 
-def _drawable(picture: Picture, beside: Sequence[Picture] = ()) -> Picture:
-    """The picture, if it is one, under a name of its own: a measure may be asked for twice, with other options."""
+def _drawable(picture: LearnedFigure, beside: Sequence[LearnedFigure] = ()) -> LearnedFigure:
+    """The picture, if it is one, under a name of its own: a metric may be asked for twice, with other options."""
     taken = sum(re.fullmatch(rf"{re.escape(picture.name)}(-[0-9]+)?", other.name) is not None for other in beside)
-    return Picture.read(picture.plain() | ({"name": f"{picture.name}-{taken + 1}"} if taken else {}))
+    return LearnedFigure.read(picture.plain() | ({"name": f"{picture.name}-{taken + 1}"} if taken else {}))

@@ -10,11 +10,11 @@ from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 from torch import Tensor
 
 from motet.config.section import Section
-from motet.engines import Engine, Kind, Task
+from motet.engines import Engine, Task, TaskKind
 from motet.errors import MotetError
 from motet.messages.checks import Reasons, Replies, answers, well_formed, without_losses
 from motet.messages.message import Message, State
-from motet.messages.transform import Arrival, Post, opened
+from motet.messages.transform import Arrival, Transform, open_reply
 from motet.methods.base import Method
 from motet.server.evaluation import Evaluator, Row
 from motet.training.local import LocalSettings
@@ -50,22 +50,22 @@ class RoundSettings(Section):
 
 
 @dataclass
-class Progress:
+class RunState:
     """Where a run stands: rounds done, and the server state after them."""
 
     round: int
     server: State
 
 
-class Log(Protocol):
+class RoundLog(Protocol):
     """Who is told about each round: the record on disk, a progress bar, a test."""
 
-    def round_done(self, row: Row, clients: list[Row], progress: Progress) -> None:
+    def round_done(self, row: Row, clients: list[Row], progress: RunState) -> None:
         """A round ended."""
 
 
 @dataclass
-class Loop:
+class RoundLoop:
     """Everything a run needs but its state."""
 
     method: Method
@@ -75,11 +75,11 @@ class Loop:
     local: LocalSettings
     seed: int
     client_ids: Sequence[int]
-    log: Log
+    log: RoundLog
     already_prepared: bool = False
-    posts: Sequence[Post] = ()
+    transforms: Sequence[Transform] = ()
 
-    def run(self, progress: Progress) -> Progress:
+    def run(self, progress: RunState) -> RunState:
         """From where the run stands to its last round."""
         if self.method.prepares and not self.already_prepared:
             progress = self._prepare(progress)
@@ -87,16 +87,16 @@ class Loop:
             progress = self._round(progress)
         return progress
 
-    def _prepare(self, progress: Progress) -> Progress:
+    def _prepare(self, progress: RunState) -> RunState:
         """What some methods do once with every training client before the first round."""
         began = time.perf_counter()
         replies, row = self._exchange("prepare", self.client_ids, 0, progress.server)
-        progress = Progress(0, self.method.prepared(progress.server, replies) if replies else progress.server)
+        progress = RunState(0, self.method.prepared(progress.server, replies) if replies else progress.server)
         row |= {"seconds": time.perf_counter() - began}
         self.log.round_done(row, [], progress)
         return progress
 
-    def _round(self, progress: Progress) -> Progress:
+    def _round(self, progress: RunState) -> RunState:
         began = time.perf_counter()
         round = progress.round + 1
         server = {**progress.server, "round": round}
@@ -114,7 +114,7 @@ class Loop:
             row |= scores.figures
             clients = scores.clients
         row["seconds"] = time.perf_counter() - began
-        progress = Progress(round, server)
+        progress = RunState(round, server)
         self.log.round_done(row, clients, progress)
         return progress
 
@@ -124,7 +124,7 @@ class Loop:
         if not isinstance(sent, Tensor) or not came or any(w.shape != sent.shape for w in came):
             return {}
         own = self.method.own_weights
-        found = (m.in_round(sent[own], [w[own] for w in came]) for m in self.evaluator.measures_of_a_run)
+        found = (m.in_round(sent[own], [w[own] for w in came]) for m in self.evaluator.run_metrics)
         return {name: value for numbers in found for name, value in numbers.items()}
 
     def sample(self, round: int) -> list[int]:
@@ -140,7 +140,9 @@ class Loop:
         drawn = numpy_generator(self.seed, "cohort", round).choice(len(there), size, replace=False)
         return sorted(there[i] for i in drawn)
 
-    def _exchange(self, kind: Kind, cohort: Sequence[int], round: int, server: State) -> tuple[dict[int, Message], Row]:
+    def _exchange(
+        self, kind: TaskKind, cohort: Sequence[int], round: int, server: State
+    ) -> tuple[dict[int, Message], Row]:
         """Send, let work, collect; who diverged or answers nonsense is set aside for this round and named."""
         tasks = [Task(kind, i, round, partial(self.method.broadcast, server, i)) for i in cohort]
         outcomes = self.engine.run(tasks)
@@ -148,7 +150,7 @@ class Loop:
         losses: dict[int, float] = {}
         if self.evaluator.scoring.train_loss:
             replies, losses = without_losses(replies)
-        if kind == "train" and self.posts:
+        if kind == "train" and self.transforms:
             replies, unreadable = self._opened(replies, server, Arrival(-1, round, len(cohort), self.seed))
             reasons |= unreadable
         declared = {"n": "sum", **self.method.uploads}
@@ -169,13 +171,13 @@ class Loop:
         return replies, row
 
     def _opened(self, replies: Replies, server: State, arrival: Arrival) -> tuple[Replies, Reasons]:
-        """The replies without what the posts did to them on their way."""
+        """The replies without what the transforms did to them on their way."""
         readable: Replies = {}
         reasons: Reasons = {}
         for client_id, reply in replies.items():
             message = self.method.broadcast(server, client_id)
             try:
-                readable[client_id] = opened(self.posts, replace(arrival, client_id=client_id), message, reply)
+                readable[client_id] = open_reply(self.transforms, replace(arrival, client_id=client_id), message, reply)
             except MotetError as error:
                 reasons[client_id] = str(error)
         return readable, reasons

@@ -13,25 +13,30 @@ from torch import Tensor, nn
 
 from motet.config.scoring_section import ScoringSettings
 from motet.data import ClientData, FederationFacts, Holdings
-from motet.engines.engine import Kind, Outcome, Task, each_alone
+from motet.engines.engine import Outcome, Task, TaskKind, each_alone
 from motet.errors import Diverged
 from motet.messages.checks import TRAIN_LOSS
 from motet.messages.message import Message, State, number, tensor
-from motet.messages.transform import Post, packed
+from motet.messages.transform import Transform, pack_reply
 from motet.methods.base import Method
 from motet.metrics.client_scores import Common, Scorer
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, member, variant
 from motet.metrics.pairs import compared
-from motet.metrics.registry import measures_of_a_run
-from motet.metrics.run_metric import Here
+from motet.metrics.registry import run_metrics_of
+from motet.metrics.run_metric import ClientScope
 from motet.nets import Net
 from motet.training.client import AdaptSettings, Client
 from motet.training.flat_weights import Layout, is_finite
 from motet.training.local import LocalSettings
 
 LEAST_GROUPS = 4  # so that several cores have work
-WHICH, MEMBER = "measure.which", "measure.member"  # in a task `measure`: of the list, of the client's family
-SCORED: tuple[Kind, ...] = ("score", "sync_score", "adapt", "measure")  # tasks in which the scorer needs all data
+WHICH, MEMBER = "metric.which", "metric.member"  # in a task `metric`: of the list, of the client's family
+SCORED: tuple[TaskKind, ...] = (
+    "score",
+    "sync_score",
+    "adapt",
+    "run_metric",
+)  # tasks in which the scorer needs all data
 POOLED = -1  # the id of the one client that holds everybody's data, for the centralized yardstick
 
 
@@ -48,39 +53,39 @@ class Workplace:
     adapt: AdaptSettings
     scoring: ScoringSettings
     device: str = "cpu"
-    posts: tuple[Post, ...] = ()
-    attack: tuple[Post, ...] = ()  # what malicious clients do to their replies before anything else
+    transforms: tuple[Transform, ...] = ()
+    attack: tuple[Transform, ...] = ()  # what malicious clients do to their replies before anything else
 
     def perform(self, task: Task, private: State) -> Outcome:
         """Do the task for one client with its private state; a diverged client changes nothing."""
         client = self.client(task, dict(private))
         self.method.net.train(task.kind in ("prepare", "train"))  # never as the last caller left it
         try:
-            reply: Message | Diverged = self._kinds[task.kind](client, self._here(task.write()))
+            reply: Message | Diverged = self._kinds[task.kind](client, self._here(task.build_message()))
         except Diverged as failure:
             reply = failure
         return self._outcome(task, client, reply)
 
-    def perform_together(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
+    def perform_group(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
         """The same for clients that `groups` put together; one alone is trained as in `perform`."""
         if len(tasks) == 1:
             return [self.perform(tasks[0], privates[0])]
         clients = [self.client(task, dict(private)) for task, private in zip(tasks, privates, strict=True)]
-        messages = [self._here(task.write()) for task in tasks]
+        messages = [self._here(task.build_message()) for task in tasks]
         self.method.net.train()
-        replies = self.method.train_together(clients, messages)
+        replies = self.method.train_batched(clients, messages)
         sent = [self._sent(*of) for of in zip(clients, messages, replies, strict=True)]
         return [self._outcome(*of) for of in zip(tasks, clients, sent, strict=True)]
 
     @property
-    def together(self) -> int:
+    def most_batched(self) -> int:
         """How many clients may be trained as one computation."""
-        return self.method.together() if self.local.together and not self.local.clip else 1
+        return self.method.most_batched() if self.local.batched_clients and not self.local.clip else 1
 
     def groups(self, tasks: Sequence[Task]) -> list[list[int]]:
         """Which tasks are done as one, those with most samples first; the same for the same tasks on any machine."""
         train = bool(tasks) and tasks[0].kind == "train"
-        size = min(self.together, -(-len(tasks) // LEAST_GROUPS)) if train else 1
+        size = min(self.most_batched, -(-len(tasks) // LEAST_GROUPS)) if train else 1
         if size == 1:
             return each_alone(tasks)
         order = sorted(range(len(tasks)), key=lambda i: -self._samples(tasks[i].client_id))
@@ -129,7 +134,7 @@ class Workplace:
     # ------------------------------------------------------------ kinds of tasks
 
     @property
-    def _kinds(self) -> dict[Kind, Callable[[Client, Message], Message]]:
+    def _kinds(self) -> dict[TaskKind, Callable[[Client, Message], Message]]:
         return {
             "prepare": self.method.prepare,
             "train": self._train,
@@ -137,8 +142,8 @@ class Workplace:
             "sync_score": self._sync_score,
             "adapt": self._adapt,
             "export": self._export,
-            "portrait": self.method.portrait,
-            "measure": self._measure,
+            "client_snapshot": self.method.client_snapshot,
+            "run_metric": self._measure,
         }
 
     def _train(self, client: Client, message: Message) -> Message:
@@ -154,8 +159,8 @@ class Workplace:
             return reply
         loss = client.train_loss.mean() if self.scoring.train_loss else None
         told: Message = {} if loss is None else {TRAIN_LOSS: loss}
-        posts = (*self.attack, *self.posts) if client.data.malicious else self.posts
-        return packed(posts, client, message, reply) | told
+        transforms = (*self.attack, *self.transforms) if client.data.malicious else self.transforms
+        return pack_reply(transforms, client, message, reply) | told
 
     def _export(self, client: Client, message: Message) -> Message:
         """The client's personal model itself, for the mean of all: only where the experiment asks for that."""
@@ -195,13 +200,13 @@ class Workplace:
         return compared(reply)
 
     def _measure(self, client: Client, message: Message) -> Message:
-        """What a measure of the whole run asks of a client: more than scores may leave it, in a simulation alone."""
-        which = measures_of_a_run((*self.scoring.measures, *self.method.shows))[int(number(message, WHICH))]
+        """What a metric of the whole run asks of a client: more than scores may leave it, in a simulation alone."""
+        which = run_metrics_of((*self.scoring.metrics, *self.method.shows))[int(number(message, WHICH))]
         clients = self.holdings.clients
         there = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
         tests = {i: data.test for i, data in there}
         heads, generic = partial(self._heads, client, message), partial(self._generic_model, message)
-        return which.at_client(Here(client, message, generic, heads, tests))
+        return which.at_client(ClientScope(client, message, generic, heads, tests))
 
     # ------------------------------------------------------------ making the models that are scored
 

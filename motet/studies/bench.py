@@ -10,26 +10,26 @@ from typing import Any
 from motet.config.experiment import Experiment, merge, resolve
 from motet.errors import MotetError, shown
 from motet.io.files import write_atomic
-from motet.metrics.names import Figure
-from motet.metrics.registry import MEASURES
+from motet.metrics.names import MetricName
+from motet.metrics.registry import METRICS
 from motet.metrics.statistics import tied
 from motet.report.tables.bench import to_csv, to_latex, to_markdown
 from motet.report.tables.wording import own_models
 from motet.runs.environment import environment, machine_of
 from motet.runs.record import Record
 from motet.server.assembly import settle
-from motet.studies.bench_file import Bench
+from motet.studies.bench_file import BenchFile
 from motet.studies.folder import opened, write_json
 from motet.studies.job import Job
 from motet.studies.protocol import choices_in_common
-from motet.studies.schedule import Line, work_off
+from motet.studies.schedule import Workflow, work_off
 from motet.studies.tune import LookOn
 
 FORMAT = 1
 BEST, SECOND = 1, 2
 
 
-def run_bench(bench: Bench, folder: Path, jobs: int, look_on: LookOn, quick: bool = False) -> dict[str, Any]:
+def run_bench(bench: BenchFile, folder: Path, jobs: int, look_on: LookOn, quick: bool = False) -> dict[str, Any]:
     """Compute what is missing; after each run the folder gets results.json and table.md, table.tex and table.csv.
 
     Cases may come and go between two calls: each run says itself which experiment it is.
@@ -83,7 +83,7 @@ class _Ended:
 class _Study:
     """A bench that is being computed."""
 
-    def __init__(self, bench: Bench, folder: Path, quick: bool):
+    def __init__(self, bench: BenchFile, folder: Path, quick: bool):
         self.bench, self.folder, self.quick = bench, folder, quick
         self.experiments = bench.experiments(quick)
         seeds = bench.seeds[:1] if quick else bench.seeds
@@ -91,7 +91,7 @@ class _Study:
         self.ended: dict[str, _Ended] = {}
         self.failures: dict[str, str] = {}
 
-    def line(self, job: Job) -> Line[None]:
+    def line(self, job: Job) -> Workflow[None]:
         """One run, and the tables with it."""
         failures = yield [job]
         if failures:
@@ -162,7 +162,7 @@ def value_of(record: Record, name: str) -> Any:
     `last.member:`: the last round's figures of models whose names begin so."""
     if name.startswith("last."):
         of = name.removeprefix("last.")
-        return {n: v for n, v in record.rounds[-1].items() if (f := Figure.read(n)) and f.model.startswith(of)}
+        return {n: v for n, v in record.rounds[-1].items() if (f := MetricName.read(n)) and f.model.startswith(of)}
     if name.startswith("curve."):
         return [row.get(name.removeprefix("curve.")) for row in record.rounds]
     summary = record.summary
@@ -204,9 +204,9 @@ def _rank(cases: Mapping[str, dict[str, Any]], figure: str) -> None:
 
 
 def _higher_is_better(figure: str) -> bool:
-    found = Figure.read(figure)
-    measure = MEASURES.get(found.measure) if found else None
-    return measure is None or measure.higher_is_better
+    found = MetricName.read(figure)
+    metric = METRICS.get(found.metric) if found else None
+    return metric is None or metric.higher_is_better
 
 
 def _group(experiment: Experiment) -> str:

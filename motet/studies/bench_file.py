@@ -39,9 +39,9 @@ from motet.metrics.names import (
     OF_A_RULE,
     PERSONAL,
     STATISTICS,
-    Figure,
+    MetricName,
 )
-from motet.metrics.registry import MEASURES, OF_A_RUN, require_measures
+from motet.metrics.registry import METRICS, OF_A_RUN, require_metrics
 from motet.runs.rows import ROUND, SUMMARY, SUMMARY_TOO
 from motet.studies.budget import MOST_SEEDS
 
@@ -64,14 +64,14 @@ def could_be_there(name: str, experiments: Sequence[Experiment]) -> bool:
 
 
 def _is_figure(name: str, experiments: Sequence[Experiment]) -> bool:
-    figure = Figure.read(name)
+    figure = MetricName.read(name)
     return bool(figure and figure.statistic and figure.model.startswith(MODELS) and _measured(figure, experiments))
 
 
-def _measured(figure: Figure, experiments: Sequence[Experiment]) -> bool:
+def _measured(figure: MetricName, experiments: Sequence[Experiment]) -> bool:
     """One of Motet's measures, with what it says of itself after a colon, or one of the user's own."""
-    own = {text.rpartition(":")[2] for each in experiments for text in each.scoring.measures if is_import(text)}
-    return figure.measure in own or figure.measure.partition(":")[0] in {*MEASURES, *OF_A_RUN}
+    own = {text.rpartition(":")[2] for each in experiments for text in each.scoring.metrics if is_import(text)}
+    return figure.metric in own or figure.metric.partition(":")[0] in {*METRICS, *OF_A_RUN}
 
 
 def _is_column(name: str, experiments: Sequence[Experiment]) -> bool:
@@ -113,7 +113,7 @@ class Paper(Section):
     values: dict[str, float | list[float]] = Field({}, description="by the names of cases")
 
 
-class Bench(Section):
+class BenchFile(Section):
     """What a bench file holds."""
 
     name: str = Field(min_length=1, description="of the bench")
@@ -160,10 +160,10 @@ class Bench(Section):
                 yield ", ".join(filter(None, words)) or _word(next(iter(values), self.name)), merge(choices, *fields)
 
 
-def read_bench(path: Path) -> Bench:
+def read_bench(path: Path) -> BenchFile:
     """The bench of a file, or one sentence about what is wrong with it: nothing runs before all of it is looked at."""
     where = f"bench file {path}"
-    bench = checked(Bench, read(path, "bench file"), where)
+    bench = checked(BenchFile, read(path, "bench file"), where)
     for name, values in bench.grid.items():
         if not values:
             raise MotetError(f"{where}: grid.{name} is empty; accepted: a list of values")
@@ -176,7 +176,7 @@ def read_bench(path: Path) -> Bench:
             f"{where} asks for {len(cases)} cases with {len(bench.seeds)} seeds each; accepted: up to {MOST_RUNS} runs"
         )
     for experiment in (*cases.values(), *bench.experiments(quick=True).values()):
-        require_measures(experiment.scoring.measures)
+        require_metrics(experiment.scoring.metrics)
     for figure in bench.figures:
         if not could_be_there(figure, list(cases.values())):
             raise MotetError(
@@ -188,7 +188,7 @@ def read_bench(path: Path) -> Bench:
     return bench
 
 
-def _check_paper(paper: Paper, bench: Bench, cases: Mapping[str, Experiment], where: str) -> None:
+def _check_paper(paper: Paper, bench: BenchFile, cases: Mapping[str, Experiment], where: str) -> None:
     for figure in paper.figures:
         if figure not in bench.figures:
             raise MotetError(f"{where}: paper.figures names {figure!r}; accepted: {', '.join(bench.figures)}")

@@ -17,11 +17,11 @@ from motet.report.page import write_report
 from motet.runs.record import Record
 from motet.studies.budget import Plan, planned, remember, remembered
 from motet.studies.comparison import FORMAT, judged
-from motet.studies.contestants import Contestant, Field, enter
+from motet.studies.contestants import Contest, Contestant, enter
 from motet.studies.folder import opened, write_json
 from motet.studies.job import Job
 from motet.studies.results import read_results
-from motet.studies.schedule import Line, Progress, work_off
+from motet.studies.schedule import StudyWatcher, Workflow, work_off
 from motet.studies.space import first_setting, space_of, with_setting
 from motet.studies.tune import LookOn, chosen, tune_all, tuning_rounds
 from motet.studies.tuning import Tuned, rungs, validating
@@ -42,7 +42,7 @@ SHORTLIST = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompareRequest:
     """What a comparison is asked for."""
 
     experiment: Experiment
@@ -64,7 +64,7 @@ class Asked:
         }
 
 
-def compare_methods(asked: Asked, folder: Path, jobs: int, look_on: LookOn) -> dict[str, Any]:
+def compare_methods(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -> dict[str, Any]:
     """Tune, run, judge; the folder gets comparison.json, recommended.toml and report.html."""
     field = enter(asked.methods, asked.experiment)
     if not field.tested:
@@ -96,13 +96,13 @@ def compare_methods(asked: Asked, folder: Path, jobs: int, look_on: LookOn) -> d
 # ------------------------------------------------------------ the work
 
 
-def _rounds(field: Field, trials: int, seeds: int) -> int:
+def _rounds(field: Contest, trials: int, seeds: int) -> int:
     """How many all methods take, tuning and last runs."""
     finals = sum(each.experiment.rounds.count for each in field.contestants)
     return tuning_rounds(field, trials) + seeds * finals
 
 
-def _plan(asked: Asked, field: Field, folder: Path, jobs: int, progress: Progress) -> Plan:
+def _plan(asked: CompareRequest, field: Contest, folder: Path, jobs: int, progress: StudyWatcher) -> Plan:
     """As asked for, or what fits into the time: then every method's first trial begins, to see what a round takes."""
     everything = Plan(asked.trials, asked.seeds, {})
     if asked.seconds is None:
@@ -131,7 +131,7 @@ def _first_rounds(contestant: Contestant, folder: Path) -> Job:
     return Job(f"{contestant.name}, trial 1", folder / "tuning" / contestant.folder / "trial-0", experiment, until)
 
 
-def _finals(field: Field, tuned: Mapping[str, Tuned], seeds: int, folder: Path) -> dict[str, list[Job]]:
+def _finals(field: Contest, tuned: Mapping[str, Tuned], seeds: int, folder: Path) -> dict[str, list[Job]]:
     """The last runs, one per method and seed, all on one dealing of the data."""
     finals: dict[str, list[Job]] = {}
     for each in field.contestants:
@@ -144,13 +144,13 @@ def _finals(field: Field, tuned: Mapping[str, Tuned], seeds: int, folder: Path) 
     return finals
 
 
-def _run(jobs: Sequence[Job]) -> Line[str | None]:
+def _run(jobs: Sequence[Job]) -> Workflow[str | None]:
     """Do jobs; the sentence of the first that failed."""
     failures = yield jobs
     return next(iter(failures.values()), None)
 
 
-def _without(field: Field, left_out: Mapping[str, str | None]) -> Field:
+def _without(field: Contest, left_out: Mapping[str, str | None]) -> Contest:
     reasons = {name: why for name, why in left_out.items() if why}
     if not reasons:
         return field

@@ -9,7 +9,7 @@ import numpy as np
 from motet.errors import MotetError
 from motet.metrics.statistics import CONTROL, Estimate, Table, accuracy, differences
 from motet.studies.budget import Plan
-from motet.studies.contestants import Contestant, Field
+from motet.studies.contestants import Contest, Contestant
 from motet.studies.protocol import sentences
 from motet.studies.recommend import Candidate, hurt, hurt_sentence, recommend, still_learning
 from motet.studies.results import Ran, Results
@@ -19,7 +19,7 @@ from motet.studies.tuning import Tuned
 FORMAT = 1
 
 
-def judged(results: Results, field: Field, tuned: Mapping[str, Tuned], plan: Plan, folder: Path) -> dict[str, Any]:
+def judged(results: Results, field: Contest, tuned: Mapping[str, Tuned], plan: Plan, folder: Path) -> dict[str, Any]:
     """comparison.json."""
     by_name = field.by_name()
     found = differences(results.personal)

@@ -34,7 +34,7 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class Field:
+class Contest:
     """Who takes part, and who cannot."""
 
     contestants: tuple[Contestant, ...]
@@ -53,7 +53,7 @@ class Field:
         return {contestant.name: contestant for contestant in self.contestants}
 
 
-def enter(methods: Sequence[str], asked: Experiment) -> Field:
+def enter(methods: Sequence[str], asked: Experiment) -> Contest:
     """Every method in the same setting; a mistake in the data or in a name ends it all, a method's refusal only it."""
     reading = {"scoring": {"pm_source": asked.scoring.pm_source}}  # auto stays: each method says which model it serves
     asked = resolve(merge(settle(_with_validation(asked)).model_dump(), reading))
@@ -78,7 +78,7 @@ def enter(methods: Sequence[str], asked: Experiment) -> Field:
         raise MotetError(next(iter(left_out.values()), "no method is named; accepted: such as fedavg,fedavg+ft"))
     common = asked.scoring.test == "common" and facts.test is not None and len(facts.test) > 0
     tested = common or any(facts.by_id[i].test for i in facts.training_ids)
-    return Field(_with_folders_of_their_own(entered), left_out, facts.notes, tested)
+    return Contest(_with_folders_of_their_own(entered), left_out, facts.notes, tested)
 
 
 def simplicity_of(method: str) -> int:

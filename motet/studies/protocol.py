@@ -10,7 +10,7 @@ from motet.report.tables.runs import differs, field_of
 from motet.report.tables.tuned import left_out
 from motet.report.tables.wording import own_models
 from motet.studies.budget import Plan
-from motet.studies.contestants import Field
+from motet.studies.contestants import Contest
 from motet.studies.recommend import ENOUGH_ALONE, MARGIN, named
 from motet.studies.results import Results
 from motet.studies.tuning import FEWEST_TO_THE_END, Tuned, rungs
@@ -22,7 +22,7 @@ _DATA = {
 _NOT_OF_THE_PROTOCOL = {"seed", "data.download", "method"}
 
 
-def sentences(plan: Plan, field: Field, tuned: Mapping[str, Tuned], results: Results) -> list[str]:
+def sentences(plan: Plan, field: Contest, tuned: Mapping[str, Tuned], results: Results) -> list[str]:
     """For the table, the report and comparison.json."""
     experiment = field.contestants[0].experiment
     *earlier, last = rungs(experiment.rounds.count)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from motet.errors import MotetError
-from motet.metrics.names import GENERIC, PERSONAL, Figure
+from motet.metrics.names import GENERIC, PERSONAL, MetricName
 from motet.metrics.statistics import Table
-from motet.runs.clients_file import People, read_people
+from motet.runs.clients_file import ClientsInfo, read_clients_info
 from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.runs.summary import values_of_clients
@@ -39,8 +39,8 @@ class Results:
 
     methods: Mapping[str, Ran]
     clients: tuple[int, ...]
-    people: People
-    figure: Figure
+    clients_info: ClientsInfo
+    figure: MetricName
 
     @property
     def personal(self) -> dict[str, Table]:
@@ -50,39 +50,39 @@ class Results:
     @property
     def median_rows(self) -> float:
         """Training rows of the median client among those that are compared."""
-        return float(np.median([self.people.by_id[client].train for client in self.clients]))
+        return float(np.median([self.clients_info.by_id[client].train for client in self.clients]))
 
     @property
     def left_out(self) -> list[str]:
         """The names of training clients that lack a value somewhere."""
         compared = set(self.clients)
-        return [each.name for each in self.people.clients if not each.new and each.id not in compared]
+        return [each.name for each in self.clients_info.clients if not each.new and each.id not in compared]
 
     def name(self, client: int) -> str:
         """Of a client."""
-        person = self.people.by_id.get(client)
-        return person.name if person else str(client)
+        found = self.clients_info.by_id.get(client)
+        return found.name if found else str(client)
 
 
 def read_results(folders: Mapping[str, Sequence[Path]]) -> Results:
     """Of finished runs of one federation; clients that lack a value somewhere, for they have no test data, stay out."""
     records = {name: [Record(folder) for folder in each] for name, each in folders.items()}
     first = next(iter(records.values()))[0]
-    figure = Figure.read(first.summary["reported"]["figure"])
+    figure = MetricName.read(first.summary["reported"]["figure"])
     assert figure is not None
-    own = Figure(PERSONAL, figure.data)
+    own = MetricName(PERSONAL, figure.data)
     values = {name: [values_of_clients(record, own) for record in each] for name, each in records.items()}
     everywhere = set.intersection(*(set(of) for each in values.values() for of in each))
     clients = tuple(sorted(everywhere))
     if not clients:
         raise MotetError(f"no client has test data to compare methods by; see {first.folder / 'clients.jsonl'}")
     methods = {name: _ran(records[name], _table(values[name], clients), clients, figure.data) for name in records}
-    return Results(methods, clients, read_people(first), figure)
+    return Results(methods, clients, read_clients_info(first), figure)
 
 
 def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], data: str) -> Ran:
     summaries = [record.summary for record in records]
-    generic = [values_of_clients(record, Figure(GENERIC, data)) for record in records]
+    generic = [values_of_clients(record, MetricName(GENERIC, data)) for record in records]
     whole = all(client in of for of in generic for client in clients)
     return Ran(
         tuple(record.folder for record in records),
@@ -94,11 +94,11 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], dat
         _new(summaries),
         summaries[0]["reported"],
         tuple(dict.fromkeys(text for summary in summaries for text in summary.get("warnings", ()))),
-        _mean([climb(record.rounds, Figure(PERSONAL, data, statistic="mean")) for record in records]),
+        _mean([climb(record.rounds, MetricName(PERSONAL, data, statistic="mean")) for record in records]),
     )
 
 
-def climb(rounds: Sequence[Row], figure: Figure) -> float | None:
+def climb(rounds: Sequence[Row], figure: MetricName) -> float | None:
     """What a figure gained in the last fifth of the rounds; where it was not scored then, as if it gained evenly."""
     scored = [(row["round"], value) for row in rounds if (value := figure.of(row)) is not None]
     if not scored:

@@ -16,11 +16,11 @@ from motet.studies.workers import Workers
 T = TypeVar("T")
 
 Failures = dict[str, str]  # by the job's label, the sentence with which it ended
-Line = Generator[Sequence[Job], Failures, T]
+Workflow = Generator[Sequence[Job], Failures, T]
 """Yields jobs that may be done at the same time, is sent those that failed, returns its result."""
 
 
-class Progress(Protocol):
+class StudyWatcher(Protocol):
     """Who looks on."""
 
     def expect(self, rounds: int) -> None:
@@ -40,12 +40,12 @@ class Progress(Protocol):
 class _State(Generic[T]):
     """One line of work."""
 
-    line: Line[T]
+    line: Workflow[T]
     waiting: int = 0  # for so many jobs
     failures: Failures = field(default_factory=dict)
 
 
-def work_off(lines: Mapping[str, Line[T]], jobs: int, progress: Progress) -> dict[str, T]:
+def work_off(lines: Mapping[str, Workflow[T]], jobs: int, progress: StudyWatcher) -> dict[str, T]:
     """What each line returns; at most so many jobs at a time, each in a process of its own where there are several."""
     results: dict[str, T] = {}
     states = {name: _State(line) for name, line in lines.items()}
@@ -89,7 +89,7 @@ def work_off(lines: Mapping[str, Line[T]], jobs: int, progress: Progress) -> dic
     return {name: results[name] for name in lines}
 
 
-def _in_this_process(queue: deque[tuple[str, Job]], progress: Progress, ended: "Ended") -> None:
+def _in_this_process(queue: deque[tuple[str, Job]], progress: StudyWatcher, ended: "Ended") -> None:
     while queue:
         name, job = queue.popleft()
         progress.began(job)

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from motet.config.experiment import Experiment, write
-from motet.studies.contestants import Contestant, Field, enter
+from motet.studies.contestants import Contest, Contestant, enter
 from motet.studies.folder import opened, write_json
-from motet.studies.schedule import Progress, work_off
+from motet.studies.schedule import StudyWatcher, work_off
 from motet.studies.space import size_of, space_of, with_setting
 from motet.studies.tuning import Tuned, rounds_of, tune, validating
 
 FORMAT = 1
 
-LookOn = Callable[[int], AbstractContextManager[Progress]]
+LookOn = Callable[[int], AbstractContextManager[StudyWatcher]]
 """Makes who looks on at so many rounds."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class TuneRequest:
     """What a tuning is asked for."""
 
     experiment: Experiment
@@ -38,7 +38,7 @@ class Asked:
         }
 
 
-def tune_methods(asked: Asked, folder: Path, jobs: int, look_on: LookOn) -> dict[str, Any]:
+def tune_methods(asked: TuneRequest, folder: Path, jobs: int, look_on: LookOn) -> dict[str, Any]:
     """Tune every method; the folder gets tuning.json, and an experiment file for each."""
     field = enter(asked.methods, asked.experiment)
     with opened(folder, asked.as_json()), look_on(tuning_rounds(field, asked.trials)) as progress:
@@ -53,7 +53,7 @@ def tune_methods(asked: Asked, folder: Path, jobs: int, look_on: LookOn) -> dict
     return result
 
 
-def tuning_rounds(field: Field, trials: int) -> int:
+def tuning_rounds(field: Contest, trials: int) -> int:
     """How many rounds the tuning of all methods takes."""
     return sum(
         rounds_of(min(trials, size_of(space_of(each.experiment.method))), each.experiment.rounds.count)
@@ -61,7 +61,7 @@ def tuning_rounds(field: Field, trials: int) -> int:
     )
 
 
-def tune_all(field: Field, trials: int, folder: Path, jobs: int, progress: Progress) -> dict[str, Tuned]:
+def tune_all(field: Contest, trials: int, folder: Path, jobs: int, progress: StudyWatcher) -> dict[str, Tuned]:
     """What each method's tuning found."""
     lines = {
         each.name: tune(validating(each.experiment), trials, folder / each.folder, each.name)

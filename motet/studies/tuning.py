@@ -21,9 +21,9 @@ from motet.config.section import LARGEST, dotted_fields, fitted
 from motet.errors import MotetError
 from motet.io import json_models
 from motet.io.files import append_lines, make_folder, open_own, read_own, to_json, truncate
-from motet.metrics.names import PERSONAL, Figure
+from motet.metrics.names import PERSONAL, MetricName
 from motet.studies.job import Job, row_of
-from motet.studies.schedule import Line
+from motet.studies.schedule import Workflow
 from motet.studies.space import Setting, Space, first_setting, settings_in, size_of, space_of, with_setting
 
 # -------- The journal of a tuning
@@ -98,7 +98,7 @@ GENERATION = 10  # trials that are drawn before any of them is judged
 FEWEST_TO_THE_END = 2
 _DEFAULTS_FIRST = 3  # trials with the options' defaults, at the three nearest learning rates
 _NEAREST = (0, 1, 2, 0, 1, 3, 2, 4, 0, 1)  # which learning rate each trial of a generation has, by its distance
-SCORE = Figure(PERSONAL, "validation", statistic="mean")
+SCORE = MetricName(PERSONAL, "validation", statistic="mean")
 _REDRAWS = 20
 
 
@@ -139,13 +139,13 @@ def validating(experiment: Experiment) -> Experiment:
     """The experiment as a trial: scored on validation data alone, at every rung."""
     step = rungs(experiment.rounds.count)[0]
     asked = {
-        "scoring": {"test": "none", "report": "last", "every": step, "measures": [], "derived_generic": False},
+        "scoring": {"test": "none", "report": "last", "every": step, "metrics": [], "derived_generic": False},
         "checkpoint": {"every": step},
     }
     return resolve(merge(experiment.model_dump(), asked))
 
 
-def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Line[Tuned]:
+def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Workflow[Tuned]:
     """The best setting of the experiment's method, by so many trials; the journal and the runs are in the folder."""
     space = space_of(experiment.method)
     asked = min(trials, size_of(space))

@@ -15,12 +15,12 @@ from motet.errors import MotetError
 from motet.messages.checks import TRAIN_LOSS, without_losses
 from motet.messages.message import Message, State, decode, encode
 from motet.methods import METHODS
-from motet.methods.base import Entry, Method, Part, Wrapped
+from motet.methods.base import Method, MethodEntry, Part, Wrapped
 from motet.runs.run import one_thread, resume, run
 from motet.server.assembly import assemble
 from motet.server.evaluation import Row
-from motet.server.final_evaluation import End
-from motet.server.round_loop import Progress
+from motet.server.final_evaluation import FinalState
+from motet.server.round_loop import RunState
 from motet.testing.comparing import alike, decoded, everything, far, first_difference
 from motet.testing.conduct import (
     changes_nothing_in_place,
@@ -30,7 +30,7 @@ from motet.testing.conduct import (
 )
 from motet.testing.learning import learns, learns_in_train_mode, looks_at_training_data_alone, predicts_at_rest
 from motet.testing.privacy import COUNTS, disguised_in, found_in, private_in_disguise, scalars_told
-from motet.testing.trial import Trial
+from motet.testing.trial import MethodTrial
 from motet.testing.twin import Notes, Strict, last_states, loop_of, play, tiny
 from motet.training.client import Client
 from motet.training.flat_weights import parameter_count
@@ -38,13 +38,13 @@ from motet.training.flat_weights import parameter_count
 NO_CLIPPING = 1e20  # larger than any gradient
 
 
-def check_method(method: str | Entry | type[Part] | type[Method], **changes: Any) -> list[str]:
+def check_method(method: str | MethodEntry | type[Part] | type[Method], **changes: Any) -> list[str]:
     """Run every check on a method: a name or a sum, `file.py:Name`, a class, or an entry.
 
     `changes` are for the tiny experiment that it is tried in: `local={"momentum": 0.0}`.
     """
     with _known(method) as text, one_thread():
-        trial = Trial(text, changes)
+        trial = MethodTrial(text, changes)
         for check in CHECKS.values():
             check(trial)
     return list(CHECKS)
@@ -53,7 +53,7 @@ def check_method(method: str | Entry | type[Part] | type[Method], **changes: Any
 # ---------------------------------------------------------------- the checks
 
 
-def sends_replies_that_can_be_used(trial: Trial) -> None:
+def sends_replies_that_can_be_used(trial: MethodTrial) -> None:
     """No reply is set aside: all have the fields and forms of the others, and finite numbers."""
     try:
         rows = trial.play().rows
@@ -64,7 +64,7 @@ def sends_replies_that_can_be_used(trial: Trial) -> None:
             raise trial.fault(f"the reply of client {client_id} in round {row['round']} is set aside: {reason}")
 
 
-def runs_on_bytes_alone(trial: Trial) -> None:
+def runs_on_bytes_alone(trial: MethodTrial) -> None:
     """The strict twin: a fresh method for every task, one client's data, nothing but bytes between."""
     inline, strict = trial.play(), trial.play(strict=True)
     where = first_difference(everything(inline), everything(strict))
@@ -78,7 +78,7 @@ def runs_on_bytes_alone(trial: Trial) -> None:
         )
 
 
-def reports_the_bytes_it_sends(trial: Trial) -> None:
+def reports_the_bytes_it_sends(trial: MethodTrial) -> None:
     """The record's bytes are those on the wire."""
     strict = trial.play(strict=True)
     for row in strict.rows if not strict.assembly.method.pooled else ():
@@ -87,13 +87,13 @@ def reports_the_bytes_it_sends(trial: Trial) -> None:
             raise trial.fault(f"round {row['round']} reports {reported} bytes down and up; on the wire were {sent}")
 
 
-def uploads_what_it_declares(trial: Trial) -> None:
+def uploads_what_it_declares(trial: MethodTrial) -> None:
     """Every field of a reply is declared and has another name than what stays; scores are numbers."""
     assembly = assemble(trial.experiment())
     engine = assembly.engine = Strict(assembly, assembly.federation)
     declared = assembly.method.uploads
     with suppress(MotetError):  # the loop refuses such replies too
-        loop_of(assembly, Notes()).run(Progress(0, assembly.method.start()))
+        loop_of(assembly, Notes()).run(RunState(0, assembly.method.start()))
     for exchange in engine.exchanges:
         work, reply = exchange.task.kind in ("prepare", "train"), decode(exchange.answered or encode({}))
         for name, value in reply.items():
@@ -105,7 +105,7 @@ def uploads_what_it_declares(trial: Trial) -> None:
                 raise trial.fault(f"the score {name!r} is a tensor; accepted: numbers")
 
 
-def keeps_secrets(trial: Trial) -> None:
+def keeps_secrets(trial: MethodTrial) -> None:
     """No reply holds class counts, samples or private state, but what the method declares to tell."""
     strict = play(
         tiny(
@@ -136,7 +136,7 @@ def keeps_secrets(trial: Trial) -> None:
         _refuse_telling(trial, kind, scalars_told(replies, clients), told)
 
 
-def _refuse_telling(trial: Trial, kind: str, secrets: set[str], told: frozenset[str]) -> None:
+def _refuse_telling(trial: MethodTrial, kind: str, secrets: set[str], told: frozenset[str]) -> None:
     for secret in sorted(secrets):
         if not (secret.startswith(COUNTS) and COUNTS in told):
             raise trial.fault(
@@ -144,7 +144,7 @@ def _refuse_telling(trial: Trial, kind: str, secrets: set[str], told: frozenset[
             )
 
 
-def leaves_the_momentum_alone(trial: Trial) -> None:
+def leaves_the_momentum_alone(trial: MethodTrial) -> None:
     """Clipping keeps the gradient apart from the momentum, so a limit that is never reached must change nothing."""
     plain, apart = trial.play(), trial.play(clip=NO_CLIPPING)
     if away := far(plain.server, apart.server):
@@ -154,18 +154,18 @@ def leaves_the_momentum_alone(trial: Trial) -> None:
         )
 
 
-def is_the_same_in_a_group(trial: Trial) -> None:
+def is_the_same_in_a_group(trial: MethodTrial) -> None:
     """Clients trained as one computation end where each alone would."""
-    changes = {"together": True}
+    changes = {"batched_clients": True}
     assembly = assemble(trial.experiment(**changes))
-    if assembly.workplace.together == 1 or assembly.method.prepares:
+    if assembly.workplace.most_batched == 1 or assembly.method.prepares:
         return
     alone, server, privates = trial.play(), assembly.method.start(), dict[int, State]()
     loop = loop_of(assembly, Notes())
     for round in range(1, assembly.experiment.rounds.count + 1):
         server = {**server, "round": round}
         tasks = [Task("train", i, round, assembly.method.broadcast(server, i)) for i in loop.sample(round)]
-        outcomes = assembly.workplace.perform_together(tasks, [privates.get(t.client_id, {}) for t in tasks])
+        outcomes = assembly.workplace.perform_group(tasks, [privates.get(t.client_id, {}) for t in tasks])
         privates |= {o.client_id: o.private for o in outcomes if o.private is not None}
         replies, _ = without_losses({o.client_id: o.reply for o in outcomes if o.reply is not None})
         server = {**assembly.method.aggregate(server, replies), "round": round}
@@ -176,7 +176,7 @@ def is_the_same_in_a_group(trial: Trial) -> None:
         )
 
 
-def is_scored_as_it_is_served(trial: Trial) -> None:
+def is_scored_as_it_is_served(trial: MethodTrial) -> None:
     """What is sent to be scored makes the same personal model as what is sent to train."""
     played = trial.play()
     assembly, method = played.assembly, played.assembly.method
@@ -197,7 +197,7 @@ def is_scored_as_it_is_served(trial: Trial) -> None:
             )
 
 
-def goes_on_after_a_stop(trial: Trial) -> None:
+def goes_on_after_a_stop(trial: MethodTrial) -> None:
     """Stopped after its first round and resumed in a new process' place, a run ends in the same bytes."""
     experiment = trial.experiment()
     with tempfile.TemporaryDirectory() as parent:
@@ -215,26 +215,26 @@ def goes_on_after_a_stop(trial: Trial) -> None:
         )
 
 
-def hands_over_pictures_that_can_be_drawn(trial: Trial) -> None:
+def hands_over_pictures_that_can_be_drawn(trial: MethodTrial) -> None:
     """Its pictures are well-formed, each has a name of its own, and bytes alone make the same ones."""
     drawn = []
     for played in (trial.play(), trial.play(strict=True)):
-        end = End(played.server, played.progress.round, played.timeless(), played.clients)
+        end = FinalState(played.server, played.progress.round, played.timeless(), played.clients)
         try:
-            drawn.append(played.assembly.ending.learned_by_the_method(end))
+            drawn.append(played.assembly.final_evaluation.learned_by_the_method(end))
         except Exception as error:  # whatever a method does wrong
-            raise trial.fault(f"`pictures` fails ({type(error).__name__}: {error})") from error
+            raise trial.fault(f"`figures_learned` fails ({type(error).__name__}: {error})") from error
     names = [picture.name for picture in drawn[0]]
     if len(set(names)) < len(names):
         raise trial.fault(f"two of its pictures have one name; there are {_listed(names)}")
     if drawn[0] != drawn[1]:
         raise trial.fault(
-            "its pictures are others when each portrait is made by a fresh method on one client's data; they are made "
-            "of the server state, the record and what `portrait` hands over"
+            "its pictures are others when each snapshot is made by a fresh method on one client's data; they are made "
+            "of the server state, the record and what `client_snapshot` hands over"
         )
 
 
-CHECKS: dict[str, Callable[[Trial], None]] = {
+CHECKS: dict[str, Callable[[MethodTrial], None]] = {
     check.__name__.replace("_", " "): check
     for check in (
         uploads_what_it_declares,
@@ -275,12 +275,12 @@ class _StopsAfter:
 
 
 @contextmanager
-def _known(method: str | Entry | type[Part] | type[Method]) -> Iterator[str]:
+def _known(method: str | MethodEntry | type[Part] | type[Method]) -> Iterator[str]:
     """The method's text, while its entry is in the registry."""
     if isinstance(method, str):
         yield method
         return
-    entry = method if isinstance(method, Entry) else _entry_of_class(method)
+    entry = method if isinstance(method, MethodEntry) else _entry_of_class(method)
     before = METHODS.get(entry.name)
     METHODS[entry.name] = entry
     try:
@@ -292,11 +292,11 @@ def _known(method: str | Entry | type[Part] | type[Method]) -> Iterator[str]:
             METHODS[entry.name] = before  # in its old place: the order of the catalogue is the order of sums
 
 
-def _entry_of_class(kind: type[Part] | type[Method]) -> Entry:
+def _entry_of_class(kind: type[Part] | type[Method]) -> MethodEntry:
     name = kind.__name__.lower()
     if issubclass(kind, Part):
-        return Entry(name, "", "", part=kind)
-    return Entry(name, "", "", wraps=kind) if issubclass(kind, Wrapped) else Entry(name, "", "", whole=kind)
+        return MethodEntry(name, "", "", part=kind)
+    return MethodEntry(name, "", "", wraps=kind) if issubclass(kind, Wrapped) else MethodEntry(name, "", "", whole=kind)
 
 
 def _listed(names: object) -> str:

@@ -15,7 +15,7 @@ from motet.messages.message import Message, State
 from motet.methods.base import Method, Part, Wrapped
 from motet.server.assembly import assemble
 from motet.testing.comparing import ABSOLUTE, RELATIVE, everything, far, first_difference
-from motet.testing.trial import Trial
+from motet.testing.trial import MethodTrial
 from motet.testing.twin import play
 from motet.testing.walk import InPlace
 
@@ -68,7 +68,7 @@ def _mark(value: object) -> object:
 # -------- Checks of how a method behaves
 
 
-def draws_by_its_own_randomness(trial: Trial) -> None:
+def draws_by_its_own_randomness(trial: MethodTrial) -> None:
     """Whatever torch's, NumPy's and Python's global generators say, a run on a net with dropout ends in the same."""
     ends, moved = [], set[str]()
     for seed in (1, 2):
@@ -83,7 +83,7 @@ def draws_by_its_own_randomness(trial: Trial) -> None:
         )
 
 
-def keeps_nothing_in_its_class(trial: Trial) -> None:
+def keeps_nothing_in_its_class(trial: MethodTrial) -> None:
     """Class attributes and globals of the user's own modules are after every task as they were before the run."""
     assembly = assemble(trial.experiment())
     perform, before = assembly.workplace.perform, kept_outside(assembly.method)
@@ -103,7 +103,7 @@ def keeps_nothing_in_its_class(trial: Trial) -> None:
         play(assembly.experiment, assembly=assembly)
 
 
-def changes_nothing_in_place(trial: Trial) -> None:
+def changes_nothing_in_place(trial: MethodTrial) -> None:
     """States, messages and replies are the same after each call as before it."""
     try:
         trial.walk.rounds()
@@ -111,7 +111,7 @@ def changes_nothing_in_place(trial: Trial) -> None:
         raise trial.fault(f"{found}; put a new tensor in its place") from None
 
 
-def uses_every_reply_alike(trial: Trial) -> None:
+def uses_every_reply_alike(trial: MethodTrial) -> None:
     """The generic model does not depend on the order of the replies, nor a mean on more than the mean."""
     walk = trial.walk
     if not walk.replies:

@@ -8,14 +8,14 @@ from motet.engines import Task
 from motet.messages.message import State
 from motet.methods.base import Wrapped
 from motet.testing.comparing import RELATIVE, alike
-from motet.testing.trial import Trial
+from motet.testing.trial import MethodTrial
 from motet.testing.twin import Played
 
 GENERIC, PERSONAL = "generic model's", "personal models'"
 LEAST_PROGRESS = 0.001  # of the loss at the start, in three rounds; what does not learn makes none
 
 
-def looks_at_training_data_alone(trial: Trial) -> None:
+def looks_at_training_data_alone(trial: MethodTrial) -> None:
     """Test data are the scorer's; validation data are for methods that declare that they choose by them, no more."""
     _, watched = trial.watched  # which says who looks at what he may not
     for seen in watched.trainings:
@@ -26,7 +26,7 @@ def looks_at_training_data_alone(trial: Trial) -> None:
             )
 
 
-def learns_in_train_mode(trial: Trial) -> None:
+def learns_in_train_mode(trial: MethodTrial) -> None:
     """On a net with BatchNorm and dropout, every local step has a pass in train mode, and rounds differ in batches."""
     _, watched = trial.watched
     for seen in watched.trainings if watched.has_modes else ():
@@ -43,7 +43,7 @@ def learns_in_train_mode(trial: Trial) -> None:
         )
 
 
-def predicts_at_rest(trial: Trial) -> None:
+def predicts_at_rest(trial: MethodTrial) -> None:
     """A model answers the same when it or its method is asked again, whoever else is in a sample's batch."""
     played, _ = trial.watched
     federation = played.assembly.federation
@@ -75,7 +75,7 @@ def predicts_at_rest(trial: Trial) -> None:
             )
 
 
-def learns(trial: Trial) -> None:
+def learns(trial: MethodTrial) -> None:
     """After the tiny experiment's rounds its models fit the clients' training data better than at the start.
 
     By loss or by accuracy: a server with large steps may be more often right and too sure of it. What follows a method

@@ -17,7 +17,7 @@ from motet.data import ClientData, Samples
 from motet.data.holdings import AbsentSamples
 from motet.data.input import Input
 from motet.engines import Outcome, Task
-from motet.engines.engine import Kind
+from motet.engines.engine import TaskKind
 from motet.errors import MotetError
 from motet.messages.message import State
 from motet.nets.net import Net
@@ -74,7 +74,7 @@ class WatchedClient(Client):
 
 
 @dataclass
-class Training:
+class WatchedTraining:
     """One client's training as it was seen from outside."""
 
     client: int
@@ -90,7 +90,7 @@ class Training:
 class Watched(Workplace):
     """Hands a method traps in the place of data that are not for it, and notes what its net does in training."""
 
-    trainings: list[Training] = field(default_factory=list)
+    trainings: list[WatchedTraining] = field(default_factory=list)
 
     @classmethod
     def instead_of(cls, workplace: Workplace) -> "Watched":
@@ -101,8 +101,8 @@ class Watched(Workplace):
 
     def _look_at(self, net: nn.Module) -> None:
         self.has_modes = any(isinstance(module, _BatchNorm | _DropoutNd) for module in net.modules())
-        self.doing: Kind = "train"
-        self._now: Training | None = None
+        self.doing: TaskKind = "train"
+        self._now: WatchedTraining | None = None
         self._descents = list[Descent]()
         self._held_out = set[bytes]()
         first = next(net.children())
@@ -121,7 +121,7 @@ class Watched(Workplace):
         self.doing = task.kind
         if task.kind != "train":
             return super().perform(task, private)
-        self._now = now = Training(task.client_id, task.round, self._samples(task.client_id))
+        self._now = now = WatchedTraining(task.client_id, task.round, self._samples(task.client_id))
         self._descents = list[Descent]()
         data = super().client(replace(task, kind="score"), {}).data
         self._held_out = _prepared(data.val) - _prepared(data.train)
@@ -146,9 +146,9 @@ class Watched(Workplace):
             val = Untouchable("validation", len(client.data.val) or 1, prepare)
         return replace(shown, data=replace(shown.data, test=test, val=val))
 
-    def same_batches(self) -> Training | None:
+    def same_batches(self) -> WatchedTraining | None:
         """A training whose first batch is, in the same order, that of another round; not where it is all there is."""
-        seen = defaultdict[int, list[Training]](list)
+        seen = defaultdict[int, list[WatchedTraining]](list)
         for training in self.trainings:
             for before in seen[training.client]:
                 a, b = before.first, training.first
@@ -174,7 +174,7 @@ class Fault(AssertionError):
     """What is wrong with a method, in one sentence."""
 
 
-class Trial:
+class MethodTrial:
     """A method in a tiny experiment, played in several ways, each once."""
 
     def __init__(self, text: str, changes: Mapping[str, Any]):
@@ -219,8 +219,10 @@ class Trial:
         method = assembly.method
         try:
             played = play(experiment, assembly=assembly)
-            for i in assembly.federation.training_ids[:1] if method.portrays else ():
-                watched.perform(Task("portrait", i, 0, method.broadcast(played.server, i)), played.engine.private(i))
+            for i in assembly.federation.training_ids[:1] if method.takes_snapshots else ():
+                watched.perform(
+                    Task("client_snapshot", i, 0, method.broadcast(played.server, i)), played.engine.private(i)
+                )
         except Touched as found:
             raise self.fault(
                 f"it reads a client's {found} data in a task of kind {watched.doing!r}; a method learns from "

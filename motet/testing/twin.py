@@ -16,12 +16,12 @@ from motet.config.experiment import Experiment, resolve
 from motet.data import Federation, Site
 from motet.engines import Engine, Inline, OneByOne, Outcome, Task
 from motet.engines.engine import counted
-from motet.io.hashed_files import Entries, entry_of, intact
+from motet.io.hashed_files import ClientFiles, entry_of, intact
 from motet.messages.message import State, byte_count, decode, encode
 from motet.methods import METHODS
 from motet.server.assembly import Assembly, ServerSide, assemble, settle, workplace_of
 from motet.server.evaluation import Row, Scores
-from motet.server.round_loop import Loop, Progress
+from motet.server.round_loop import RoundLoop, RunState
 from motet.server.workplace import POOLED
 
 # Small enough for every test of every method: five clients, one of them new, two of four in a round.
@@ -35,7 +35,7 @@ TINY: dict[str, Any] = {
         "subset": 0.3,
     },
     "rounds": {"count": 3, "cohort": 0.5},
-    "local": {"epochs": 1, "batch": 32, "lr": 0.05, "together": False},  # for what must be equal to the bit
+    "local": {"epochs": 1, "batch": 32, "lr": 0.05, "batched_clients": False},  # for what must be equal to the bit
     "adapt": {"epochs": 1},
     "scoring": {"every": 2},
     "engine": {"name": "inline"},
@@ -82,7 +82,7 @@ class Strict(Engine):
     exchanges: list[Exchange] = field(default_factory=list)
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
-        posted = [(task.written(), encode(task.write())) for task in tasks]
+        posted = [(task.with_message(), encode(task.build_message())) for task in tasks]
         outcomes = {task.client_id: self._perform(task, sent) for task, sent in reversed(posted)}
         return [outcomes[task.client_id] for task in tasks]
 
@@ -99,23 +99,23 @@ class Strict(Engine):
         answered = None if outcome.reply is None else encode(outcome.reply)
         self.exchanges.append(Exchange(task, sent, answered, before, self.private(task.client_id)))
         reply = None if answered is None else decode(answered)
-        return counted(replace(outcome, reply=reply), byte_count(received.write()))
+        return counted(replace(outcome, reply=reply), byte_count(received.build_message()))
 
     def private(self, client_id: int) -> State:
         return decode(self.states[client_id]) if client_id in self.states else {}
 
-    def keep(self, round: int) -> Entries:
+    def keep(self, round: int) -> ClientFiles:
         """As a site does: the states stay, and hashes of them leave."""
         self.versions[round] = dict(self.states)
         return {i: entry_of(f"state of client {i} at round {round}", data) for i, data in self.states.items()}
 
-    def go_back(self, round: int, entries: Entries) -> None:
+    def go_back(self, round: int, entries: ClientFiles) -> None:
         self.states = {i: intact(entry, self.versions[round][i]) for i, entry in entries.items()}
 
     def wire_bytes(self, round: int) -> tuple[int, int]:
         """The bytes that went down and up in a round's training; an empty message is not sent."""
         rows = [e for e in self.exchanges if e.task.round == round and e.task.kind in ("train", "prepare")]
-        down = sum(len(e.sent) for e in rows if e.task.write())
+        down = sum(len(e.sent) for e in rows if e.task.build_message())
         up = sum(len(e.answered) for e in rows if e.answered is not None and decode(e.answered))
         return down, up
 
@@ -127,7 +127,7 @@ class Played:
     assembly: Assembly
     rows: list[Row]
     clients: list[Row]
-    progress: Progress
+    progress: RunState
     new: Scores
 
     @property
@@ -157,7 +157,7 @@ class Notes:
         self.rows: list[Row] = []
         self.clients: list[Row] = []
 
-    def round_done(self, row: Row, clients: list[Row], progress: Progress) -> None:
+    def round_done(self, row: Row, clients: list[Row], progress: RunState) -> None:
         self.rows.append(row)
         self.clients += clients
 
@@ -167,15 +167,15 @@ def play(experiment: Experiment, strict: bool = False, assembly: Assembly | None
     assembly = assembly or assemble(experiment)
     assembly.engine = Strict(assembly, assembly.federation) if strict else Inline(OneByOne(assembly.workplace.perform))
     notes = Notes()
-    progress = loop_of(assembly, notes).run(Progress(0, assembly.method.start()))
+    progress = loop_of(assembly, notes).run(RunState(0, assembly.method.start()))
     new = assembly.evaluator.new_clients(progress.server, progress.round)
     return Played(assembly, notes.rows, notes.clients, progress, new)
 
 
-def loop_of(assembly: ServerSide, notes: Notes) -> Loop:
+def loop_of(assembly: ServerSide, notes: Notes) -> RoundLoop:
     """The round loop of an experiment, without a disk."""
     experiment = assembly.experiment
-    return Loop(
+    return RoundLoop(
         assembly.method,
         assembly.engine,
         assembly.evaluator,
@@ -184,7 +184,7 @@ def loop_of(assembly: ServerSide, notes: Notes) -> Loop:
         experiment.seed,
         assembly.client_ids,
         notes,
-        posts=assembly.posts,
+        transforms=assembly.transforms,
     )
 
 

@@ -22,7 +22,7 @@ Gradient = Callable[[Tensor, Tensor, Tensor, bool], Tensor | None]
 """Of x, y, the weight of each sample in its batch's mean, and whether the batches' mean losses are wanted."""
 
 
-def descend_together(
+def descend_batched(
     descents: Sequence[Descent], samples: Sequence[Samples], w: Tensor, g: Tensor, gradient: Gradient
 ) -> None:
     """`Descent.run` for many: row i of w and of g belongs to client i, and clients with more steps come first.
@@ -91,7 +91,7 @@ def group_size(net: Net, layout: Layout) -> int:
     return max(1, min(GROUP, WEIGHTS // layout.size)) if fits else 1
 
 
-class ManyNets:
+class StackedNets:
     """One net many times, with the weights of row i of w: gradients of cross-entropy by hand, without a graph."""
 
     def __init__(self, net: Net, layout: Layout, w: Tensor, g: Tensor):

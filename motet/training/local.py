@@ -74,7 +74,7 @@ class LocalSettings(Section):
         ge=0,
         description="largest gradient norm; 0 = no clipping; what parts add to the net has a norm of its own",
     )
-    together: bool = Field(
+    batched_clients: bool = Field(
         True, description="train several clients as one computation where the net is small; equal up to rounding"
     )
 

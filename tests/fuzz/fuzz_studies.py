@@ -136,7 +136,7 @@ BENCHES: dict[str, tuple[str, str]] = {
     "an unknown key of a case": (SETTING, SETTING + "[cases.a]\nnope = 1\n"),
     "an unknown key of the grid": (SETTING, SETTING + "[grid]\nnope = [1]\n"),
     "an unknown key of the paper": (SETTING, SETTING + "[[paper]]\nnope = 1\n"),
-    "a measure that is none": (SETTING, SETTING + "[setting.scoring]\nmeasures = ['nope']\n"),
+    "a metric that is none": (SETTING, SETTING + "[setting.scoring]\nmetrics = ['nope']\n"),
     "many cases": (SETTING, SETTING + f"[grid]\nlr = {[0.001 * i for i in range(1, 5000)]}\nseed = {list(range(9))}\n"),
 }
 

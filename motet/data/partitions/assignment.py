@@ -6,8 +6,8 @@ import numpy as np
 
 from motet.config.data_section import DataSettings
 from motet.data.partitions.pflbed import deal_pflbed, new_of
-from motet.data.partitions.registry import deal, laid, parse
-from motet.data.partitions.request import Hands, rows_by_value
+from motet.data.partitions.registry import deal, make_request, parse
+from motet.data.partitions.request import RowsPerClient, rows_by_value
 from motet.data.readers.raw import Integers, RawData
 from motet.errors import MotetError, shown
 from motet.io.memory_limits import refuse_if_too_large
@@ -67,22 +67,24 @@ def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
     validation = None
     if parse(spec)[0].name == "pflbed":
         found = deal_pflbed(
-            laid(spec, raw.y[pool], settings.clients, seed, client, settings.min_size, domain, settings.new_clients)
+            make_request(
+                spec, raw.y[pool], settings.clients, seed, client, settings.min_size, domain, settings.new_clients
+            )
         )
-        hands, new = found.hands, found.new
+        rows_per_client, new = found.rows_per_client, found.new
         common, validation = pool[found.test], pool[found.validation]
     else:
-        hands = deal(spec, raw.y[pool], settings.clients, seed, client, settings.min_size, domain)
-        new = _draw_new(len(hands), settings, seed)
+        rows_per_client = deal(spec, raw.y[pool], settings.clients, seed, client, settings.min_size, domain)
+        new = _draw_new(len(rows_per_client), settings, seed)
     refuse_if_too_large(
-        8 * len(hands) * raw.classes,
-        f"data {settings.name!r} with {len(hands)} clients and {raw.classes} classes",
+        8 * len(rows_per_client) * raw.classes,
+        f"data {settings.name!r} with {len(rows_per_client)} clients and {raw.classes} classes",
         "fewer",
     )
-    splits = [_split(pool[hand], settings, seed, client) for client, hand in enumerate(hands)]
+    splits = [_split(pool[hand], settings, seed, client) for client, hand in enumerate(rows_per_client)]
     if settings.new_share < 1:
         splits = [_fewer(split, settings.new_share) if i in new else split for i, split in enumerate(splits)]
-    names = _names(raw, pool, hands, spec)
+    names = _names(raw, pool, rows_per_client, spec)
     notes = _left_behind(raw, pool, settings, names, splits) if parse(spec)[0].name == "natural" else ()
     return Dealt(pool, splits, new, names, common, validation, notes)
 
@@ -190,8 +192,8 @@ def _draw_new(clients: int, settings: DataSettings, seed: int) -> set[int]:
     return set(numpy_generator(seed, "new-clients").permutation(clients)[:count].tolist())
 
 
-def _names(raw: RawData, pool: Integers, hands: Hands, partition: str) -> list[str]:
+def _names(raw: RawData, pool: Integers, rows_per_client: RowsPerClient, partition: str) -> list[str]:
     """Of natural clients, their names or numbers in the data; others have none but their ids."""
     if parse(partition)[0].name != "natural" or raw.client is None:
-        return [""] * len(hands)
-    return [_name(raw, int(raw.client[pool[hand[0]]])) for hand in hands]
+        return [""] * len(rows_per_client)
+    return [_name(raw, int(raw.client[pool[hand[0]]])) for hand in rows_per_client]

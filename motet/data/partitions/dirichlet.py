@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.partitions.request import Hands, Table
+from motet.data.partitions.request import PartitionRequest, RowsPerClient
 from motet.data.readers.raw import Integers
 from motet.errors import MotetError
 from motet.io.memory_limits import refuse_if_too_large
@@ -19,39 +19,39 @@ _BYTES_OF_A_PIECE = 150
 Shares = npt.NDArray[np.float64]
 
 
-def deal_dirichlet(table: Table) -> Hands:
+def deal_dirichlet(request: PartitionRequest) -> RowsPerClient:
     """Client m gets a share q_c[m] of class c, q_c ~ Dir(alpha); drawn again while a client is too small."""
-    rng = table.generator()
+    rng = request.generator()
 
     def draw() -> Stacks | None:
-        stacks = Stacks(table.clients)
-        for rows in table.rows_by_class():
+        stacks = Stacks(request.clients)
+        for rows in request.rows_by_class():
             rng.shuffle(rows)
-            if not stacks.add(rows, rng.dirichlet(np.full(table.clients, table.argument))):
+            if not stacks.add(rows, rng.dirichlet(np.full(request.clients, request.argument))):
                 return None
         return stacks
 
-    return _redraw(table, draw)
+    return _redraw(request, draw)
 
 
-def deal_dirichlet_balanced(table: Table) -> Hands:
+def deal_dirichlet_balanced(request: PartitionRequest) -> RowsPerClient:
     """As dirichlet, but a client that already holds its equal share of all samples gets no more classes.
 
     The order of the legacy generator's calls (per class: shuffle, then draw) is part of the published partitions.
     """
-    rng = table.legacy_generator()
-    fair_size = len(table.y) / table.clients
+    rng = request.legacy_generator()
+    fair_size = len(request.y) / request.clients
 
     def draw() -> Stacks | None:
-        stacks = Stacks(table.clients)
-        for rows in table.rows_by_class():
+        stacks = Stacks(request.clients)
+        for rows in request.rows_by_class():
             rng.shuffle(rows)
-            shares = rng.dirichlet(np.full(table.clients, table.argument)) * (stacks.sizes < fair_size)
+            shares = rng.dirichlet(np.full(request.clients, request.argument)) * (stacks.sizes < fair_size)
             if not stacks.add(rows, shares / max(shares.sum(), np.finfo(float).tiny)):
                 return None
         return stacks
 
-    return _redraw(table, draw)
+    return _redraw(request, draw)
 
 
 class Stacks:
@@ -70,25 +70,25 @@ class Stacks:
         self._cut.append((rows, cuts))
         return True
 
-    def hands(self) -> Hands:
+    def rows_per_client(self) -> RowsPerClient:
         """What each client holds, class after class."""
         cut = [(rows, [0, *cuts.tolist(), len(rows)]) for rows, cuts in self._cut]
         return [np.concatenate([rows[at[i] : at[i + 1]] for rows, at in cut]) for i in range(len(self.sizes))]
 
 
-def _redraw(table: Table, draw: Callable[[], Stacks | None]) -> Hands:
-    classes = len(np.unique(table.y))
+def _redraw(request: PartitionRequest, draw: Callable[[], Stacks | None]) -> RowsPerClient:
+    classes = len(np.unique(request.y))
     refuse_if_too_large(
-        classes * table.clients * _BYTES_OF_A_PIECE,
-        f"partition {table.spec!r} of {classes} classes to {table.clients} clients",
+        classes * request.clients * _BYTES_OF_A_PIECE,
+        f"partition {request.spec!r} of {classes} classes to {request.clients} clients",
         "fewer clients",
     )
     draws = min(MOST_DRAWS, max(20, MOST_CUTS // classes))
     for _ in range(draws):
         stacks = draw()
-        if stacks is not None and stacks.sizes.min() >= table.least:
-            return stacks.hands()
+        if stacks is not None and stacks.sizes.min() >= request.least:
+            return stacks.rows_per_client()
     raise MotetError(
-        f"partition {table.spec!r}: none of {draws} draws gave each of {table.clients} clients at least "
-        f"{table.least} samples; accepted: a larger argument, fewer clients or a smaller min_size"
+        f"partition {request.spec!r}: none of {draws} draws gave each of {request.clients} clients at least "
+        f"{request.least} samples; accepted: a larger argument, fewer clients or a smaller min_size"
     )

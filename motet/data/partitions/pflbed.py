@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motet.data.partitions.dirichlet import deal_dirichlet
-from motet.data.partitions.request import Hands, Table, rows_by_value
+from motet.data.partitions.request import PartitionRequest, RowsPerClient, rows_by_value
 from motet.data.readers.raw import Integers
 from motet.errors import MotetError
 from motet.training.randomness import numpy_generator
@@ -20,33 +20,33 @@ TRAINING, NEW = 0.6, 0.2
 class Pflbed:
     """The rows of each client, who of them is new, and the rows that a domain's clients share."""
 
-    hands: Hands
+    rows_per_client: RowsPerClient
     new: set[int]
     test: Integers
     validation: Integers
 
 
-def deal_pflbed(table: Table) -> Pflbed:
+def deal_pflbed(request: PartitionRequest) -> Pflbed:
     """Domain by domain, each to `table.clients` clients, new ones last; data without domains are one domain.
 
     What the test and validation sets leave is cut at random as TRAINING to NEW; every pool has a draw of its own.
     """
-    domains = [np.arange(len(table.y))] if table.domain is None else rows_by_value(table.domain)
-    fresh = new_of(table.clients, table.new)
-    hands, new, test, validation = Hands(), set[int](), Hands(), Hands()
+    domains = [np.arange(len(request.y))] if request.domain is None else rows_by_value(request.domain)
+    fresh = new_of(request.clients, request.new)
+    rows_per_client, new, test, validation = RowsPerClient(), set[int](), RowsPerClient(), RowsPerClient()
     for number, rows in enumerate(domains):
-        rest = numpy_generator(table.seed, "pflbed", number).permutation(rows)
-        classes = len(np.unique(table.y[rows]))
+        rest = numpy_generator(request.seed, "pflbed", number).permutation(rows)
+        classes = len(np.unique(request.y[rows]))
         for share, aside in ((TEST, test), (VALIDATION, validation)):
-            chosen = _first_of_each_class(table.y[rest], int(share * len(rows) / classes + 1e-9))
+            chosen = _first_of_each_class(request.y[rest], int(share * len(rows) / classes + 1e-9))
             aside.append(np.sort(rest[chosen]))
             rest = rest[~chosen]
         end = round(len(rest) * TRAINING / (TRAINING + NEW)) if fresh else len(rest)
-        hands += _deal(table, rest[:end], table.clients - fresh, 2 * number + 1)
-        new |= set(range(len(hands), len(hands) + fresh))
+        rows_per_client += _deal(request, rest[:end], request.clients - fresh, 2 * number + 1)
+        new |= set(range(len(rows_per_client), len(rows_per_client) + fresh))
         if fresh:
-            hands += _deal(table, rest[end:], fresh, 2 * number + 2)
-    return Pflbed(hands, new, np.concatenate(test), np.concatenate(validation))
+            rows_per_client += _deal(request, rest[end:], fresh, 2 * number + 2)
+    return Pflbed(rows_per_client, new, np.concatenate(test), np.concatenate(validation))
 
 
 def new_of(clients: int, share: float) -> int:
@@ -57,8 +57,8 @@ def new_of(clients: int, share: float) -> int:
     return count
 
 
-def _deal(table: Table, pool: Integers, clients: int, stream: int) -> Hands:
-    return [pool[hand] for hand in deal_dirichlet(table.part(pool, clients, stream))]
+def _deal(request: PartitionRequest, pool: Integers, clients: int, stream: int) -> RowsPerClient:
+    return [pool[hand] for hand in deal_dirichlet(request.part(pool, clients, stream))]
 
 
 def _first_of_each_class(y: Integers, most: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

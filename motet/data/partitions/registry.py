@@ -13,7 +13,7 @@ import numpy as np
 
 from motet.data.partitions.dirichlet import deal_dirichlet, deal_dirichlet_balanced
 from motet.data.partitions.pflbed import deal_pflbed
-from motet.data.partitions.request import Hands, Table, rows_by_value
+from motet.data.partitions.request import PartitionRequest, RowsPerClient, rows_by_value
 from motet.data.readers.raw import Integers
 from motet.errors import MotetError, shown, unknown
 
@@ -33,7 +33,7 @@ class Partition:
     accepted: str
     summary: str
     paper: str
-    deal: Callable[[Table], Hands]
+    deal: Callable[[PartitionRequest], RowsPerClient]
     least: int = 1
     by_itself: bool = False
     """It looks for domains or clients itself: `@` makes no sense."""
@@ -47,21 +47,21 @@ def deal(
     client_column: Integers | None = None,
     min_size: int | None = None,
     domain: Integers | None = None,
-) -> Hands:
+) -> RowsPerClient:
     """Deal the rows of y to clients, as the partition `spec` says; no client gets fewer than min_size."""
-    table = laid(spec, y, clients, seed, client_column, min_size, domain)
-    partition, least, where = parse(spec)[0], table.least, inside(spec)
-    hands = _deal_each(partition, table, where) if where else partition.deal(table)
-    for client, rows in enumerate(hands):
+    request = make_request(spec, y, clients, seed, client_column, min_size, domain)
+    partition, least, where = parse(spec)[0], request.least, inside(spec)
+    rows_per_client = _deal_each(partition, request, where) if where else partition.deal(request)
+    for client, rows in enumerate(rows_per_client):
         if len(rows) < least:
             raise MotetError(
                 f"partition {spec!r} gives client {client} only {len(rows)} samples; accepted: at least {least} "
                 f"(use fewer clients or a smaller min_size)"
             )
-    return hands
+    return rows_per_client
 
 
-def laid(
+def make_request(
     spec: str,
     y: Integers,
     clients: int,
@@ -70,7 +70,7 @@ def laid(
     min_size: int | None,
     domain: Integers | None,
     new: float = 0.0,
-) -> Table:
+) -> PartitionRequest:
     """What the partition deals; refused where there cannot be enough."""
     partition, argument = parse(spec)
     least = partition.least if min_size is None else min_size
@@ -80,7 +80,7 @@ def laid(
             f"partition {spec!r} cannot give {clients} clients at least {needed} of {len(y)} samples each; "
             f"accepted: fewer clients or a smaller min_size"
         )
-    return Table(spec, argument, y, clients, seed, least, client_column, domain, new)
+    return PartitionRequest(spec, argument, y, clients, seed, least, client_column, domain, new)
 
 
 def parse(spec: str) -> tuple[Partition, float]:
@@ -121,25 +121,25 @@ def inside(spec: str) -> Inside:
     return where if where in INSIDE else ""  # type: ignore[return-value]
 
 
-def _deal_each(partition: Partition, table: Table, where: Inside) -> Hands:
+def _deal_each(partition: Partition, request: PartitionRequest, where: Inside) -> RowsPerClient:
     """One domain after the other, each to its equal share of the clients; the first ones may have one more."""
-    column = table.domain if where == "domain" else table.client_column
+    column = request.domain if where == "domain" else request.client_column
     if column is None:
         also = ", or simulated ones (data.domains)" if where == "domain" else ""
         raise MotetError(
-            f"partition {table.spec!r} needs data with a field {where!r}; accepted: data that have it{also}"
+            f"partition {request.spec!r} needs data with a field {where!r}; accepted: data that have it{also}"
         )
     groups = rows_by_value(column)
-    if table.clients < len(groups):
+    if request.clients < len(groups):
         raise MotetError(
-            f"partition {table.spec!r} has {table.clients} clients for {len(groups)} of a {where}; "
+            f"partition {request.spec!r} has {request.clients} clients for {len(groups)} of a {where}; "
             f"accepted: at least {len(groups)} clients"
         )
-    hands: Hands = []
+    rows_per_client: RowsPerClient = []
     for i, rows in enumerate(groups):
-        clients = table.clients // len(groups) + (i < table.clients % len(groups))
-        hands += [rows[hand] for hand in partition.deal(table.part(rows, clients, stream=i + 1))]
-    return hands
+        clients = request.clients // len(groups) + (i < request.clients % len(groups))
+        rows_per_client += [rows[hand] for hand in partition.deal(request.part(rows, clients, stream=i + 1))]
+    return rows_per_client
 
 
 def describe_partitions() -> list[dict[str, str]]:
@@ -150,67 +150,68 @@ def describe_partitions() -> list[dict[str, str]]:
     ]
 
 
-def deal_iid(table: Table) -> Hands:
+def deal_iid(request: PartitionRequest) -> RowsPerClient:
     """Shuffle, then equal stacks."""
-    return np.array_split(table.generator().permutation(len(table.y)), table.clients)
+    return np.array_split(request.generator().permutation(len(request.y)), request.clients)
 
 
-def deal_pathological(table: Table) -> Hands:
+def deal_pathological(request: PartitionRequest) -> RowsPerClient:
     """Class c goes to the first ceil(N/C * k) clients that hold fewer than k classes (DBE's assignment).
 
     Within a class all but the last client get a random size in [n/10, n) around the mean n; the last gets the rest.
     """
-    rng = table.legacy_generator()
-    by_class = table.rows_by_class()
-    budget = np.full(table.clients, min(int(table.argument), len(by_class)))
-    hands: list[list[Integers]] = [[] for _ in range(table.clients)]
-    takers_per_class = math.ceil(table.clients / len(by_class) * table.argument)
+    rng = request.legacy_generator()
+    by_class = request.rows_by_class()
+    budget = np.full(request.clients, min(int(request.argument), len(by_class)))
+    rows_per_client: list[list[Integers]] = [[] for _ in range(request.clients)]
+    takers_per_class = math.ceil(request.clients / len(by_class) * request.argument)
     for rows in by_class:
         takers = np.flatnonzero(budget)[:takers_per_class]
         if not len(takers) or len(rows) < len(takers):
             raise MotetError(
-                f"partition {table.spec!r} finds {len(takers)} of {table.clients} clients for the {len(rows)} samples "
-                f"of class {table.y[rows[0]]}; accepted: at least one client per class and one sample per client"
+                f"partition {request.spec!r} finds {len(takers)} of {request.clients} clients for the {len(rows)} "
+                f"samples of class {request.y[rows[0]]}; accepted: at least one client per class and one "
+                f"sample per client"
             )
         mean = len(rows) / len(takers)
         low = max(1, int(mean / 10))
         sizes = rng.randint(low, max(low + 1, int(mean)), len(takers) - 1)
         for client, piece in zip(takers, np.split(rows, np.cumsum(sizes)), strict=True):
-            hands[client].append(piece)
+            rows_per_client[client].append(piece)
         budget[takers] -= 1
-    return [np.concatenate([np.empty(0, np.int64), *hand]) for hand in hands]
+    return [np.concatenate([np.empty(0, np.int64), *hand]) for hand in rows_per_client]
 
 
-def deal_shards(table: Table) -> Hands:
+def deal_shards(request: PartitionRequest) -> RowsPerClient:
     """Sort by label, cut into k*N shards; client i gets shards i, i+N, i+2N, ... (SuPerFed's code)."""
-    shards = _label_shards(table)
-    return [np.concatenate(shards[client :: table.clients]) for client in range(table.clients)]
+    shards = _label_shards(request)
+    return [np.concatenate(shards[client :: request.clients]) for client in range(request.clients)]
 
 
-def deal_random_shards(table: Table) -> Hands:
+def deal_random_shards(request: PartitionRequest) -> RowsPerClient:
     """Sort by label, cut into k*N shards; each client gets k of them at random (McMahan et al.)."""
-    shards = _label_shards(table)
-    mixed = table.generator().permutation(len(shards)).reshape(table.clients, -1)
+    shards = _label_shards(request)
+    mixed = request.generator().permutation(len(shards)).reshape(request.clients, -1)
     return [np.concatenate([shards[shard] for shard in chosen]) for chosen in mixed]
 
 
-def deal_natural(table: Table) -> Hands:
+def deal_natural(request: PartitionRequest) -> RowsPerClient:
     """One client per value of the data's client column, in rising order."""
-    if table.client_column is None:
+    if request.client_column is None:
         others = ", ".join(name for name in PARTITIONS if name != "natural")
         raise MotetError(f"partition 'natural' needs data with a field 'client'; accepted for this data: {others}")
-    return rows_by_value(table.client_column)
+    return rows_by_value(request.client_column)
 
 
-def _label_shards(table: Table) -> list[Integers]:
+def _label_shards(request: PartitionRequest) -> list[Integers]:
     """Equal cuts of the rows in label order; where it does not divide, the first shards hold one more."""
-    shards = int(table.argument) * table.clients
-    if shards > len(table.y):
+    shards = int(request.argument) * request.clients
+    if shards > len(request.y):
         raise MotetError(
-            f"partition {table.spec!r} cuts {len(table.y)} samples into {shards} shards; accepted: at most "
-            f"{len(table.y) // table.clients} shards for each of {table.clients} clients"
+            f"partition {request.spec!r} cuts {len(request.y)} samples into {shards} shards; accepted: at most "
+            f"{len(request.y) // request.clients} shards for each of {request.clients} clients"
         )
-    return np.array_split(np.argsort(table.y, kind="stable"), shards)
+    return np.array_split(np.argsort(request.y, kind="stable"), shards)
 
 
 _PARTITIONS = (
@@ -280,7 +281,7 @@ _PARTITIONS = (
         summary="in each domain a test and a validation set for all its clients, and dirichlet:ALPHA for those that "
         "train and for new ones apart; `clients` counts those of one domain",
         paper="FedBasis and PFLBED: Learning Shareable Bases for Personalized Federated Image Classification, 2022",
-        deal=lambda table: deal_pflbed(table).hands,
+        deal=lambda request: deal_pflbed(request).rows_per_client,
         least=10,
         by_itself=True,
     ),

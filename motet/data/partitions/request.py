@@ -7,12 +7,12 @@ import numpy as np
 from motet.data.readers.raw import Integers
 from motet.training.randomness import numpy_generator
 
-Hands = list[Integers]
+RowsPerClient = list[Integers]
 """One array of row numbers per client."""
 
 
 @dataclass(frozen=True)
-class Table:
+class PartitionRequest:
     """What is on the table when the dealing starts."""
 
     spec: str
@@ -41,7 +41,7 @@ class Table:
         """The generator behind partitions that other code published."""
         return np.random.RandomState((self.seed + self.stream) % 2**32)
 
-    def part(self, rows: Integers, clients: int, stream: int) -> "Table":
+    def part(self, rows: Integers, clients: int, stream: int) -> "PartitionRequest":
         """Some of the rows, to be dealt by themselves."""
         return replace(self, y=self.y[rows], clients=clients, client_column=None, domain=None, stream=stream)
 

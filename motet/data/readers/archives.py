@@ -149,7 +149,7 @@ _NOT_DATA = {"__MACOSX", "Thumbs.db", "desktop.ini"}
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedFile:
     """One file: its path as names from the outside in, and what tells whether it changed."""
 
     parts: tuple[str, ...]
@@ -166,10 +166,10 @@ class Box(Protocol):
     """Whatever holds files."""
 
     path: Path
-    files: list[Listed]
+    files: list[ListedFile]
     """In the order of their names."""
 
-    def read(self, file: Listed) -> bytes:
+    def read(self, file: ListedFile) -> bytes:
         """Its content; `OSError` or `ValueError` for one that cannot be read."""
 
 
@@ -194,7 +194,7 @@ class _Folder:
         with damage(path):
             self.files = sorted(_walk(path, ()), key=lambda file: file.parts)
 
-    def read(self, file: Listed) -> bytes:
+    def read(self, file: ListedFile) -> bytes:
         with os.fdopen(open_own(self.path.joinpath(*file.parts), os.O_RDONLY), "rb") as opened:
             data = opened.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
@@ -219,11 +219,11 @@ class _Zip:
                 raise MotetError(f"{shown_path(path)}: holds {shown(info.filename)} twice; accepted: each file once")
             self._infos[parts] = info
         self.files = sorted(
-            (Listed(parts, info.file_size, info.CRC) for parts, info in self._infos.items()),
+            (ListedFile(parts, info.file_size, info.CRC) for parts, info in self._infos.items()),
             key=lambda file: file.parts,
         )
 
-    def read(self, file: Listed) -> bytes:
+    def read(self, file: ListedFile) -> bytes:
         try:
             return open_zip_member(self._archive, self._infos[file.parts], MOST_BYTES)
         except (zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError) as error:
@@ -232,7 +232,7 @@ class _Zip:
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
-def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Listed]:
+def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[ListedFile]:
     if len(above) > DEEPEST:
         raise MotetError(f"{shown_path(folder)}: lies more than {DEEPEST} folders deep; accepted: fewer")
     with os.scandir(folder) as entries:
@@ -249,7 +249,7 @@ def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Listed]:
             if stat.S_ISDIR(found.st_mode):
                 yield from _walk(Path(entry.path), parts)
             elif stat.S_ISREG(found.st_mode):
-                yield Listed(parts, found.st_size, found.st_mtime_ns)
+                yield ListedFile(parts, found.st_size, found.st_mtime_ns)
 
 
 def _hidden(parts: tuple[str, ...]) -> bool:

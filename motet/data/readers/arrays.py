@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.input import Kind
+from motet.data.input import SampleKind
 from motet.data.readers.columns import Columns
 from motet.data.readers.npz import names_in, peek, read_array
 from motet.data.readers.raw import (
@@ -46,7 +46,7 @@ class _Table:
     """The checked content of one file: columns are int64, or text."""
 
     x: Array
-    kind: Kind
+    kind: SampleKind
     vocabulary: int
     columns: dict[str, Array]
     names: dict[str, tuple[str, ...]]
@@ -248,7 +248,7 @@ def _word(value: Array, where: str) -> KindOrAuto:
     return word
 
 
-def _vocabulary(arrays: Mapping[str, Array], x: Array, kind: Kind, where: str) -> int:
+def _vocabulary(arrays: Mapping[str, Array], x: Array, kind: SampleKind, where: str) -> int:
     given = arrays.get("vocabulary")
     if kind != "tokens":
         if given is not None:

@@ -75,7 +75,7 @@ class Growing:
 # -------- The cells of a column
 
 
-Kind = Literal["number", "boolean", "category"]
+ColumnKind = Literal["number", "boolean", "category"]
 
 
 def as_arrow(values: npt.NDArray[np.bool_]) -> Any:
@@ -105,7 +105,7 @@ def strings(column: Any, name: str, where: str) -> Any:
         ) from error
 
 
-def fits(texts: Any, kind: Kind) -> bool:
+def fits(texts: Any, kind: ColumnKind) -> bool:
     """Whether all of these texts are such as a file of CSV has for numbers, or for truths."""
 
     bare = compute.utf8_trim_whitespace(texts)
@@ -120,7 +120,7 @@ def fits(texts: Any, kind: Kind) -> bool:
     return True
 
 
-def numbers(column: Any, name: str, kind: Kind, where: str) -> npt.NDArray[np.float64]:
+def numbers(column: Any, name: str, kind: ColumnKind, where: str) -> npt.NDArray[np.float64]:
     """As numbers, with NaN for what is missing."""
 
     try:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from motet.config.data_section import MOST_SIZE
-from motet.data.input import Kind
+from motet.data.input import SampleKind
 from motet.data.readers.batches import Batches, DataType, RecordBatch, Types, release_memory, validated
 from motet.data.readers.columns import Columns
 from motet.data.readers.image_files import FORMATS, Broken, open_image, pixels_of
@@ -38,7 +38,7 @@ def is_hugging_face(path: Path) -> bool:
 
 def preview_of_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> Preview:
     """Told from its description, and the first image."""
-    folder = _Folder(path)
+    folder = _SavedFolder(path)
     form, table = folder.form(kind, columns), folder.batches()
     sides: tuple[int, ...] = ()
     if form == "image":
@@ -54,7 +54,7 @@ def load_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> RawData
         raise MotetError(
             f"data.encoding is {shown(columns.encoding)}, but {path} holds no CSV; accepted: for CSV alone"
         )
-    folder = _Folder(path)
+    folder = _SavedFolder(path)
     form = folder.form(kind, columns)
     table, label = folder.batches(), folder.usual_label
     if form == "image":
@@ -63,7 +63,7 @@ def load_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> RawData
 
 
 @dataclass
-class _Folder:
+class _SavedFolder:
     """One folder, or one for each split."""
 
     path: Path
@@ -107,14 +107,14 @@ class _Folder:
         """Those of these columns that hold images."""
         return [name for name in names if self.features.get(name, {}).get("_type") == "Image"]
 
-    def form(self, kind: KindOrAuto, columns: Columns) -> Kind:
+    def form(self, kind: KindOrAuto, columns: Columns) -> SampleKind:
         """An image, a text, or whatever columns there are."""
         table = self.batches()
         rest = self.learned_from(table, columns)
         images, texts = self.images(rest), [n for n in rest if kind_of_column(table.types[n]) == "category"]
         if len(images) > 1:
             raise MotetError(f"{self.where} has the images {', '.join(map(shown, images))}; accepted: one of them")
-        found: Kind = "image" if images else "tokens" if rest == texts and len(texts) == 1 else "vector"
+        found: SampleKind = "image" if images else "tokens" if rest == texts and len(texts) == 1 else "vector"
         if kind == "tokens" and texts:
             found = "tokens"
         if kind not in ("auto", found):

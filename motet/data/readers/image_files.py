@@ -17,7 +17,7 @@ import numpy as np
 
 from motet.config.data_section import MOST_SIZE, DataSettings
 from motet.data.locations import cache_folder
-from motet.data.readers.archives import Box, Listed, reason
+from motet.data.readers.archives import Box, ListedFile, reason
 from motet.data.readers.npz import names_in, read_array
 from motet.data.readers.raw import Array
 from motet.errors import MotetError, shown
@@ -36,7 +36,7 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
-class Pictures:
+class ImageBytes:
     """Images as stored, and which of the files they are."""
 
     x: Array
@@ -55,7 +55,7 @@ def is_image(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
-def read_images(box: Box, files: Sequence[Listed], settings: DataSettings, size: int | None = None) -> Pictures:
+def read_images(box: Box, files: Sequence[ListedFile], settings: DataSettings, size: int | None = None) -> ImageBytes:
     """These files in that order; `size` is what a data set proposes where `data.size` says nothing."""
     wanted = settings.size or size
     key = _key(box, files, settings, wanted)
@@ -67,7 +67,7 @@ def read_images(box: Box, files: Sequence[Listed], settings: DataSettings, size:
     return cached
 
 
-def first_sides(box: Box, files: Sequence[Listed]) -> tuple[int, ...]:
+def first_sides(box: Box, files: Sequence[ListedFile]) -> tuple[int, ...]:
     """Height and width of the first image that can be read; nothing where there is none."""
     for file in files:
         with suppress(Broken):
@@ -76,7 +76,7 @@ def first_sides(box: Box, files: Sequence[Listed]) -> tuple[int, ...]:
     return ()
 
 
-def _decode(box: Box, files: Sequence[Listed], settings: DataSettings, wanted: int | None) -> Pictures:
+def _decode(box: Box, files: Sequence[ListedFile], settings: DataSettings, wanted: int | None) -> ImageBytes:
     shape = (wanted, wanted) if wanted else None
     mode = {"grey": "L", "rgb": "RGB"}.get(settings.color)
     x: Array | None = None
@@ -110,10 +110,10 @@ def _decode(box: Box, files: Sequence[Listed], settings: DataSettings, wanted: i
         count += 1
     if x is None:
         raise MotetError(f"{shown_path(box.path)}: holds no image that can be read; accepted: {FORMATS}")
-    return Pictures(x[:count], kept, _notes(resized, shape, wanted, broken))
+    return ImageBytes(x[:count], kept, _notes(resized, shape, wanted, broken))
 
 
-def _content(box: Box, file: Listed) -> bytes:
+def _content(box: Box, file: ListedFile) -> bytes:
     try:
         return box.read(file)
     except MemoryError:
@@ -189,14 +189,14 @@ def _notes(resized: int, shape: tuple[int, int] | None, wanted: int | None, brok
     return tuple(notes)
 
 
-def _of(box: Box, file: Listed) -> str:
+def _of(box: Box, file: ListedFile) -> str:
     return f"{shown_path(box.path)}: {shown(file.name)}"
 
 
 # ---------------------------------------------------------------- the cache
 
 
-def _key(box: Box, files: Sequence[Listed], settings: DataSettings, wanted: int | None) -> str:
+def _key(box: Box, files: Sequence[ListedFile], settings: DataSettings, wanted: int | None) -> str:
     """A hash of everything that decides the array: files with sizes and times, and the choices."""
     choices = [_VERSION, str(box.path.resolve()), wanted, settings.color, settings.skip_broken]
     digest = hashlib.sha256(json.dumps(choices).encode())
@@ -209,7 +209,7 @@ def _cache_file(key: str) -> Path:
     return cache_folder() / "images" / f"{key[:32]}.npz"
 
 
-def _from_cache(key: str, files: int) -> Pictures | None:
+def _from_cache(key: str, files: int) -> ImageBytes | None:
     """What was read before; None where there is nothing, or nothing that can be used."""
     path = _cache_file(key)
     try:
@@ -221,7 +221,7 @@ def _from_cache(key: str, files: int) -> Pictures | None:
     sound = x.dtype == np.uint8 and x.ndim == 4 and kept.dtype == np.bool_ and kept.shape == (files,)
     if not sound or kept.sum() != len(x) or notes.dtype.kind != "U":
         return None
-    return Pictures(x, kept, tuple(str(note) for note in notes if str(note)))
+    return ImageBytes(x, kept, tuple(str(note) for note in notes if str(note)))
 
 
 def _for_me_alone(path: str, flags: int) -> int:
@@ -229,7 +229,7 @@ def _for_me_alone(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _to_cache(key: str, pictures: Pictures) -> None:
+def _to_cache(key: str, pictures: ImageBytes) -> None:
     """Whole or not at all; a cache that cannot be written is none, and no reason to stop."""
     path = _cache_file(key)
     part = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from motet.config.data_section import DataSettings
-from motet.data.readers.archives import Box, Listed, open_box
+from motet.data.readers.archives import Box, ListedFile, open_box
 from motet.data.readers.image_files import SUFFIXES, first_sides, is_image, read_images
 from motet.data.readers.raw import Integers, Preview, RawData, default_net_for
 from motet.errors import MotetError, shown
@@ -61,7 +61,7 @@ def preview(path: Path, settings: DataSettings) -> Preview:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Box, list[Listed]]]:
+def _opened(path: Path) -> Iterator[tuple[Box, list[ListedFile]]]:
     """A folder or .zip and its images, of which there are some."""
     if not path.exists():
         raise MotetError(f"{path}: no such file; accepted: a folder or .zip of class/file")
@@ -74,7 +74,7 @@ def _opened(path: Path) -> Iterator[tuple[Box, list[Listed]]]:
         yield box, files
 
 
-def _folders(path: Path, files: Sequence[Listed], least: int) -> tuple[list[tuple[str, ...]], str]:
+def _folders(path: Path, files: Sequence[ListedFile], least: int) -> tuple[list[tuple[str, ...]], str]:
     """The folders around each file, as deep for all.
 
     A folder around everything says nothing: it is taken away, and returned, where more than the least number is left.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.input import KINDS, Kind
+from motet.data.input import KINDS, SampleKind
 from motet.errors import MotetError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 Truths = npt.NDArray[np.bool_]
-KindOrAuto = Literal["auto", Kind]
+KindOrAuto = Literal["auto", SampleKind]
 
 CHANNELS_LAST = (1, 3, 4)
 CHANNELS_FIRST = (1, 3)
@@ -30,7 +30,7 @@ MOST_TOKENS = 1_000_000
 MOST_FEATURES = 500_000
 """Of a vector, likewise."""
 
-_OF_KIND: dict[Kind, str] = {
+_OF_KIND: dict[SampleKind, str] = {
     "image": "images [n, H, W] or [n, H, W, C] with C 1, 3 or 4",
     "signal": "signals [n, C, T]",
     "vector": "vectors [n, F]",
@@ -45,7 +45,7 @@ class RawData:
 
     x: Array
     y: Integers
-    kind: Kind
+    kind: SampleKind
     classes: int
     top: float
     """The value that the `unit` scale maps to 1."""
@@ -86,7 +86,7 @@ class RawData:
             raise MotetError(f"{len(self.class_names)} class names for {self.classes} classes; accepted: as many")
 
 
-def kind_of(dtype: np.dtype[Any], shape: tuple[int, ...], kind: KindOrAuto, where: str) -> Kind:
+def kind_of(dtype: np.dtype[Any], shape: tuple[int, ...], kind: KindOrAuto, where: str) -> SampleKind:
     """The kind of samples of this type and shape; `kind` is what was said of them, `where` names their origin.
 
     Tokens are never guessed: uint8 numbers in rows may as well be a vector.
@@ -111,7 +111,7 @@ def kind_of(dtype: np.dtype[Any], shape: tuple[int, ...], kind: KindOrAuto, wher
     return found
 
 
-def stored_layout(x: Array, where: str, kind: KindOrAuto = "auto") -> tuple[Array, Kind]:
+def stored_layout(x: Array, where: str, kind: KindOrAuto = "auto") -> tuple[Array, SampleKind]:
     """Bring any accepted array into the stored layout; `where` names its origin in the error."""
     found = kind_of(x.dtype, x.shape, kind, where)
     if found == "tokens":
@@ -137,7 +137,7 @@ SMALLEST_SIDE = 16
 """Of images that two convolutions of 5x5 and two halvings leave something of."""
 
 
-def default_net_for(kind: Kind, sides: tuple[int, ...] = ()) -> str:
+def default_net_for(kind: SampleKind, sides: tuple[int, ...] = ()) -> str:
     """The network for data nobody registered; images whose sides are known may be too small for one of convolutions."""
     if kind == "image" and min(sides[:2], default=SMALLEST_SIDE) < SMALLEST_SIDE:
         return "mlp"
@@ -149,13 +149,13 @@ def token_type(vocabulary: int) -> type[np.integer[Any]]:
     return np.uint8 if vocabulary <= 2**8 else np.int16 if vocabulary <= 2**15 else np.int32
 
 
-def _kind_of_shape(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Kind | None:
+def _kind_of_shape(dtype: np.dtype[Any], shape: tuple[int, ...]) -> SampleKind | None:
     if len(shape) == 3:
         return "image" if dtype == np.uint8 else "signal"
     return {2: "vector", 4: "image"}.get(len(shape))  # type: ignore[return-value]
 
 
-def _fits(kind: Kind, shape: tuple[int, ...]) -> bool:
+def _fits(kind: SampleKind, shape: tuple[int, ...]) -> bool:
     if 0 in shape[1:]:
         return False
     if kind == "image" and len(shape) == 4:
@@ -182,7 +182,7 @@ AUTO = "auto"
 class Preview:
     """Of what the samples are, and whether they say whose they are."""
 
-    kind: Kind
+    kind: SampleKind
     sides: tuple[int, ...] = ()
     """Height and width of images, where they are known."""
     clients: bool = False

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from motet.data.input import Kind
+from motet.data.input import SampleKind
 from motet.data.readers import arrays
 from motet.data.readers.arrays import COLUMNS, from_arrays
 from motet.data.readers.batches import CSV, PARQUET, is_table, open_table
@@ -38,7 +38,7 @@ def _load_table(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
     return raw_of_table(open_table(path, columns), columns)
 
 
-def _kind_of_table(path: Path, kind: KindOrAuto, columns: Columns) -> Kind:
+def _kind_of_table(path: Path, kind: KindOrAuto, columns: Columns) -> SampleKind:
     """A table, unless it is said that its one column of texts is meant."""
     if kind not in ("auto", "vector", "tokens"):
         raise MotetError(f"data.kind is {shown(kind)}, but {path} is a table; accepted: auto, vector, tokens")

@@ -9,7 +9,7 @@ import numpy as np
 
 from motet.data.prepare_table import GivenSchema, TableColumns
 from motet.data.readers.batches import Batches, DataType, OtherType, RecordBatch
-from motet.data.readers.cells import Floats, Growing, Kind, fits, numbers, strings
+from motet.data.readers.cells import ColumnKind, Floats, Growing, fits, numbers, strings
 from motet.data.readers.columns import Columns, Decimal
 from motet.data.readers.hints import leaks, may_name_clients
 from motet.data.readers.names import MISSING_NAME, Names
@@ -90,7 +90,7 @@ class _Plan:
     """What to do with each column."""
 
     roles: Roles
-    kinds: dict[str, Kind]
+    kinds: dict[str, ColumnKind]
     """Of the columns to learn from, in their order."""
     schema: Schema | None
     decimal: Decimal = "auto"
@@ -136,7 +136,7 @@ class _Plan:
         return {**{name: as_types[kind] for name, kind in self.kinds.items()}, **others}
 
 
-_PLURAL: dict[Kind, str] = {"number": "numbers", "boolean": "truths", "category": "categories"}
+_PLURAL: dict[ColumnKind, str] = {"number": "numbers", "boolean": "truths", "category": "categories"}
 
 
 def _plan(table: Batches, columns: Columns, schema: Schema | None, usual_label: str | None) -> _Plan:
@@ -171,7 +171,7 @@ def _by_schema(schema: Schema, roles: Roles, rest: set[str], table: Batches) -> 
     return _Plan(roles, {name: column.kind for name, column in schema.columns.items()}, schema, notes=notes)
 
 
-def kind_of_column(found: DataType) -> Kind | None:
+def kind_of_column(found: DataType) -> ColumnKind | None:
     """What a column of this type holds; None for what is neither number nor text."""
     from motet.data.readers.cells import types as is_type
 

@@ -63,9 +63,9 @@ CLIENTS = 10
 def load_domains(download: bool) -> RawData:
     """The 1,797 digits, a quarter of each class in each domain, in the hands of 40 clients; always the same ones."""
     raw = simulate(load_plain(download), DOMAINS, seed=0)
-    hands = deal("dirichlet:0.3@domain", raw.y, CLIENTS * len(raw.domain_names), 0, domain=raw.domain)
+    rows_per_client = deal("dirichlet:0.3@domain", raw.y, CLIENTS * len(raw.domain_names), 0, domain=raw.domain)
     client = np.empty(len(raw.y), np.int64)
-    for number, rows in enumerate(hands):
+    for number, rows in enumerate(rows_per_client):
         client[rows] = number
     names = tuple(f"{domain} {number + 1}" for domain in raw.domain_names for number in range(CLIENTS))
     return replace(raw, client=client, client_names=names)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from motet.config.data_section import IMAGE_FIELDS, DataSettings
-from motet.data.readers.archives import Listed, open_box
+from motet.data.readers.archives import ListedFile, open_box
 from motet.data.readers.image_files import read_images
 from motet.data.readers.image_folder import coded
 from motet.data.readers.leaf import rows_of
@@ -45,7 +45,7 @@ def read(paths: Sequence[Path], settings: DataSettings) -> RawData:
     )
 
 
-def _image(name: str, by_id: dict[str, Listed], where: Path) -> Listed:
+def _image(name: str, by_id: dict[str, ListedFile], where: Path) -> ListedFile:
     if name not in by_id:
         raise MotetError(f"{where}: holds no image {shown(name)}; accepted: a file for each image_id of the lists")
     return by_id[name]

@@ -27,7 +27,7 @@ TOKENIZER = Tokenizer("character", tuple(ALPHABET), WINDOW)
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Role:
     """Windows of one role."""
 
     role: str
@@ -77,16 +77,16 @@ def _roles(path: Path) -> Iterator[tuple[str, str]]:
         yield role, text
 
 
-def _of_text(role: str, text: str, stride: int) -> Iterator[_Part]:
+def _of_text(role: str, text: str, stride: int) -> Iterator[_Role]:
     tokens = Tokenizer(TOKENIZER.unit, TOKENIZER.known, len(text))([text])[0]
     border = len(tokens) - int(TEST_SHARE * len(tokens))
     for split, piece in enumerate((tokens[:border], tokens[border:])):
         if len(piece) > WINDOW:
             rows = np.lib.stride_tricks.sliding_window_view(piece, WINDOW + 1)[::stride]
-            yield _Part(role, rows[:, :WINDOW], rows[:, WINDOW], split)
+            yield _Role(role, rows[:, :WINDOW], rows[:, WINDOW], split)
 
 
-def _of_windows(user: UserData) -> _Part:
+def _of_windows(user: UserData) -> _Role:
     windows = all(isinstance(x, str) and len(x) == WINDOW for x in user.x)
     if not windows or not all(isinstance(y, str) and len(y) == 1 for y in user.y):
         raise MotetError(
@@ -94,10 +94,10 @@ def _of_windows(user: UserData) -> _Part:
             f"the next"
         )
     nexts = Tokenizer(TOKENIZER.unit, TOKENIZER.known, 1)(user.y)[:, 0]
-    return _Part(user.user, TOKENIZER(user.x), nexts, int(user.test))
+    return _Role(user.user, TOKENIZER(user.x), nexts, int(user.test))
 
 
-def _raw(parts: Iterable[_Part], path: Path, settings: DataSettings, all_roles: set[str]) -> RawData:
+def _raw(parts: Iterable[_Role], path: Path, settings: DataSettings, all_roles: set[str]) -> RawData:
     known = [(part, part.y >= RESERVED) for part in parts]
     if not any(keep.any() for _, keep in known):
         raise MotetError(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from motet.config.data_section import IMAGE_FIELDS, DataSettings
-from motet.data.readers.archives import Box, Listed, open_box
+from motet.data.readers.archives import Box, ListedFile, open_box
 from motet.data.readers.image_files import is_image, read_images
 from motet.data.readers.raw import RawData
 from motet.data.sources.source import Download, Form, Source
@@ -19,7 +19,7 @@ SIZE = 64
 
 @dataclass(frozen=True)
 class _Labelled:
-    file: Listed
+    file: ListedFile
     word: str
     split: int
 
@@ -60,7 +60,7 @@ def _around(parts: tuple[str, ...]) -> int:
     return 1 if len(parts) > 1 and parts[0] == "tiny-imagenet-200" else 0
 
 
-def _training(by_name: dict[tuple[str, ...], Listed], where: Path) -> list[_Labelled]:
+def _training(by_name: dict[tuple[str, ...], ListedFile], where: Path) -> list[_Labelled]:
     found = [
         _Labelled(file, parts[1], 0)
         for parts, file in by_name.items()
@@ -71,7 +71,7 @@ def _training(by_name: dict[tuple[str, ...], Listed], where: Path) -> list[_Labe
     return found
 
 
-def _validation(box: Box, by_name: dict[tuple[str, ...], Listed]) -> list[_Labelled]:
+def _validation(box: Box, by_name: dict[tuple[str, ...], ListedFile]) -> list[_Labelled]:
     found = []
     for line in _text(box, by_name, ("val", "val_annotations.txt")).splitlines():
         name, _, rest = line.partition("\t")
@@ -85,7 +85,7 @@ def _validation(box: Box, by_name: dict[tuple[str, ...], Listed]) -> list[_Label
     return found
 
 
-def _text(box: Box, by_name: dict[tuple[str, ...], Listed], name: tuple[str, ...]) -> str:
+def _text(box: Box, by_name: dict[tuple[str, ...], ListedFile], name: tuple[str, ...]) -> str:
     try:
         return box.read(by_name[name]).decode()
     except (KeyError, OSError, ValueError):

@@ -14,8 +14,8 @@ The smallest method is a part with one line of its own. FedProx, whole:
 `Part` lists all points at which a part may act, `Method` what a method that is no sum of parts must say.
 """
 
-from motet.methods.base.entry import Entry
-from motet.methods.base.learned_figure import Axis, Learned, Picture
+from motet.methods.base.entry import MethodEntry
+from motet.methods.base.learned_figure import Axis, Learned, LearnedFigure
 from motet.methods.base.method import Facts, Family, Method, Predictor
 from motet.methods.base.part import Forward, Part, Phase
 from motet.methods.base.serving import Serving, average
@@ -24,15 +24,15 @@ from motet.methods.base.wrapped import Wrapped
 
 __all__ = [
     "Axis",
-    "Entry",
     "Facts",
     "Family",
     "Forward",
     "Learned",
+    "LearnedFigure",
     "Method",
+    "MethodEntry",
     "Part",
     "Phase",
-    "Picture",
     "Predictor",
     "Serving",
     "Training",

@@ -9,7 +9,7 @@ from motet.methods.base.wrapped import Wrapped
 
 
 @dataclass(frozen=True)
-class Entry:
+class MethodEntry:
     """One name. A part joins others in a sum; a whole method stands alone, or carries what it names; a wrapper follows
     any method and personalizes what that serves."""
 

@@ -19,11 +19,11 @@ from torch import Tensor
 from motet.errors import MotetError, shown
 from motet.messages.message import Message, State
 
-Kind = Literal["heatmap", "lines", "bars", "points"]
+FigureKind = Literal["heatmap", "lines", "bars", "points"]
 Number = float | int | None
 Tick = str | float | int
 
-MOST = {"cells": 100, "ticks": 1000, "points": 1000, "series": 20, "text": 500, "pictures": 64}
+MOST = {"cells": 100, "ticks": 1000, "points": 1000, "series": 20, "text": 500, "figures_learned": 64}
 """Rows and columns of a heatmap; places along a line; and so on."""
 
 DIGITS = 4  # that count, of every number
@@ -41,7 +41,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Series:
+class FigureSeries:
     """Named values: numbers, rows of numbers, or points."""
 
     name: str
@@ -49,16 +49,16 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Picture:
+class LearnedFigure:
     """One picture; `see` is a sentence that says what to see in it."""
 
     name: str
-    kind: Kind
+    kind: FigureKind
     title: str
     see: str
     x: Axis = Axis()
     y: Axis = Axis()
-    series: tuple[Series, ...] = ()
+    series: tuple[FigureSeries, ...] = ()
     groups: tuple[str, ...] = ()
 
     # ------------------------------------------------------------ making one
@@ -66,7 +66,7 @@ class Picture:
     @classmethod
     def heatmap(
         cls, name: str, title: str, see: str, rows: Tensor | Sequence[Sequence[Number]], *, x: Axis, y: Axis
-    ) -> "Picture":
+    ) -> "LearnedFigure":
         """A table of numbers as colours. Of more than a hundred rows or columns the first hundred are shown."""
         most = MOST["cells"]
         some = rows[:most, :most].tolist() if isinstance(rows, Tensor) else rows[:most]  # a tensor may be huge
@@ -74,34 +74,36 @@ class Picture:
         if max(len(x.ticks), len(y.ticks)) > most:
             see = f"{see} (The first {most} are shown.)"
         x, y = Axis(x.label, tuple(x.ticks[:most])), Axis(y.label, tuple(y.ticks[:most]))
-        return cls(name, "heatmap", title, see, x, y, (Series(title, tuple(cut)),))
+        return cls(name, "heatmap", title, see, x, y, (FigureSeries(title, tuple(cut)),))
 
     @classmethod
     def lines(
         cls, name: str, title: str, see: str, series: Mapping[str, Sequence[Number]], *, x: Axis, y: str
-    ) -> "Picture":
+    ) -> "LearnedFigure":
         """Numbers along an axis. Of very many places along it only every so many are kept."""
         step = -(-len(x.ticks) // MOST["ticks"]) or 1
-        kept = tuple(Series(which, _numbers(values[::step])) for which, values in series.items())
+        kept = tuple(FigureSeries(which, _numbers(values[::step])) for which, values in series.items())
         return cls(name, "lines", title, see, Axis(x.label, tuple(x.ticks[::step])), Axis(y), kept)
 
     @classmethod
     def bars(
         cls, name: str, title: str, see: str, series: Mapping[str, Sequence[Number]], *, x: Axis, y: str
-    ) -> "Picture":
+    ) -> "LearnedFigure":
         """A number for each of several names. Of more than a hundred the first hundred are shown."""
         most = MOST["cells"]
         see = f"{see} (The first {most} are shown.)" if len(x.ticks) > most else see
-        kept = tuple(Series(which, _numbers(values[:most])) for which, values in series.items())
+        kept = tuple(FigureSeries(which, _numbers(values[:most])) for which, values in series.items())
         return cls(name, "bars", title, see, Axis(x.label, tuple(x.ticks[:most])), Axis(y), kept)
 
     @classmethod
     def points(
         cls, name: str, title: str, see: str, at: Tensor, group: Sequence[int], groups: Sequence[str]
-    ) -> "Picture":
+    ) -> "LearnedFigure":
         """Points of a plane in groups."""
         values = tuple((*_numbers(place), int(g)) for place, g in zip(at.tolist(), group, strict=True))
-        return cls(name, "points", title, see, series=(Series(title, values[: MOST["points"]]),), groups=tuple(groups))
+        return cls(
+            name, "points", title, see, series=(FigureSeries(title, values[: MOST["points"]]),), groups=tuple(groups)
+        )
 
     # ------------------------------------------------------------ as plain values, and back
 
@@ -113,7 +115,7 @@ class Picture:
         return values
 
     @classmethod
-    def read(cls, values: object) -> "Picture":
+    def read(cls, values: object) -> "LearnedFigure":
         """The picture of these plain values; one sentence where they are none."""
         if not isinstance(values, Mapping) or not set(values) <= set(_KEYS):
             raise MotetError(f"a picture is {shown(values)}; accepted: {', '.join(_KEYS)}")
@@ -126,7 +128,7 @@ class Picture:
                 values["see"],
                 x,
                 y,
-                tuple(Series(each["name"], _listed(each["values"])) for each in _listed(values["series"])),
+                tuple(FigureSeries(each["name"], _listed(each["values"])) for each in _listed(values["series"])),
                 _listed(values.get("groups", ())),
             )
         except (KeyError, TypeError) as error:
@@ -140,8 +142,8 @@ class Picture:
         texts = (self.title, self.see, self.x.label, self.y.label, *(s.name for s in self.series), *self.groups)
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             return f"the name {shown(self.name)}; accepted: small letters, digits, dots and hyphens"
-        if self.kind not in get_args(Kind):
-            return f"the kind {shown(self.kind)}; accepted: {', '.join(get_args(Kind))}"
+        if self.kind not in get_args(FigureKind):
+            return f"the kind {shown(self.kind)}; accepted: {', '.join(get_args(FigureKind))}"
         for text in texts:
             if not isinstance(text, str) or len(text) > MOST["text"]:
                 return f"a text {shown(text)}; accepted: up to {MOST['text']} characters"
@@ -193,7 +195,7 @@ class Learned:
 
     server: State
     names: Mapping[int, str]  # of the training clients, in the order of their ids
-    portraits: Mapping[int, Message] = field(default_factory=dict)  # of clients that gave one
+    snapshots: Mapping[int, Message] = field(default_factory=dict)  # of clients that gave one
     rows: Sequence[Mapping[str, Any]] = ()  # of rounds.jsonl
     members: Mapping[str, float] = field(default_factory=dict)  # mean accuracy of each of the method's family
     seed: int = 0
@@ -202,9 +204,9 @@ class Learned:
         """An axis of all training clients."""
         return Axis(label, tuple(self.names.values()))
 
-    def portrayed(self, label: str = "client") -> Axis:
-        """An axis of the clients that gave a portrait."""
-        return Axis(label, tuple(self.names[i] for i in self.portraits))
+    def clients_with_snapshot(self, label: str = "client") -> Axis:
+        """An axis of the clients that gave a snapshot."""
+        return Axis(label, tuple(self.names[i] for i in self.snapshots))
 
     def over_rounds(self, *columns: str) -> tuple[Axis, list[list[Number]]]:
         """The rounds that have these columns of the record, and their values."""

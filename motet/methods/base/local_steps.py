@@ -10,7 +10,7 @@ from motet.data import Samples
 from motet.methods.base.part import Part
 from motet.methods.base.training import Training
 from motet.nets import Net
-from motet.training.batched_clients import ManyNets, descend_together
+from motet.training.batched_clients import StackedNets, descend_batched
 from motet.training.flat_weights import Layout, frozen
 from motet.training.local import Descent
 
@@ -59,12 +59,12 @@ def _within(group: slice, moving: slice) -> slice:
 # -------- The local steps of several clients as one computation, for parts that correct gradients and no more
 
 
-def learn_together(net: Net, layout: Layout, ts: Sequence[Training]) -> None:
+def learn_batched(net: Net, layout: Layout, ts: Sequence[Training]) -> None:
     """Each training as it would be alone, up to rounding; those with most steps come first."""
     w = torch.stack([t.w for t in ts])
     g = torch.zeros_like(w)
     correcting = any(type(part).correct is not Part.correct for part in ts[0].parts)  # spares empty calls, no more
-    nets = ManyNets(net, layout, w, g)
+    nets = StackedNets(net, layout, w, g)
     for t, row, g_row in zip(ts, w, g, strict=True):
         t.w, t.g = row, g_row
 
@@ -75,6 +75,6 @@ def learn_together(net: Net, layout: Layout, ts: Sequence[Training]) -> None:
                 part.correct(t)
         return told
 
-    descend_together([t.descent for t in ts], [t.client.data.train for t in ts], w, g, gradient)
+    descend_batched([t.descent for t in ts], [t.client.data.train for t in ts], w, g, gradient)
     for t in ts:
         t.w = t.w.clone()  # what is kept of it shall not keep the others'

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from motet.config.section import Section
 from motet.errors import Diverged
 from motet.messages.message import Message, State
-from motet.methods.base.learned_figure import Learned, Picture
+from motet.methods.base.learned_figure import Learned, LearnedFigure
 from motet.nets import Net
 from motet.training.client import Client, PersonalSource
 from motet.training.flat_weights import matches
@@ -118,21 +118,21 @@ class Method(ABC):
 
     # ------------------------------------------------------------ after the last round
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """What the method learned, to be drawn in a report; made at the server."""
         return []
 
-    def portrait(self, client: Client, message: Message) -> Message:
-        """What a client hands over for `pictures` where that is allowed: in a simulation, never at a real site.
+    def client_snapshot(self, client: Client, message: Message) -> Message:
+        """What a client hands over for `figures_learned` where that is allowed: in a simulation, never at a real site.
 
         Small, and made anew: nothing of it is kept.
         """
         return {}
 
     @property
-    def portrays(self) -> bool:
-        """Whether `portrait` has anything to say."""
-        return type(self).portrait is not Method.portrait
+    def takes_snapshots(self) -> bool:
+        """Whether `client_snapshot` has anything to say."""
+        return type(self).client_snapshot is not Method.client_snapshot
 
     # ------------------------------------------------------------ before the first round
 
@@ -150,11 +150,11 @@ class Method(ABC):
     def train(self, client: Client, message: Message) -> Message:
         """One client's work in a round, where the client is; returns its reply."""
 
-    def together(self) -> int:
-        """How many clients `train_together` may take at once; 1: there is nothing to gain."""
+    def most_batched(self) -> int:
+        """How many clients `train_batched` may take at once; 1: there is nothing to gain."""
         return 1
 
-    def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
+    def train_batched(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
         """`train` of several clients as one computation: the same replies up to rounding."""
         return [self.train(client, message) for client, message in zip(clients, messages, strict=True)]
 

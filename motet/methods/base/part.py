@@ -9,7 +9,7 @@ from torch import Tensor
 from motet.config.section import Section
 from motet.data import Samples
 from motet.messages.message import Message
-from motet.methods.base.learned_figure import Learned, Picture
+from motet.methods.base.learned_figure import Learned, LearnedFigure
 from motet.methods.base.method import Facts, Rule
 from motet.methods.base.serving import Serving
 from motet.methods.base.training import Training
@@ -140,11 +140,11 @@ class Part(Section):
 
     # ------------------------------------------------------------ after the last round
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """What the part learned, to be drawn in a report; made at the server."""
         return []
 
-    def portrait(self, client: Client, net: Net) -> Message:
+    def client_snapshot(self, client: Client, net: Net) -> Message:
         """What a client hands over for them, in a simulation alone; the net has the model just received, and what the
         client keeps."""
         return {}

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from motet.errors import Diverged
 from motet.messages.message import Message, State
-from motet.methods.base.learned_figure import Learned, Picture
+from motet.methods.base.learned_figure import Learned, LearnedFigure
 from motet.methods.base.method import Facts, Method
 from motet.training.client import Client
 
@@ -43,15 +43,15 @@ class Wrapped(Method):
     def diagnostics(self, server: State) -> dict[str, float]:
         return self.inner.diagnostics(server)
 
-    def pictures(self, learned: Learned) -> list[Picture]:
-        return self.inner.pictures(learned)
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
+        return self.inner.figures_learned(learned)
 
-    def portrait(self, client: Client, message: Message) -> Message:
-        return self.inner.portrait(client, message)
+    def client_snapshot(self, client: Client, message: Message) -> Message:
+        return self.inner.client_snapshot(client, message)
 
     @property
-    def portrays(self) -> bool:
-        return self.inner.portrays or type(self).portrait is not Wrapped.portrait
+    def takes_snapshots(self) -> bool:
+        return self.inner.takes_snapshots or type(self).client_snapshot is not Wrapped.client_snapshot
 
     def prepare(self, client: Client, message: Message) -> Message:
         return self.inner.prepare(client, message)
@@ -62,11 +62,11 @@ class Wrapped(Method):
     def train(self, client: Client, message: Message) -> Message:
         return self.inner.train(client, message)
 
-    def together(self) -> int:
-        return self.inner.together()
+    def most_batched(self) -> int:
+        return self.inner.most_batched()
 
-    def train_together(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
-        return self.inner.train_together(clients, messages)
+    def train_batched(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
+        return self.inner.train_batched(clients, messages)
 
     @property
     def own_weights(self) -> slice:

@@ -13,7 +13,7 @@ from motet.config.section import Section, tried
 from motet.errors import MotetError
 from motet.messages.message import Message, State, number, tensor
 from motet.methods.averaging import Averaging
-from motet.methods.base import Axis, Entry, Facts, Learned, Method, Part, Picture, average
+from motet.methods.base import Axis, Facts, Learned, LearnedFigure, Method, MethodEntry, Part, average
 from motet.methods.base.method import Rule
 from motet.methods.fedbasis.base_training import ONE_VECTOR, BasesPhase, rebuild, train_as_one, train_each
 from motet.methods.fedbasis.coefficients import Coefficients, adapted
@@ -45,13 +45,13 @@ def signs_of_collapse(v: Tensor) -> dict[str, float]:
 ALPHA = "fedbasis.alpha"
 
 
-def shares(learned: Learned, blocks: Mapping[int, str], k: int) -> list[Picture]:
+def shares(learned: Learned, blocks: Mapping[int, str], k: int) -> list[LearnedFigure]:
     """Every client's α in these blocks; none during the warm start, when there are no bases."""
-    told = [tensor(each, ALPHA) for each in learned.portraits.values() if ALPHA in each]
-    if not told or len(told) < len(learned.portraits):
+    told = [tensor(each, ALPHA) for each in learned.snapshots.values() if ALPHA in each]
+    if not told or len(told) < len(learned.snapshots):
         return []
     return [
-        Picture.heatmap(
+        LearnedFigure.heatmap(
             "fedbasis-coefficients",
             "FedBasis: what each client takes of each basis (α), block by block",
             "Clients with high values in the same columns share bases; an even row takes a bit of everything.",
@@ -59,18 +59,18 @@ def shares(learned: Learned, blocks: Mapping[int, str], k: int) -> list[Picture]
             x=Axis(
                 "block and basis", tuple(f"{block or 'all'} v{i + 1}" for block in blocks.values() for i in range(k))
             ),
-            y=learned.portrayed(),
+            y=learned.clients_with_snapshot(),
         )
     ]
 
 
-def collapse(learned: Learned) -> list[Picture]:
+def collapse(learned: Learned) -> list[LearnedFigure]:
     """Figure 2: the signs of collapse over the rounds."""
     rounds, (cosine, spread) = learned.over_rounds("fedbasis_cosine", "fedbasis_spread")
     if not rounds.ticks:
         return []
     return [
-        Picture.lines(
+        LearnedFigure.lines(
             "fedbasis-cosines",
             "FedBasis: how alike the bases are",
             "A cosine that climbs to 1, and a spread that falls to 0, are bases that collapse into one model.",
@@ -183,7 +183,7 @@ class FedBasis(Method):
             found |= signs_of_collapse(tensor(server, BASES)[self.mixing.first :, self.layout.trainable])
         return found
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """Who takes what of which basis, and whether the bases collapsed."""
         free = self.options.classifier_free_for_new
         mixed = {i: name for i, name in enumerate(self.mixing.names) if not (free and self.in_head(f"{name}."))}
@@ -223,7 +223,7 @@ class FedBasis(Method):
         """Algorithm 2: ψ and, as classes differ between clients, the whole classifier; other weights are frozen."""
         return self._predictor(adapted(self._coefficients(message), client, self._tau))
 
-    def portrait(self, client: Client, message: Message) -> Message:
+    def client_snapshot(self, client: Client, message: Message) -> Message:
         """α of the client's personal model."""
         if BASES not in message:
             return {}
@@ -255,7 +255,7 @@ class FedBasis(Method):
         return self.net.eval()
 
 
-ENTRY = Entry(
+ENTRY = MethodEntry(
     "fedbasis",
     "personal mixtures of a few shared basis models",
     "FedBasis and PFLBED 2022",

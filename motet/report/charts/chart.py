@@ -8,7 +8,7 @@ WIDE, NARROW = 860, 340  # a desk and a phone; a small chart has the narrow draw
 
 
 @dataclass(frozen=True)
-class Table:
+class ChartTable:
     """The numbers of a chart; the first column names the rows."""
 
     titles: Sequence[str]
@@ -33,7 +33,7 @@ class Drawing(Protocol):
     def legend_keys(self) -> list[Key]:
         """The legend; nothing where marks are labelled."""
 
-    def table(self) -> Table:
+    def table(self) -> ChartTable:
         """The same in numbers."""
 
     def is_empty(self) -> bool:

@@ -107,7 +107,7 @@ def draw(pen: Pen, keys: Sequence[Key], left: float, top: float, width: float) -
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """From where to where, what it is called, and named ticks where it has no numbers."""
 
     low: float
@@ -142,8 +142,8 @@ def frame(
     pen: Pen,
     width: float,
     plot_height: float,
-    x: Axis,
-    y: Axis,
+    x: ChartAxis,
+    y: ChartAxis,
     keys: Sequence[Key] = (),
     vertical_grid: bool = False,
     strip: float = 0.0,

@@ -6,7 +6,7 @@ from functools import cached_property
 from math import sqrt
 
 from motet.report.charts import frame
-from motet.report.charts.chart import Key, Table
+from motet.report.charts.chart import ChartTable, Key
 from motet.report.charts.frame import written
 from motet.report.charts.pen import Pen, fitted, width_of
 
@@ -63,13 +63,13 @@ class Grid:
             return []
         return [Key("up", "above zero: better", "area"), Key("down", "below zero: worse", "area")]
 
-    def table(self) -> Table:
+    def table(self) -> ChartTable:
         rows = [[name, *map(self._words, row)] for name, row in zip(self.y_names, self.values, strict=True)]
         titles = [self.y_label, *self.x_names]
         if self.beside:
             titles.append(self.beside_label)
             rows = [[*row, written(n)] for row, n in zip(rows, self.beside, strict=True)]
-        return Table(titles, rows)
+        return ChartTable(titles, rows)
 
     def svg(self, width: int, page: bool, title: str, alt: str) -> str:
         pen = Pen(page)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motet.report.charts.chart import Key, Table
-from motet.report.charts.frame import Axis, Framed, frame, span, written
+from motet.report.charts.chart import ChartTable, Key
+from motet.report.charts.frame import ChartAxis, Framed, frame, span, written
 from motet.report.charts.ink import dash_of
 from motet.report.charts.pen import Pen, number
 
@@ -13,7 +13,7 @@ MOST_ROWS = 25  # of a line in the table, where lines do not share their places
 
 
 @dataclass(frozen=True)
-class Series:
+class ChartSeries:
     """One line; `low` and `high` are the edges of its band, where it has one."""
 
     label: str
@@ -25,12 +25,12 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Lines:
+class LinesChart:
     """Lines in one frame."""
 
     x_label: str
     y_label: str
-    series: Sequence[Series]
+    series: Sequence[ChartSeries]
     ceiling: float | None = None
     floor: float | None = None
     least: float = 0.0  # the axis of values is at least so long: small differences stay small
@@ -46,15 +46,15 @@ class Lines:
         told_apart = [each for each in self.series if not each.dotted]
         return [Key(each.series, each.label) for each in told_apart] if len(told_apart) > 1 else []
 
-    def table(self) -> Table:
+    def table(self) -> ChartTable:
         if self.shared:
             found = [dict(each.points) for each in self.series]
             xs = sorted({x for each in found for x in each})
             rows = [[self._place(x), *(_cell(each.get(x)) for each in found)] for x in xs]
-            return Table([self.x_label, *(each.label for each in self.series)], rows)
+            return ChartTable([self.x_label, *(each.label for each in self.series)], rows)
         thinned = [(each.label, point) for each in self.series for point in _thinned(each.points, MOST_ROWS)]
         rows = [[label, written(x), _cell(y)] for label, (x, y) in thinned]
-        return Table(["", self.x_label, self.y_label], rows)
+        return ChartTable(["", self.x_label, self.y_label], rows)
 
     def svg(self, width: int, page: bool, title: str, alt: str) -> str:
         pen = Pen(page)
@@ -62,8 +62,8 @@ class Lines:
         ys = [y for each in self.series for y in (*(y for _, y in each.points), *each.low, *each.high)]
         low, high = min(xs), max(xs)
         whole = all(x == int(x) for x in xs)
-        x_axis = Axis(low, high if high > low else low + 1, self.x_label, self.x_names, whole)
-        y_axis = Axis(*(self.fixed or span(ys, self.least, self.floor, self.ceiling)), self.y_label)
+        x_axis = ChartAxis(low, high if high > low else low + 1, self.x_label, self.x_names, whole)
+        y_axis = ChartAxis(*(self.fixed or span(ys, self.least, self.floor, self.ceiling)), self.y_label)
         tall = self.height if width > 400 else min(self.height, 230)
         placed = frame(pen, width, tall, x_axis, y_axis, [] if page else self.legend_keys())
         for each in self.series:
@@ -95,13 +95,13 @@ class Lines:
             tip = "\n".join([f"{self.x_label} {self._place(x)}", *(f"{label}: {_cell(y)}" for y, label in there)])
             pen.rect(start, placed.top, max(stop - start, 1), placed.bottom - placed.top, "hit", tip)
 
-    def _spots(self, pen: Pen, placed: Framed, each: Series) -> None:
+    def _spots(self, pen: Pen, placed: Framed, each: ChartSeries) -> None:
         for x, y in _thinned(each.points, MOST_ROWS):
             tip = f"{each.label}\n{self.x_label}: {written(x)}\n{self.y_label}: {_cell(y)}"
             pen.circle(placed.x(x), placed.y(y), 7, "hit", tip)
 
 
-def _band(pen: Pen, placed: Framed, each: Series) -> None:
+def _band(pen: Pen, placed: Framed, each: ChartSeries) -> None:
     if len(each.low) != len(each.points) or len(each.high) != len(each.points) or len(each.points) < 2:
         return
     xs = [x for x, _ in each.points]

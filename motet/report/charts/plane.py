@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motet.report.charts.chart import Key, Table
-from motet.report.charts.frame import Axis, Framed, frame, span, written
+from motet.report.charts.chart import ChartTable, Key
+from motet.report.charts.frame import ChartAxis, Framed, frame, span, written
 from motet.report.charts.pen import Pen, fitted, width_of
 
 Interval = tuple[float, float]
@@ -45,18 +45,18 @@ class Plane:
             return []
         return [Key(series, label, "mark") for series, label in {s.series: s.label for s in self.spots}.items()]
 
-    def table(self) -> Table:
+    def table(self) -> ChartTable:
         rows = [
             [s.label, "–" if s.x is None else _with(s.x, s.x_interval), _with(s.y, s.y_interval)] for s in self.spots
         ]
-        return Table(["", self.x_label, self.y_label], rows)
+        return ChartTable(["", self.x_label, self.y_label], rows)
 
     def svg(self, width: int, page: bool, title: str, alt: str) -> str:
         pen = Pen(page)
         xs = [v for s in self.spots if s.x is not None for v in (s.x, *(s.x_interval or ()))]
         ys = [v for s in self.spots for v in (s.y, *(s.y_interval or ()))]
-        x_axis = Axis(*span(xs, self.least, ceil_at=self.ceiling), self.x_label)
-        y_axis = Axis(*span(ys, self.least, ceil_at=self.ceiling), self.y_label)
+        x_axis = ChartAxis(*span(xs, self.least, ceil_at=self.ceiling), self.x_label)
+        y_axis = ChartAxis(*span(ys, self.least, ceil_at=self.ceiling), self.y_label)
         tall = 340 if width > 400 else 280
         strip = ASIDE if any(s.x is None for s in self.spots) else 0
         keys = [] if page else self.legend_keys()

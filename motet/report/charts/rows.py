@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from motet.report.charts import frame
-from motet.report.charts.chart import Key, Table
+from motet.report.charts.chart import ChartTable, Key
 from motet.report.charts.frame import Scale, round_ticks, span, written
 from motet.report.charts.pen import Pen, fitted, width_of
 
@@ -23,7 +23,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Row:
+class ChartRow:
     """A name and its marks, in the order of the columns of the table; None where there is no value."""
 
     label: str
@@ -32,12 +32,12 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowsChart:
     """Rows in one frame."""
 
     x_label: str
     columns: Sequence[str]  # what each mark of a row is
-    rows: Sequence[Row]
+    rows: Sequence[ChartRow]
     legend: Sequence[Key] = ()
     from_zero: bool = False
     signed: bool = False
@@ -52,9 +52,9 @@ class Rows:
     def legend_keys(self) -> list[Key]:
         return list(self.legend)
 
-    def table(self) -> Table:
+    def table(self) -> ChartTable:
         rows = [[row.label, *("–" if mark is None else self._words(mark) for mark in row.marks)] for row in self.rows]
-        return Table(["", *self.columns], rows)
+        return ChartTable(["", *self.columns], rows)
 
     def svg(self, width: int, page: bool, title: str, alt: str) -> str:
         pen = Pen(page)
@@ -81,7 +81,7 @@ class Rows:
             self._row(pen, row, x, y, tall)
         return pen.svg(width, bottom + 44, title, alt)
 
-    def _row(self, pen: Pen, row: Row, x: Scale, y: float, tall: float) -> None:
+    def _row(self, pen: Pen, row: ChartRow, x: Scale, y: float, tall: float) -> None:
         marks = [mark for mark in row.marks if mark]
         small = tall < 10
         if self.joined and len(marks) > 1:

@@ -87,7 +87,7 @@ Block = Charts | Cards | Sheet | Words | Code
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A heading, one sentence that says what to see, and what is to be seen."""
 
     name: str

@@ -71,7 +71,7 @@ def gains_over(contender: Contender, over: Contender) -> Gains:
     for mine, other in pairs if contender.has_same_clients else pairs[:1]:
         for client in mine.clients:
             a, b = mine.own(client), other.own(client)
-            if a is not None and b is not None and client in contender.people:
+            if a is not None and b is not None and client in contender.clients_info:
                 found.setdefault(client, []).append(a - b)
     several = any(len(values) > 1 for values in found.values())
     of = {i: Gained(fmean(v), *((min(v), max(v)) if len(v) > 1 else ())) for i, v in found.items()}
@@ -82,7 +82,7 @@ def gains_over(contender: Contender, over: Contender) -> Gains:
 def _over_the_one_model(contender: Contender) -> Gains:
     """Of the first seed's run, with the intervals that its samples tell."""
     told = contender.first
-    found = {i: gain(row, PERSONAL, told.data) for i, row in told.clients.items() if i in contender.people}
+    found = {i: gain(row, PERSONAL, told.data) for i, row in told.clients.items() if i in contender.clients_info}
     of = {i: Gained(100 * g.value, in_percent(g.low), in_percent(g.high)) for i, g in found.items() if g}
     known = any(gained.low is not None for gained in of.values())
     return Gains(ONE_MODEL, of, "by more than chance" if known else "")

@@ -1,4 +1,4 @@
-"""pictures.json of a run: what a method learned, as charts. The file may come from anybody, so all of it is checked."""
+"""What a method learned, as charts: figures_learned.json of a run, which may come from anybody and is checked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,22 @@ from typing import Any
 from motet.io import json_models
 from motet.io.files import read_own
 from motet.io.text import printable
-from motet.report.charts import Chart, Drawing, Grid, Key, Lines, Mark, Plane, Row, Rows, Series, Spot
+from motet.report.charts import (
+    Chart,
+    ChartRow,
+    ChartSeries,
+    Drawing,
+    Grid,
+    Key,
+    LinesChart,
+    Mark,
+    Plane,
+    RowsChart,
+    Spot,
+)
 from motet.report.charts.grid import MOST_CELLS
 
-FILE = "pictures.json"
+FILE = "figures_learned.json"
 CALIBRATION = "calibration"  # how the names of its diagrams begin
 MOST_BYTES = 2**24
 MOST_PICTURES = 64
@@ -23,23 +35,23 @@ LARGEST = 1e12  # what an axis can show
 
 
 @dataclass(frozen=True)
-class Pictures:
+class FigureCharts:
     """Charts, and a sentence for each that cannot be drawn."""
 
     charts: tuple[Chart, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def read_pictures(folder: Path, label: str, number: int, calibration: bool = False) -> Pictures:
+def read_pictures(folder: Path, label: str, number: int, calibration: bool = False) -> FigureCharts:
     """The pictures of a run, those of calibration or the others; none where there is no file."""
     try:
         values = json_models.loads(read_own(folder / FILE, MOST_BYTES))
     except FileNotFoundError:
-        return Pictures()
+        return FigureCharts()
     except (OSError, ValueError):
-        return Pictures(problems=(f"{FILE} cannot be read; accepted: what `motet run` wrote.",))
+        return FigureCharts(problems=(f"{FILE} cannot be read; accepted: what `motet run` wrote.",))
     if not isinstance(values, list):
-        return Pictures(problems=(f"{FILE} is damaged; accepted: a list of pictures.",))
+        return FigureCharts(problems=(f"{FILE} is damaged; accepted: a list of pictures.",))
     charts: list[Chart] = []
     problems: list[str] = []
     for i, each in enumerate(values[:MOST_PICTURES], 1):
@@ -51,7 +63,7 @@ def read_pictures(folder: Path, label: str, number: int, calibration: bool = Fal
             problems.append(f"picture {i} of {FILE} is damaged ({printable(why)}).")
     if len(values) > MOST_PICTURES:
         problems.append(f"{len(values) - MOST_PICTURES} more pictures are not shown.")
-    return Pictures(tuple(charts), tuple(problems))
+    return FigureCharts(tuple(charts), tuple(problems))
 
 
 def _chart(values: Any, label: str, number: str) -> Chart:
@@ -104,8 +116,8 @@ def _lines(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:
             raise ValueError(f"a line is no list of up to {MOST_POINTS} values")
         places = ticks if ticks and len(ticks) == len(raw) else list(map(float, range(len(raw))))
         points = [_point(v, x) for v, x in zip(raw, places, strict=True)]
-        found.append(Series(_text(each.get("name") or ""), i, [p for p in points if p]))
-    return Lines(_axis(values, "x") or "x", _axis(values, "y"), [s for s in found if s.points], x_names=names)
+        found.append(ChartSeries(_text(each.get("name") or ""), i, [p for p in points if p]))
+    return LinesChart(_axis(values, "x") or "x", _axis(values, "y"), [s for s in found if s.points], x_names=names)
 
 
 def _points(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:
@@ -135,10 +147,10 @@ def _bars(values: Mapping[str, Any], series: Sequence[Any]) -> Drawing:
     rows = []
     for i, name in enumerate(names):
         there = [column[i] for column in columns]
-        rows.append(Row(name, [_bar(value, j, len(columns)) for j, value in enumerate(there)]))
+        rows.append(ChartRow(name, [_bar(value, j, len(columns)) for j, value in enumerate(there)]))
     keys = [Key(j, title, "mark" if j else "pale") for j, title in enumerate(titles)] if len(columns) > 1 else []
     x, y = _axis(values, "x"), _axis(values, "y") or titles[0]
-    return Rows(f"{y} (rows: {x})" if x else y, titles, rows, keys, from_zero=True)
+    return RowsChart(f"{y} (rows: {x})" if x else y, titles, rows, keys, from_zero=True)
 
 
 _KINDS = {"heatmap": _heatmap, "lines": _lines, "points": _points, "bars": _bars}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from motet.io.text import printable
-from motet.runs.clients_file import Person
+from motet.runs.clients_file import ClientInfo
 
 MOST_NAMES = 12  # in a sentence
 MOST_ROWS = 240  # in a chart: two thirds of them from its beginning
@@ -12,10 +12,10 @@ MOST_ROWS = 240  # in a chart: two thirds of them from its beginning
 T = TypeVar("T")
 
 
-def label_of(person: Person) -> str:
+def label_of(client: ClientInfo) -> str:
     """Its name; a number alone says that it is a client."""
-    name = f"client {person.id}" if person.name == str(person.id) else printable(person.name)
-    return f"{name} (new)" if person.new else name
+    name = f"client {client.id}" if client.name == str(client.id) else printable(client.name)
+    return f"{name} (new)" if client.new else name
 
 
 def names_of(names: Sequence[str]) -> str:

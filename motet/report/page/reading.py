@@ -13,7 +13,7 @@ from motet.report.finished import Finished, read_finished
 from motet.report.page.comparison_file import is_comparison, read_comparison
 from motet.report.page.story import Contender, Story, Told
 from motet.report.tables.runs import best_of, differing_lines, field_of, is_yardstick, title_of
-from motet.report.tables.seeds import Line, by_seed
+from motet.report.tables.seeds import TableLine, by_seed
 from motet.runs.local_baseline import LOCAL, same_clients
 from motet.runs.record import Record
 from motet.runs.rows import Row
@@ -60,7 +60,7 @@ def _of_comparison(folder: Path) -> Story:
     return Story(title_of(lines, differing_lines(lines)), tuple(contenders), comparison, left_out)
 
 
-def _from_the_best(line: Line) -> float:
+def _from_the_best(line: TableLine) -> float:
     """Yardsticks last, and who has no figure."""
     values = line.headline().values()
     return 1.0 if is_yardstick(line) or not values else -fmean(values)
@@ -109,13 +109,13 @@ def _beside_local(told: Told, all_told: Sequence[Told]) -> Told:
     return replace(told, run=replace(told.run, summary=summary))
 
 
-def _labels(lines: Sequence[Line], differing: Sequence[str]) -> list[str]:
+def _labels(lines: Sequence[TableLine], differing: Sequence[str]) -> list[str]:
     """The method; where that is not enough the fields in which they differ, then the folder."""
     methods = [line.first.method for line in lines]
     if len(set(methods)) == len(methods):
         return [_short(method) for method in methods]
 
-    def words(line: Line) -> str:
+    def words(line: TableLine) -> str:
         fields = (f"{name.rpartition('.')[2]} {printable(field_of(line.first.experiment, name))}" for name in differing)
         return ", ".join([line.first.method, *fields])
 

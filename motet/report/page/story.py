@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, Figure
+from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, MetricName
 from motet.report.finished import Finished
 from motet.report.page.comparison_file import Compared, Comparison
 from motet.report.tables.runs import differing_lines, is_yardstick
-from motet.report.tables.seeds import Line
-from motet.runs.clients_file import Person
+from motet.report.tables.seeds import TableLine
+from motet.runs.clients_file import ClientInfo
 from motet.runs.local_baseline import LOCAL
 from motet.runs.rows import Row
 
@@ -38,9 +38,9 @@ class Told:
     def own(self, client: int, model: str = PERSONAL) -> float | None:
         """A client's accuracy in percent on the headline's data."""
         row = (self.new if model in (BEFORE, AFTER) else self.clients).get(client, {})
-        return in_percent(Figure(model, self.data).of(row))
+        return in_percent(MetricName(model, self.data).of(row))
 
-    def curve(self, figure: Figure) -> dict[int, float]:
+    def curve(self, figure: MetricName) -> dict[int, float]:
         """A share in percent by round, where it was scored."""
         found = {row["round"]: in_percent(figure.of(row)) for row in self.rounds if "round" in row}
         return {round: value for round, value in found.items() if value is not None}
@@ -61,9 +61,9 @@ class Contender:
         return self.told[0]
 
     @property
-    def line(self) -> Line:
+    def line(self) -> TableLine:
         """As tables have it."""
-        return Line(tuple(each.run for each in self.told))
+        return TableLine(tuple(each.run for each in self.told))
 
     @property
     def plain_method(self) -> str:
@@ -76,9 +76,9 @@ class Contender:
         return is_yardstick(self.line)
 
     @property
-    def people(self) -> dict[int, Person]:
+    def clients_info(self) -> dict[int, ClientInfo]:
         """Who the clients of its first run are."""
-        return self.first.run.people.by_id
+        return self.first.run.clients_info.by_id
 
     @property
     def has_same_clients(self) -> bool:
@@ -86,15 +86,15 @@ class Contender:
         dealt = {each.run.experiment.data.partition_seed for each in self.told}
         return len(dealt) == 1 or self.first.run.experiment.data.partition == "natural"
 
-    def figure(self, figure: Figure) -> list[float]:
+    def figure(self, figure: MetricName) -> list[float]:
         """Its value in each run that has one."""
         found = (figure.of(each.run.summary["figures"]) for each in self.told)
         return [value for value in found if value is not None and abs(value) <= LARGEST]
 
-    def headline(self, model: str = PERSONAL, measure: str = "") -> list[float]:
+    def headline(self, model: str = PERSONAL, metric: str = "") -> list[float]:
         """The headline's mean over clients, or that of another model or measure, in each run."""
         at = self.first.run.headline
-        return self.figure(replace(at, model=model, measure=measure or at.measure))
+        return self.figure(replace(at, model=model, metric=metric or at.metric))
 
     def generic(self) -> list[float]:
         """The accuracy of the one model on the whole common test set, in each run; else on clients' data."""
@@ -139,7 +139,7 @@ class Story:
         return [told.run for contender in self.contenders for told in contender.told]
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[TableLine]:
         """Of all contenders."""
         return [contender.line for contender in self.contenders]
 

@@ -15,36 +15,36 @@ from motet.report.tables.prose import Prose
 # -------- What a row of a catalogue says beside its summary
 
 
-Row = Mapping[str, Any]
+CatalogueRow = Mapping[str, Any]
 
 
-def details(row: Row) -> str:
+def details(row: CatalogueRow) -> str:
     """The second line of what it is; empty where the summary says it all."""
     if "stages" in row:
         return _of_net(row)
     return _of_method(row) if "models_down" in row else ""
 
 
-def _of_net(row: Row) -> str:
+def _of_net(row: CatalogueRow) -> str:
     takes, stages = ", ".join(row["accepts"]), ", ".join(row["stages"])
     return f"takes {takes}; stages {stages}; {row['parameters']:,} parameters at {row['example']}"
 
 
-def _of_method(row: Row) -> str:
+def _of_method(row: CatalogueRow) -> str:
     weighed = row["kind"] != "personalization" and row["models_up"] != "0"  # FedAvg's mean is by size
     loss = ["its training loss"] if row["kind"] != "personalization" else []  # scoring.train_loss
     told = ", ".join([*(["its size"] if weighed else []), *loss, *row["tells"]]) or "nothing"
     return f"{_travels(row)}; keeps {row['stays'] or 'its data'}; tells {told}; {_composes(row)}"
 
 
-def _travels(row: Row) -> str:
+def _travels(row: CatalogueRow) -> str:
     """The cost in models per round. What follows a method sends nothing itself."""
     if row["kind"] == "personalization":
         return "sends nothing more"
     return f"models down {row['models_down']}, up {row['models_up']}"
 
 
-def _composes(row: Row) -> str:
+def _composes(row: CatalogueRow) -> str:
     if row["kind"] == "personalization":
         return "after any method with a generic model"
     if row["kind"] == "part":

@@ -10,14 +10,14 @@ from rich.text import Text
 
 from motet.errors import MotetError
 from motet.io.text import printable, shortened
-from motet.metrics.names import AFTER, PERSONAL, Figure
+from motet.metrics.names import AFTER, PERSONAL, MetricName
 from motet.metrics.over_clients import INSTEAD_OF
 from motet.metrics.pairs import Gain, gain
 from motet.report.finished import Finished, rows_of
 from motet.report.tables.fitted import Packed
 from motet.report.tables.prose import Prose
 from motet.report.tables.wording import NOTHING, percent, signed
-from motet.runs.clients_file import Person
+from motet.runs.clients_file import ClientInfo
 from motet.runs.local_baseline import LOCAL, same_clients
 from motet.runs.record import Record
 
@@ -28,7 +28,7 @@ from motet.runs.record import Record
 class ClientRow:
     """A client's accuracies on the headline's test data; `without` is the generic model's, a new client's before."""
 
-    person: Person
+    client: ClientInfo
     alone: float | None
     without: float | None
     own: float | None
@@ -55,7 +55,7 @@ class ClientsOfRun:
             "run": str(self.run.folder),
             "method": self.run.experiment.method,
             "seed": self.run.experiment.seed,
-            "figure": str(Figure(PERSONAL, self.data)),
+            "figure": str(MetricName(PERSONAL, self.data)),
             "clients": [_json(row, "generic", "personal") for row in self.training],
             "new_clients": [_json(row, "before", "after") for row in self.new],
             "verdicts": tally(self.training),
@@ -73,11 +73,15 @@ def clients_of(run: Finished, local: Finished | None) -> ClientsOfRun:
     """From the record of the run, beside a run of `local` on the same clients."""
     record, data = Record(run.folder), run.headline.data
     alone = {} if local is None else _alone(local, data)
-    people = run.people.by_id
+    clients_info = run.clients_info.by_id
     kinds: dict[bool, list[ClientRow]] = {}
     for new, model in ((False, PERSONAL), (True, AFTER)):
         rows = rows_of(record, run.summary, new)
-        kinds[new] = [_row(people[i], row, model, data, alone.get(i)) for i, row in sorted(rows.items()) if i in people]
+        kinds[new] = [
+            _row(clients_info[i], row, model, data, alone.get(i))
+            for i, row in sorted(rows.items())
+            if i in clients_info
+        ]
     return ClientsOfRun(run, data, kinds[False], kinds[True])
 
 
@@ -113,20 +117,20 @@ def _alone(local: Finished, data: str) -> dict[int, float]:
     record, found = Record(local.folder), {}
     for new, model in ((False, PERSONAL), (True, AFTER)):
         for i, row in rows_of(record, local.summary, new).items():
-            if (value := Figure(model, data).of(row)) is not None:
+            if (value := MetricName(model, data).of(row)) is not None:
                 found[i] = value
     return found
 
 
-def _row(person: Person, row: Mapping[str, Any], model: str, data: str, alone: float | None) -> ClientRow:
-    without, own = (Figure(each, data).of(row) for each in (INSTEAD_OF[model], model))
-    return ClientRow(person, alone, without, own, gain(row, model, data))
+def _row(client: ClientInfo, row: Mapping[str, Any], model: str, data: str, alone: float | None) -> ClientRow:
+    without, own = (MetricName(each, data).of(row) for each in (INSTEAD_OF[model], model))
+    return ClientRow(client, alone, without, own, gain(row, model, data))
 
 
 def _json(row: ClientRow, without: str, own: str) -> dict[str, Any]:
     gained = row.gain
     return {
-        **asdict(row.person),
+        **asdict(row.client),
         "alone": row.alone,
         without: row.without,
         own: row.own,
@@ -173,10 +177,10 @@ def _block(of_run: ClientsOfRun) -> list[RenderableType]:
 
 
 def _table(of_run: ClientsOfRun, rows: Sequence[ClientRow], models: tuple[str, str]) -> Packed:
-    named = any(row.person.name != str(row.person.id) for row in rows)
+    named = any(row.client.name != str(row.client.id) for row in rows)
     columns = {
-        "train": [_count(row.person.train) for row in rows],
-        "test": [_count(row.person.test) for row in rows] if of_run.data == "split" else [],
+        "train": [_count(row.client.train) for row in rows],
+        "test": [_count(row.client.test) for row in rows] if of_run.data == "split" else [],
         "alone": [percent(row.alone) for row in rows] if of_run.has_alone else [],
         models[0]: [percent(row.without) for row in rows],
         models[1]: [percent(row.own) for row in rows],
@@ -185,7 +189,7 @@ def _table(of_run: ClientsOfRun, rows: Sequence[ClientRow], models: tuple[str, s
         columns["gain"] = [signed(row.gain.value) if row.gain else NOTHING for row in rows]
         columns["95 % interval"] = [_interval(row.gain) for row in rows]
     there = {title: cells for title, cells in columns.items() if cells}
-    labels = [[str(row.person.id), *([printable(row.person.name)] if named else [])] for row in rows]
+    labels = [[str(row.client.id), *([printable(row.client.name)] if named else [])] for row in rows]
     return Packed(
         ["client", *(["name"] if named else [])], labels, list(there), list(zip(*there.values(), strict=True))
     )
@@ -214,7 +218,7 @@ def _tests(of_run: ClientsOfRun) -> str:
     """On what, and where the interval comes from."""
     if of_run.data == "split":
         return "each client's own test data; 95 % interval from the samples on which the two models differ"
-    samples = of_run.run.people.common_test
+    samples = of_run.run.clients_info.common_test
     size = f" ({samples} samples)" if samples else ""
     return f"the common test set{size}, weighted by each client's classes; 95 % interval from its samples"
 

@@ -6,8 +6,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from motet.io.text import printable
-from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, Figure, variant
-from motet.metrics.registry import ACCURACY, LOSS, MEASURES
+from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, MetricName, variant
+from motet.metrics.registry import ACCURACY, LOSS, METRICS
 from motet.report.finished import headline_of
 from motet.report.tables.wording import NOTHING, megabytes, number, percent
 
@@ -61,10 +61,10 @@ def over_seeds(values: Sequence[float | None], write: Callable[[float], str]) ->
     return f"{write(fmean(there))} ± {write(stdev(there))}"
 
 
-def _value(summary: Summary, model: str, data: str, measure: str = "", statistic: str = "") -> float | None:
+def _value(summary: Summary, model: str, data: str, metric: str = "", statistic: str = "") -> float | None:
     """A figure beside the headline: over the same clients, with the same statistic unless another is named."""
     headline = headline_of(summary)
-    beside = replace(headline, model=model, data=data, measure=measure or headline.measure)
+    beside = replace(headline, model=model, data=data, metric=metric or headline.metric)
     return replace(beside, statistic=statistic or headline.statistic).of(summary["figures"])
 
 
@@ -126,15 +126,17 @@ def _of_model(model: str) -> Column:
 
     def cell(group: Sequence[Summary]) -> str:
         found = ((headline_of(s), s["figures"]) for s in group)
-        return over_seeds([Figure(model, h.data, h.measure, h.statistic).of(figures) for h, figures in found], percent)
+        return over_seeds(
+            [MetricName(model, h.data, h.metric, h.statistic).of(figures) for h, figures in found], percent
+        )
 
     return Column(title, cell)
 
 
 def _of_measure(name: str) -> Column:
-    """A measure of the personal models: on the headline's data, else on clients' own, on the common test set, or on
+    """A metric of the personal models: on the headline's data, else on clients' own, on the common test set, or on
     validation data."""
-    known = MEASURES.get(name)
+    known = METRICS.get(name)
     write = percent if known and known.percent else number
 
     def value(summary: Summary) -> float | None:
@@ -146,10 +148,10 @@ def _of_measure(name: str) -> Column:
 
 
 def _of_generic(name: str) -> Column:
-    """A measure that only the generic model has, over all samples at once: on clients' own or the common test data."""
+    """A metric that only the generic model has, over all samples at once: on clients' own or the common test data."""
 
     def value(summary: Summary) -> float | None:
-        found = (Figure(GENERIC, data, name, "pooled").of(summary["figures"]) for data in ("split", "common"))
+        found = (MetricName(GENERIC, data, name, "pooled").of(summary["figures"]) for data in ("split", "common"))
         return next((v for v in found if v is not None), None)
 
     title = f"{printable(name)},\ngeneric\nmodel"
@@ -177,8 +179,8 @@ def _others(summaries: Sequence[Summary], model: str) -> list[str]:
 def _measures(summaries: Sequence[Summary], model: str) -> list[str]:
     """A model's measures besides accuracy and loss, which are always there, in the order of the record."""
     always = (ACCURACY.name, LOSS.name)
-    return list(dict.fromkeys(f.measure for f in _every(summaries) if f.model == model and f.measure not in always))
+    return list(dict.fromkeys(f.metric for f in _every(summaries) if f.model == model and f.metric not in always))
 
 
-def _every(summaries: Sequence[Summary]) -> list[Figure]:
-    return [figure for summary in summaries for name in summary["figures"] if (figure := Figure.read(name))]
+def _every(summaries: Sequence[Summary]) -> list[MetricName]:
+    return [figure for summary in summaries for name in summary["figures"] if (figure := MetricName.read(name))]

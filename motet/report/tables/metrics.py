@@ -1,4 +1,4 @@
-"""Figures of any measure as a table: a row for each measure, model and kind of data, a column for each statistic."""
+"""Figures of any metric as a table: a row for each metric, model and kind of data, a column for each statistic."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from motet.io.text import printable
-from motet.metrics.names import Figure
+from motet.metrics.names import MetricName
 from motet.report.tables.fitted import Packed
 from motet.report.tables.prose import Prose
 from motet.report.tables.wording import NOTHING
@@ -27,12 +27,12 @@ def measured_table(figures: Mapping[str, float]) -> Group:
     rows: dict[tuple[str, str, str], dict[str, float]] = {}
     others = {}
     for name, value in figures.items():
-        figure = Figure.read(name)
+        figure = MetricName.read(name)
         if figure is None or not figure.statistic or figure.among:
             others[name] = value
         else:
-            rows.setdefault((figure.measure, figure.model, figure.data), {})[figure.statistic] = value
-    order = {measure: i for i, measure in reversed(list(enumerate(measure for measure, _, _ in rows)))}
+            rows.setdefault((figure.metric, figure.model, figure.data), {})[figure.statistic] = value
+    order = {metric: i for i, metric in reversed(list(enumerate(metric for metric, _, _ in rows)))}
     rows = dict(sorted(rows.items(), key=lambda row: order[row[0][0]]))
     there = [statistic for statistic in COLUMNS if any(statistic in found for found in rows.values())]
     titles = [COLUMNS[statistic] for statistic in there]
@@ -44,7 +44,7 @@ def measured_table(figures: Mapping[str, float]) -> Group:
     if rows:
         labels = [[printable(word) for word in key] for key in rows]
         note = "A row's figures are named MODEL.DATA.MEASURE.STATISTIC, as --json has them; smallest is `minimum`."
-        shown = [Packed(["measure", "model", "data"], labels, titles, cells), Text(), Prose(note, "dim")]
+        shown = [Packed(["run_metric", "model", "data"], labels, titles, cells), Text(), Prose(note, "dim")]
     return Group(*shown, *(Text(printable(f"{name}: {_number(value)}")) for name, value in others.items()))
 
 

@@ -17,7 +17,7 @@ from motet.report.finished import Finished
 from motet.report.tables.columns import DERIVED, Column, figure_columns
 from motet.report.tables.fitted import Packed
 from motet.report.tables.prose import Prose
-from motet.report.tables.seeds import Line, by_seed, differences_of
+from motet.report.tables.seeds import TableLine, by_seed, differences_of
 from motet.report.tables.wording import data_name, own_models
 
 MOST_DIFFERENCES = 3
@@ -42,7 +42,7 @@ _REPORTS = {
 
 def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
     """One line per run, or per experiment whose runs differ in the seed alone, with the fields in which they differ."""
-    lines = [Line((run,)) for run in runs] if each else by_seed(runs)
+    lines = [TableLine((run,)) for run in runs] if each else by_seed(runs)
     differing = differing_lines(lines)
     shown, left_out = differing[:MOST_DIFFERENCES], differing[MOST_DIFFERENCES:]
     labels = [[_marked(line), *(_value(line, name) for name in shown)] for line in lines]
@@ -83,7 +83,7 @@ def differs(experiments: Sequence[Experiment], name: str) -> bool:
     return len(values) > (len({e.method for e in experiments}) if name == BY_METHOD else 1)
 
 
-def differing_lines(lines: Sequence[Line]) -> list[str]:
+def differing_lines(lines: Sequence[TableLine]) -> list[str]:
     """The same of lines of a table; the seed differs where lines are of other seeds, with or without its partition."""
     names = differing_fields([line.first.experiment for line in lines])
     seeds = ["seed"] if len({line.seeds for line in lines}) > 1 else []
@@ -97,11 +97,11 @@ def field_of(experiment: Experiment, dotted: str) -> object:
     return reduce(getattr, dotted.split("."), experiment)
 
 
-def _value(line: Line, name: str) -> str:
+def _value(line: TableLine, name: str) -> str:
     return _seeds(line) if name == "seed" else printable(field_of(line.first.experiment, name))
 
 
-def _seeds(line: Line) -> str:
+def _seeds(line: TableLine) -> str:
     seeds = line.seeds
     if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
         return f"{seeds[0]} to {seeds[-1]}"
@@ -111,7 +111,7 @@ def _seeds(line: Line) -> str:
 # ------------------------------------------------------------ the best
 
 
-def best_of(lines: Sequence[Line], differing: Sequence[str]) -> Line | None:
+def best_of(lines: Sequence[TableLine], differing: Sequence[str]) -> TableLine | None:
     """The line with the highest headline, where lines can be compared: the same data, the same figure.
 
     `centralized` is a yardstick: who pools all data sends nothing, and is no choice.
@@ -124,25 +124,25 @@ def best_of(lines: Sequence[Line], differing: Sequence[str]) -> Line | None:
     return max(scored, key=_mean) if len(scored) > 1 else None
 
 
-def _mean(line: Line) -> float:
+def _mean(line: TableLine) -> float:
     return fmean(line.headline().values() or [-1.0])
 
 
-def is_yardstick(line: Line) -> bool:
+def is_yardstick(line: TableLine) -> bool:
     """Whether its method trains in one place."""
     return line.first.summary["bytes_per_round"]["down"] is None
 
 
-def _marked(line: Line) -> str:
+def _marked(line: TableLine) -> str:
     return line.first.method + FAILED * bool(line.warnings())
 
 
-def failures(lines: Sequence[Line]) -> list[str]:
+def failures(lines: Sequence[TableLine]) -> list[str]:
     """What failed in runs that came to their end all the same; their lines are marked."""
     return [f"{FAILED.strip()} {line.first.method}: {'; '.join(said)}." for line in lines if (said := line.warnings())]
 
 
-def over_seeds(lines: Sequence[Line]) -> list[str]:
+def over_seeds(lines: Sequence[TableLine]) -> list[str]:
     """What ± is, and of how many."""
     counts = sorted({len(line.runs) for line in lines if len(line.runs) > 1})
     if not counts:
@@ -155,13 +155,13 @@ def over_seeds(lines: Sequence[Line]) -> list[str]:
 class Marks:
     """Which lines of a table are the best, and which may be as good."""
 
-    lines: Sequence[Line]
-    best: tuple[Line, ...]  # several where their values are one to a reader
-    near: tuple[Line, ...]  # their difference to the best may be chance
+    lines: Sequence[TableLine]
+    best: tuple[TableLine, ...]  # several where their values are one to a reader
+    near: tuple[TableLine, ...]  # their difference to the best may be chance
     unknown: bool = False  # nothing can be told of chance for some
 
     @classmethod
-    def of(cls, lines: Sequence[Line], best: Line | None) -> "Marks":
+    def of(cls, lines: Sequence[TableLine], best: TableLine | None) -> "Marks":
         """The verdict of `motet/metrics/statistics.py` on these lines."""
         if best is None:
             return cls(lines, (), ())
@@ -173,7 +173,7 @@ class Marks:
         near = tuple(line for i, line in others if found.known(i, first) and not found.certain(i, first))
         return cls(lines, tuple(ties), near, any(not found.known(i, first) for i, _ in others))
 
-    def cell(self, column: Column, line: Line) -> str | Text:
+    def cell(self, column: Column, line: TableLine) -> str | Text:
         """What stands under a column, with the mark of the line where it is the headline's."""
         text = column.cell([run.summary for run in line.runs])
         if not column.headline or not self.best:
@@ -199,17 +199,17 @@ class Marks:
         return ["; ".join(words) + "."]
 
 
-def _tested(line: Line) -> int:
+def _tested(line: TableLine) -> int:
     """How many answers to test samples its headline rests on, over all seeds; 0 where that is not known."""
     run = line.first
-    found = {"split": run.people.own_test, "weighted": run.people.common_test}.get(run.headline.data)
+    found = {"split": run.clients_info.own_test, "weighted": run.clients_info.common_test}.get(run.headline.data)
     return (found or 0) * len(line.runs)
 
 
 # ------------------------------------------------------------ above and below
 
 
-def title_of(lines: Sequence[Line], differing: Sequence[str]) -> str:
+def title_of(lines: Sequence[TableLine], differing: Sequence[str]) -> str:
     """What the runs have in common."""
     experiment, data = lines[0].first.experiment, lines[0].first.experiment.data
     several = len(lines[0].seeds) > 1
@@ -225,15 +225,15 @@ def title_of(lines: Sequence[Line], differing: Sequence[str]) -> str:
     return ", ".join(v for k, v in facts.items() if v and k not in differing)
 
 
-def _clients(lines: Sequence[Line]) -> int:
+def _clients(lines: Sequence[TableLine]) -> int:
     """As many as there are: natural clients, and those of several domains, are not counted by the experiment."""
     run = lines[0].first
-    return len(run.people.clients) or run.experiment.data.clients
+    return len(run.clients_info.clients) or run.experiment.data.clients
 
 
 def _samples(runs: Sequence[Finished], data: str) -> str:
     """How many samples these test data are."""
-    found = {{"split": run.people.own_test, "weighted": run.people.common_test}.get(data) for run in runs}
+    found = {{"split": run.clients_info.own_test, "weighted": run.clients_info.common_test}.get(data) for run in runs}
     counts = sorted(n for n in found if n)
     if not counts or None in found:
         return ""

@@ -15,7 +15,7 @@ from motet.report.finished import Finished
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """One line of a table: a run, or several that differ in the seed alone."""
 
     runs: tuple[Finished, ...]
@@ -45,7 +45,7 @@ class Line:
         return {seed: value for seed, value in found.items() if value is not None}
 
 
-def by_seed(runs: Sequence[Finished]) -> list[Line]:
+def by_seed(runs: Sequence[Finished]) -> list[TableLine]:
     """Lines in the order of their first runs; the same experiment with the same seed twice makes two lines."""
     lines: dict[str, list[Finished]] = {}
     shared = _partition_seeds(runs)
@@ -54,10 +54,10 @@ def by_seed(runs: Sequence[Finished]) -> list[Line]:
         while any(other.experiment.seed == run.experiment.seed for other in lines.get(f"{key} {copy}", [])):
             copy += 1
         lines.setdefault(f"{key} {copy}", []).append(run)
-    return [Line(tuple(sorted(each, key=lambda run: run.experiment.seed))) for each in lines.values()]
+    return [TableLine(tuple(sorted(each, key=lambda run: run.experiment.seed))) for each in lines.values()]
 
 
-def differences_of(lines: Sequence[Line]) -> Differences:
+def differences_of(lines: Sequence[TableLine]) -> Differences:
     """What differs by more than chance among lines that can be compared, by their places in the list.
 
     Over the clients and seeds that all lines have; where every seed deals other clients, over seeds alone; where lines
@@ -70,7 +70,7 @@ def differences_of(lines: Sequence[Line]) -> Differences:
     return corrected({(a, b): apart(values[a], values[b]) for a, b in combinations(values, 2)}, control)
 
 
-def _tables(lines: Sequence[Line]) -> list[Table]:
+def _tables(lines: Sequence[TableLine]) -> list[Table]:
     """A table of clients and seeds for each line; none where they have no seed in common."""
     seeds = sorted(set.intersection(*(set(line.headline()) for line in lines)))
     runs = [[next(run for run in line.runs if run.experiment.seed == seed) for seed in seeds] for line in lines]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from motet.report.page.blocks import Section
+from motet.report.page.blocks import PageSection
 from motet.report.page.sections.answer import answer
 from motet.report.page.sections.calibration import calibration
 from motet.report.page.sections.clients import clients
@@ -16,7 +16,7 @@ from motet.report.page.sections.tradeoff import tradeoff
 from motet.report.page.sections.tuning import tuning
 from motet.report.page.story import Story
 
-SECTIONS: tuple[Callable[[Story], Section | None], ...] = (
+SECTIONS: tuple[Callable[[Story], PageSection | None], ...] = (
     answer,
     summary,
     tradeoff,
@@ -31,6 +31,6 @@ SECTIONS: tuple[Callable[[Story], Section | None], ...] = (
 )
 
 
-def sections_of(story: Story) -> list[Section]:
+def sections_of(story: Story) -> list[PageSection]:
     """Those that have something to say."""
     return [section for make in SECTIONS if (section := make(story))]

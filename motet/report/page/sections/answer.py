@@ -3,7 +3,7 @@
 from statistics import fmean, stdev
 
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL
-from motet.report.page.blocks import Block, Card, Cards, Section, Words
+from motet.report.page.blocks import Block, Card, Cards, PageSection, Words
 from motet.report.page.comparison_file import Scored
 from motet.report.page.names import names_of
 from motet.report.page.story import Contender, Story
@@ -17,7 +17,7 @@ SURE = {
 }
 
 
-def answer(story: Story) -> Section:
+def answer(story: Story) -> PageSection:
     """The section at the top."""
     focus = story.focus
     title, see, sentences = _words(story)
@@ -26,7 +26,7 @@ def answer(story: Story) -> Section:
         blocks.append(Words(sentences))
     if story.left_out:
         blocks.append(Words([f"Left out: {why}." for why in story.left_out]))
-    return Section("answer", title, see, blocks)
+    return PageSection("answer", title, see, blocks)
 
 
 def _words(story: Story) -> tuple[str, str, list[str]]:

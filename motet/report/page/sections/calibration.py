@@ -3,9 +3,9 @@
 from dataclasses import replace
 from statistics import fmean
 
-from motet.metrics.names import GENERIC, PERSONAL, Figure
-from motet.report.charts import Chart, Key, Mark, Row, Rows
-from motet.report.page.blocks import Charts, Section
+from motet.metrics.names import GENERIC, PERSONAL, MetricName
+from motet.report.charts import Chart, ChartRow, Key, Mark, RowsChart
+from motet.report.page.blocks import Charts, PageSection
 from motet.report.page.learned_figures import read_pictures
 from motet.report.page.story import Contender, Story
 
@@ -13,9 +13,9 @@ NAMES = {"ece": "expected calibration error", "mce": "maximum calibration error"
 PLACES = ("split", "common", "weighted")
 
 
-def calibration(story: Story) -> Section | None:
+def calibration(story: Story) -> PageSection | None:
     """A chart for each of the errors that some run has."""
-    charts = [chart for measure, name in NAMES.items() if (chart := _chart(story, measure, name))]
+    charts = [chart for metric, name in NAMES.items() if (chart := _chart(story, metric, name))]
     diagrams: list[Chart] = []
     for c in story.contenders:
         found = read_pictures(c.first.run.folder, c.label, c.series + 1, calibration=True).charts
@@ -24,30 +24,30 @@ def calibration(story: Story) -> Section | None:
         return None
     blocks = [*(Charts([chart]) for chart in charts), *([Charts(diagrams)] if diagrams else [])]
     see = "How far confidence and accuracy are apart; short is good: a model that says 90 % is right nine times in ten."
-    return Section("calibration", "Calibration", see, blocks)
+    return PageSection("calibration", "Calibration", see, blocks)
 
 
-def _chart(story: Story, measure: str, name: str) -> Chart | None:
+def _chart(story: Story, metric: str, name: str) -> Chart | None:
     rows = []
     for c in story.contenders:
-        marks = [_mark(c, PERSONAL, measure), _mark(c, GENERIC, measure)]
+        marks = [_mark(c, PERSONAL, metric), _mark(c, GENERIC, metric)]
         if any(marks):
-            rows.append(Row(c.label, marks))
+            rows.append(ChartRow(c.label, marks))
     if not rows:
         return None
     keys = [Key("up", "clients' own models", "area"), Key("soft", "one model for all", "hollow")]
     columns = ["clients' own models", "one model for all"]
-    drawing = Rows(f"{name}, points of percent", columns, rows, keys, from_zero=True)
+    drawing = RowsChart(f"{name}, points of percent", columns, rows, keys, from_zero=True)
     told = [(row.marks[0].value, row.label) for row in rows if row.marks[0]]
     see = f"Best calibrated own models: {min(told)[1]}." if told else "No client's own model was measured."
-    return Chart(measure, f"{name.capitalize()} ({measure.upper()})", see, drawing)
+    return Chart(metric, f"{name.capitalize()} ({metric.upper()})", see, drawing)
 
 
-def _mark(contender: Contender, model: str, measure: str) -> Mark | None:
+def _mark(contender: Contender, model: str, metric: str) -> Mark | None:
     at = contender.first.run.headline
-    figures = [replace(at, model=model, measure=measure, data=data) for data in PLACES]
+    figures = [replace(at, model=model, metric=metric, data=data) for data in PLACES]
     if model == GENERIC:
-        figures.append(Figure(GENERIC, "common", measure, "pooled"))
+        figures.append(MetricName(GENERIC, "common", metric, "pooled"))
     values = next((found for figure in figures if (found := contender.figure(figure))), [])
     if not values:
         return None

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from motet.io.text import printable
-from motet.report.charts import Chart, Grid, Key, Mark, Row, Rows
-from motet.report.page.blocks import Block, Charts, Section, Words
+from motet.report.charts import Chart, ChartRow, Grid, Key, Mark, RowsChart
+from motet.report.page.blocks import Block, Charts, PageSection, Words
 from motet.report.page.gains import FINE_TUNING, Gained, Gains, gains_of, gains_over
 from motet.report.page.names import few, label_of, names_of
 from motet.report.page.story import Contender, Story
@@ -23,11 +23,11 @@ def chart_of_methods(story: Story) -> Chart | None:
     found = [(c.label, gains) for c in others if (gains := gains_over(c, over)).of]
     if len(found) < 2:
         return None
-    people, known = story.focus.people, found[0][1]
-    means = {i: fmean(gains.of[i].value for _, gains in found if i in gains.of) for i in known.of if i in people}
+    clients_info, known = story.focus.clients_info, found[0][1]
+    means = {i: fmean(gains.of[i].value for _, gains in found if i in gains.of) for i in known.of if i in clients_info}
     drawn, note = few(sorted(means, key=lambda i: means[i]), "that lose most", "that gain most")
     cells = [[gains.of[i].value if i in gains.of else None for _, gains in found] for i in drawn]
-    names = [label_of(people[i]) for i in drawn]
+    names = [label_of(clients_info[i]) for i in drawn]
     grid = Grid([label for label, _ in found], names, cells, "about_zero", y_label="client", signed=True)
     see = f"Points of percent that a client's own model is better; clients that lose most come first.{note}"
     return Chart("gains", f"Every client with every method, against {known.over}", see, grid)
@@ -35,14 +35,17 @@ def chart_of_methods(story: Story) -> Chart | None:
 
 def chart_of_contender(story: Story, contender: Contender, closed: bool) -> Chart | None:
     """One contender's clients, sorted by their gain."""
-    found, people = gains_of(story, contender), contender.people
+    found, clients_info = gains_of(story, contender), contender.clients_info
     if not found:
         return None
     gains = found[0]
     drawn, note = few(gains.from_the_worst, "that lose most", "that gain most")
-    rows = [Row(label_of(people[i]), _marks(found, i), f"{people[i].train} training samples") for i in drawn]
+    rows = [
+        ChartRow(label_of(clients_info[i]), _marks(found, i), f"{clients_info[i].train} training samples")
+        for i in drawn
+    ]
     unit, columns = f"gain over {gains.over}, points of percent", [f"over {each.over}" for each in found]
-    drawing = Rows(unit, columns, rows, _keys(found), from_zero=True, signed=True, least=4.0)
+    drawing = RowsChart(unit, columns, rows, _keys(found), from_zero=True, signed=True, least=4.0)
     seeds = f" Bars are means over {len(contender.told)} seeds." if gains.surely == "in every seed" else ""
     see = f"{len(gains.losers)} of {len(gains.of)} clients have a worse model than with {gains.over}.{seeds}{note}"
     title = f"{contender.label}: each client's gain over {gains.over}"
@@ -74,7 +77,7 @@ MOST_BUBBLES = 6000
 MOST_METHODS = 12  # with a chart of their clients each
 
 
-def clients(story: Story) -> Section:
+def clients(story: Story) -> PageSection:
     """Data first, then gains."""
     focus = story.focus
     ordered = [focus, *(c for c in story.contenders if c is not focus and not c.is_yardstick)]
@@ -83,23 +86,23 @@ def clients(story: Story) -> Section:
     blocks: list[Block] = [Words([verdict], strong=True) for verdict in [_verdict(story, focus)] if verdict]
     blocks += [Charts([chart]) for chart in charts if chart]
     see = "Who has which data, and who is better or worse off. Orange is a loss; the losers come first."
-    return Section("clients", "Clients by name", see, blocks)
+    return PageSection("clients", "Clients by name", see, blocks)
 
 
 def _classes(focus: Contender) -> Chart | None:
     """Bubbles of classes where they are recorded and not too many."""
-    people, names = list(focus.people.values()), focus.first.run.people.classes
-    classes = len(people[0].counts) if people else 0
-    if not classes or any(len(p.counts) != classes for p in people) or len(people) * classes > MOST_BUBBLES:
+    clients_info, names = list(focus.clients_info.values()), focus.first.run.clients_info.classes
+    classes = len(clients_info[0].counts) if clients_info else 0
+    if not classes or any(len(p.counts) != classes for p in clients_info) or len(clients_info) * classes > MOST_BUBBLES:
         return None
     grid = Grid(
         [printable(name) for name in names] if len(names) == classes else [str(c) for c in range(classes)],
-        [label_of(person) for person in people],
-        [[float(n) for n in person.counts] for person in people],
+        [label_of(client) for client in clients_info],
+        [[float(n) for n in client.counts] for client in clients_info],
         "bubbles",
         "classes",
         "clients",
-        beside=[float(person.train) for person in people],
+        beside=[float(client.train) for client in clients_info],
         beside_label="training samples",
     )
     see = f"Large bubbles are many training samples of that class; the bars are all of a client's.{_whose(focus)}"
@@ -107,10 +110,10 @@ def _classes(focus: Contender) -> Chart | None:
 
 
 def _sizes(focus: Contender) -> Chart:
-    people = sorted(focus.people.values(), key=lambda person: -person.train)
-    drawn, note = few(people, "largest", "smallest")
-    rows = [Row(label_of(person), [Mark(float(person.train), "heat", "bar")]) for person in drawn]
-    drawing = Rows("training samples", ["training samples"], rows, from_zero=True, told=len(rows) <= 30)
+    clients_info = sorted(focus.clients_info.values(), key=lambda client: -client.train)
+    drawn, note = few(clients_info, "largest", "smallest")
+    rows = [ChartRow(label_of(client), [Mark(float(client.train), "heat", "bar")]) for client in drawn]
+    drawing = RowsChart("training samples", ["training samples"], rows, from_zero=True, told=len(rows) <= 30)
     return Chart(
         "sizes", "How much data each client has", f"Long bars are large clients.{note}{_whose(focus)}", drawing
     )
@@ -125,10 +128,10 @@ def _verdict(story: Story, focus: Contender) -> str:
     found = gains_of(story, focus)
     if not found:
         return ""
-    gains, people = found[0], focus.people
+    gains, clients_info = found[0], focus.clients_info
     if not gains.losers:
         return f"With {focus.label}, none of {len(gains.of)} clients is worse off than with {gains.over}."
-    surely = names_of([label_of(people[i]) for i in gains.losers if not gains.of[i].is_unsure])
+    surely = names_of([label_of(clients_info[i]) for i in gains.losers if not gains.of[i].is_unsure])
     verb = "is" if len(gains.losers) == 1 else "are"
     start = (
         f"With {focus.label}, {len(gains.losers)} of {len(gains.of)} clients {verb} worse off than with {gains.over}"

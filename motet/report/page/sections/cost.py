@@ -5,21 +5,23 @@ from itertools import accumulate
 from statistics import fmean
 
 from motet.metrics.names import PERSONAL
-from motet.report.charts import Chart, Lines, Mark, Row, Rows, Series
-from motet.report.page.blocks import Block, Cell, Charts, Section, Sheet
+from motet.report.charts import Chart, ChartRow, ChartSeries, LinesChart, Mark, RowsChart
+from motet.report.page.blocks import Block, Cell, Charts, PageSection, Sheet
 from motet.report.page.story import Contender, Story, Told
 from motet.report.tables.wording import NOTHING
 
 NEXT_TO_NOTHING = 0.01  # of what the others send: no line to draw
 
 
-def cost(story: Story) -> Section:
+def cost(story: Story) -> PageSection:
     """Accuracy against what was sent, then the sums."""
     blocks: list[Block] = []
     every = [each for contender in story.contenders if (each := _by_megabytes(contender))]
     most = max((each.points[-1][0] for each in every), default=0.0)
     series = [each for each in every if each.points[-1][0] > NEXT_TO_NOTHING * most]
-    lines = Lines("megabytes sent so far", "clients' own models, accuracy in %", series, 100.0, least=5.0, shared=False)
+    lines = LinesChart(
+        "megabytes sent so far", "clients' own models, accuracy in %", series, 100.0, least=5.0, shared=False
+    )
     if not lines.is_empty():
         see = "Further left and up is better: the same accuracy for fewer bytes."
         blocks.append(Charts([Chart("accuracy-by-bytes", "Accuracy per megabyte", see, lines)]))
@@ -27,7 +29,7 @@ def cost(story: Story) -> Section:
         blocks.append(Charts([chart for chart in (_bytes(story), _seconds(story)) if not chart.drawing.is_empty()]))
     blocks.append(_sheet(story))
     see = "Bytes are counted as they travel, down and up, over all clients of a round; seconds are of this machine."
-    return Section("cost", "Bytes and seconds", see, blocks)
+    return PageSection("cost", "Bytes and seconds", see, blocks)
 
 
 def _sent(told: Told) -> list[tuple[int, float]] | None:
@@ -45,14 +47,14 @@ def _total(contender: Contender) -> float | None:
     return fmean(sums) if sums else None
 
 
-def _by_megabytes(contender: Contender) -> Series | None:
+def _by_megabytes(contender: Contender) -> ChartSeries | None:
     """Of the first seed: others differ little in what they send."""
     sent = _sent(contender.first)
     if not sent or not sent[-1][1]:
         return None
     curve = contender.first.curve(replace(contender.first.run.headline, model=PERSONAL))
     points = [(total, curve[round]) for round, total in sent if round in curve]
-    return Series(contender.label, contender.series, points) if points else None
+    return ChartSeries(contender.label, contender.series, points) if points else None
 
 
 def _bytes(story: Story) -> Chart:
@@ -60,14 +62,14 @@ def _bytes(story: Story) -> Chart:
     for c in story.contenders:
         sent = c.first.run.summary["bytes_per_round"]
         if sent["down"] is not None and sent["up"] is not None:
-            rows.append(Row(c.label, [Mark((sent["down"] + sent["up"]) / 1e6, c.series, "bar")]))
-    drawing = Rows("MB per round", ["MB per round"], rows, from_zero=True, told=True)
+            rows.append(ChartRow(c.label, [Mark((sent["down"] + sent["up"]) / 1e6, c.series, "bar")]))
+    drawing = RowsChart("MB per round", ["MB per round"], rows, from_zero=True, told=True)
     return Chart("bytes", "Megabytes per round", "Short bars send little.", drawing, small=True)
 
 
 def _seconds(story: Story) -> Chart:
-    rows = [Row(c.label, [Mark(_mean_seconds(c), c.series, "bar")]) for c in story.contenders]
-    drawing = Rows("seconds of a run", ["seconds"], rows, from_zero=True, told=True)
+    rows = [ChartRow(c.label, [Mark(_mean_seconds(c), c.series, "bar")]) for c in story.contenders]
+    drawing = RowsChart("seconds of a run", ["seconds"], rows, from_zero=True, told=True)
     return Chart("seconds", "Seconds per run", "Short bars are fast.", drawing, small=True)
 
 

@@ -1,11 +1,11 @@
 """What each method learned: the pictures that its run keeps."""
 
-from motet.report.page.blocks import Block, Charts, Section, Words
+from motet.report.page.blocks import Block, Charts, PageSection, Words
 from motet.report.page.learned_figures import read_pictures
 from motet.report.page.story import Story
 
 
-def learned(story: Story) -> Section | None:
+def learned(story: Story) -> PageSection | None:
     """The pictures of every contender's first run."""
     blocks: list[Block] = []
     for contender in story.contenders:
@@ -17,4 +17,4 @@ def learned(story: Story) -> Section | None:
     if not blocks:
         return None
     see = "What a method found out about its clients, such as who learns from whom."
-    return Section("learned", "What the methods learned", see, blocks)
+    return PageSection("learned", "What the methods learned", see, blocks)

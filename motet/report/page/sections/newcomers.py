@@ -3,15 +3,15 @@
 from statistics import fmean
 
 from motet.metrics.names import AFTER, BEFORE
-from motet.report.charts import Chart, Key, Mark, Row, Rows
-from motet.report.page.blocks import Block, Charts, Section
+from motet.report.charts import Chart, ChartRow, Key, Mark, RowsChart
+from motet.report.page.blocks import Block, Charts, PageSection
 from motet.report.page.names import few, label_of, names_of
 from motet.report.page.story import Contender, Story
 
 KEYS = (Key("soft", "before", "hollow"), Key("up", "after, better", "mark"), Key("down", "after, worse", "mark"))
 
 
-def newcomers(story: Story) -> Section | None:
+def newcomers(story: Story) -> PageSection | None:
     """By contender, then by client with the one in focus."""
     by_method = [row for contender in story.contenders if (row := _mean_row(contender))]
     if not by_method:
@@ -23,31 +23,31 @@ def newcomers(story: Story) -> Section | None:
         title = f"New clients by name, with {story.focus.label}"
         blocks.append(Charts([_chart("new-clients", title, by_name, "accuracy in %", note)]))
     see = "These clients took no part in training: hollow is what they are handed, filled what adaptation makes of it."
-    return Section("new-clients", "New clients", see, blocks)
+    return PageSection("new-clients", "New clients", see, blocks)
 
 
-def _chart(name: str, title: str, rows: list[Row], label: str, note: str = "") -> Chart:
-    drawing = Rows(label, ["before", "after"], rows, KEYS, joined=True, told=True, least=10.0, ceiling=100.0)
+def _chart(name: str, title: str, rows: list[ChartRow], label: str, note: str = "") -> Chart:
+    drawing = RowsChart(label, ["before", "after"], rows, KEYS, joined=True, told=True, least=10.0, ceiling=100.0)
     pairs = [(row.marks[0], row.marks[1]) for row in rows]
     worse = [row.label for row, (a, b) in zip(rows, pairs, strict=True) if a and b and b.value < a.value]
     see = f"Adaptation makes it worse for {names_of(worse)}." if worse else "Adaptation makes none of them worse."
     return Chart(name, title, f"{see}{note}", drawing)
 
 
-def _row(label: str, before: float | None, after: float | None) -> Row | None:
+def _row(label: str, before: float | None, after: float | None) -> ChartRow | None:
     if after is None:
         return None
     first = None if before is None else Mark(before, "soft", "hollow")
-    return Row(label, [first, Mark(after, "down" if before is not None and after < before else "up")])
+    return ChartRow(label, [first, Mark(after, "down" if before is not None and after < before else "up")])
 
 
-def _mean_row(contender: Contender) -> Row | None:
+def _mean_row(contender: Contender) -> ChartRow | None:
     before, after = ([100 * value for value in contender.headline(model)] for model in (BEFORE, AFTER))
     return _row(contender.label, fmean(before) if before else None, fmean(after) if after else None)
 
 
-def _rows_by_name(contender: Contender) -> tuple[list[Row], str]:
-    told, people = contender.first, contender.people
-    drawn, note = few([client for client in sorted(told.new) if client in people], "first", "last")
-    found = (_row(label_of(people[i]), told.own(i, BEFORE), told.own(i, AFTER)) for i in drawn)
+def _rows_by_name(contender: Contender) -> tuple[list[ChartRow], str]:
+    told, clients_info = contender.first, contender.clients_info
+    drawn, note = few([client for client in sorted(told.new) if client in clients_info], "first", "last")
+    found = (_row(label_of(clients_info[i]), told.own(i, BEFORE), told.own(i, AFTER)) for i in drawn)
     return [row for row in found if row], note

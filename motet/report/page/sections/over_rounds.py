@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from motet.metrics.names import GENERIC, PERSONAL, Figure
-from motet.report.charts import Chart, Lines, Series
-from motet.report.page.blocks import Block, Charts, Section
+from motet.metrics.names import GENERIC, PERSONAL, MetricName
+from motet.report.charts import Chart, ChartSeries, LinesChart
+from motet.report.page.blocks import Block, Charts, PageSection
 from motet.report.page.story import Contender, Story
 
 MOST_SMALL = 12  # contenders with a chart of their own
@@ -14,14 +14,14 @@ OWN_MODELS = "clients' own models"
 OWN, ONE = "clients' own models, accuracy in %", "one model for all, accuracy in %"
 
 
-def over_rounds(story: Story) -> Section | None:
+def over_rounds(story: Story) -> PageSection | None:
     """Two large charts and the small ones."""
     if len(story.contenders) == 1:
         return _of_one(story.contenders[0])
     blocks: list[Block] = []
     for model, name, label in ((PERSONAL, "personal", OWN), (GENERIC, "generic", ONE)):
         series = [each for contender in story.contenders if (each := _over_seeds(contender, model))]
-        drawing = Lines("round", label, series, ceiling=100.0, least=5.0)
+        drawing = LinesChart("round", label, series, ceiling=100.0, least=5.0)
         if not drawing.is_empty():
             blocks.append(Charts([Chart(f"rounds-{name}", _title(model), _see(series), drawing)]))
     found = [(c, kin) for c in story.contenders[:MOST_SMALL] if (kin := _over_clients(c))]
@@ -33,38 +33,38 @@ def over_rounds(story: Story) -> Section | None:
     see = f"How fast each method learns, and whether it still climbs at the end.{band}"
     if found:
         see += " In the small charts the band is one standard deviation over clients; dots are their worst tenth."
-    return Section("rounds", "Accuracy over rounds", see, blocks) if blocks else None
+    return PageSection("rounds", "Accuracy over rounds", see, blocks) if blocks else None
 
 
-def _of_one(contender: Contender) -> Section | None:
+def _of_one(contender: Contender) -> PageSection | None:
     """Both models in one chart, with the spread over clients."""
     own, one = _over_clients(contender), _over_seeds(contender, GENERIC)
     if not own:
         alone = _over_seeds(contender, PERSONAL)
         own = [replace(alone, label=OWN_MODELS)] if alone else []
     other = [replace(one, label="one model for all", series=contender.series + 1, low=(), high=())] if one else []
-    drawing = Lines("round", "accuracy in %", [*own, *other], ceiling=100.0, least=5.0)
+    drawing = LinesChart("round", "accuracy in %", [*own, *other], ceiling=100.0, least=5.0)
     if drawing.is_empty():
         return None
     ends = [f"{each.label} {each.points[-1][1]:.1f} %" for each in drawing.series]
     chart = Chart("rounds", "Both accuracies over rounds", f"At the end: {', '.join(ends)}.", drawing)
     see = "How fast both learn. The band is one standard deviation over clients; dots are the worst tenth of them."
-    return Section("rounds", "Accuracy over rounds", see, [Charts([chart])])
+    return PageSection("rounds", "Accuracy over rounds", see, [Charts([chart])])
 
 
 def _title(model: str) -> str:
     return "Clients' own models" if model == PERSONAL else "The one model for all"
 
 
-def _figure(contender: Contender, model: str) -> Figure:
+def _figure(contender: Contender, model: str) -> MetricName:
     return replace(contender.first.run.headline, model=model)
 
 
-def _over_seeds(contender: Contender, model: str) -> Series | None:
+def _over_seeds(contender: Contender, model: str) -> ChartSeries | None:
     """The mean over seeds of the rounds that all seeds have, and the range."""
     curves = [told.curve(_figure(contender, model)) for told in contender.told]
     if not any(curves) and model == GENERIC:
-        curves = [told.curve(Figure(GENERIC, "common", statistic="pooled")) for told in contender.told]
+        curves = [told.curve(MetricName(GENERIC, "common", statistic="pooled")) for told in contender.told]
     curves = [curve for curve in curves if curve]
     if not curves:
         return None
@@ -72,24 +72,24 @@ def _over_seeds(contender: Contender, model: str) -> Series | None:
     values = [[curve[round] for curve in curves] for round in rounds]
     low, high = ([min(v) for v in values], [max(v) for v in values]) if len(curves) > 1 else ([], [])
     points = [(float(round), fmean(v)) for round, v in zip(rounds, values, strict=True)]
-    return Series(contender.label, contender.series, points, low, high)
+    return ChartSeries(contender.label, contender.series, points, low, high)
 
 
-def _see(series: Sequence[Series]) -> str:
+def _see(series: Sequence[ChartSeries]) -> str:
     ends = sorted(((each.points[-1][1], each.label) for each in series if each.points), reverse=True)
     if len(ends) == 1:
         return f"It ends at {ends[0][0]:.1f} %."
     return f"At the end {ends[0][1]} is highest with {ends[0][0]:.1f} %, {ends[-1][1]} lowest with {ends[-1][0]:.1f} %."
 
 
-def _over_clients(contender: Contender) -> list[Series]:
+def _over_clients(contender: Contender) -> list[ChartSeries]:
     """Mean and spread over the clients of its first seed, and the worst tenth."""
     told, figure = contender.first, _figure(contender, PERSONAL)
     mean, spread, worst = (told.curve(each) for each in (figure, figure.over("std"), figure.over("worst_tenth")))
     rounds = sorted(mean.keys() & spread.keys())
     if len(rounds) < 2:
         return []
-    middle = Series(
+    middle = ChartSeries(
         OWN_MODELS,
         contender.series,
         [(float(r), mean[r]) for r in rounds],
@@ -97,11 +97,11 @@ def _over_clients(contender: Contender) -> list[Series]:
         [min(100.0, mean[r] + spread[r]) for r in rounds],
     )
     tenth = [(float(r), worst[r]) for r in rounds if r in worst]
-    return [middle, *([Series("worst tenth of clients", contender.series, tenth, dotted=True)] if tenth else [])]
+    return [middle, *([ChartSeries("worst tenth of clients", contender.series, tenth, dotted=True)] if tenth else [])]
 
 
-def _small(contender: Contender, series: Sequence[Series], low: float) -> Chart:
-    lines = Lines("round", "own models, accuracy in %", series, height=170, fixed=(low, 100.0))
+def _small(contender: Contender, series: Sequence[ChartSeries], low: float) -> Chart:
+    lines = LinesChart("round", "own models, accuracy in %", series, height=170, fixed=(low, 100.0))
     last = [f"{each.label} {each.points[-1][1]:.1f} %" for each in series]
     see = f"At the end: {', '.join(last)}."
     return Chart(f"spread-{contender.series + 1}", f"{contender.label}, over clients", see, lines, small=True)

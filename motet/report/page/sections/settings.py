@@ -3,14 +3,14 @@
 from motet.config.experiment import Experiment, to_toml
 from motet.config.section import dotted_fields
 from motet.errors import MotetError
-from motet.report.page.blocks import Block, Cell, Code, Section, Sheet
+from motet.report.page.blocks import Block, Cell, Code, PageSection, Sheet
 from motet.report.page.story import Contender, Story
 from motet.report.tables.runs import field_of
 from motet.report.tables.wording import data_name
 from motet.runs.record import Record
 
 
-def settings(story: Story) -> Section:
+def settings(story: Story) -> PageSection:
     """What is the same for all, what differs, where it ran, and the files to run it anew."""
     blocks: list[Block] = []
     if len(story.contenders) > 1:
@@ -21,7 +21,7 @@ def settings(story: Story) -> Section:
         "Save an experiment as experiment.toml, beside the data if they are a file, then `motet run experiment.toml`: "
         "the same seed, the same numbers."
     )
-    return Section("settings", "Settings and reproduction", see, blocks)
+    return PageSection("settings", "Settings and reproduction", see, blocks)
 
 
 def _toml(contender: Contender) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-from motet.report.page.blocks import Cell, Section, Sheet, Words
+from motet.report.page.blocks import Cell, PageSection, Sheet, Words
 from motet.report.page.story import Story
 from motet.report.tables.columns import DERIVED, figure_columns
 from motet.report.tables.runs import FAILED, failures, measured, over_seeds, served
@@ -11,7 +11,7 @@ from motet.report.tables.wording import NOTHING
 _GROUPS = {"weighted": "common test set, by class", "split": "own test data"}
 
 
-def summary(story: Story) -> Section:
+def summary(story: Story) -> PageSection:
     """All figures side by side."""
     columns = figure_columns([run.summary for run in story.runs])
     titles = ["method", *(column.title.replace("\n", " ") for column in columns)]
@@ -25,7 +25,7 @@ def summary(story: Story) -> Section:
         rows.append(cells)
     notes = [measured(story.runs, columns), *served(story.runs), *over_seeds(story.lines), *failures(story.lines)]
     notes = [re.sub(r"; `--each`[^.]*", "", note) for note in notes]
-    return Section(
+    return PageSection(
         "summary",
         "All figures",
         "One row per method; select a title to sort by it.",

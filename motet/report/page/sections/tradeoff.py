@@ -3,14 +3,14 @@
 from statistics import fmean, stdev
 
 from motet.report.charts import Chart, Plane, Spot
-from motet.report.page.blocks import Charts, Section
+from motet.report.page.blocks import Charts, PageSection
 from motet.report.page.comparison_file import Scored
 from motet.report.page.story import Contender, Story
 
 Interval = tuple[float, float]
 
 
-def tradeoff(story: Story) -> Section | None:
+def tradeoff(story: Story) -> PageSection | None:
     """One point per contender; nothing to see where there is one."""
     spots = [spot for contender in story.contenders if (spot := _spot(contender))]
     if len(spots) < 2:
@@ -20,7 +20,7 @@ def tradeoff(story: Story) -> Section | None:
     plane = Plane(
         "one model for all, accuracy in %", "clients' own models, accuracy in %", spots, "no such model", 4.0, 100.0
     )
-    return Section(
+    return PageSection(
         "tradeoff",
         "Good for all, good for each",
         f"Further up, clients' own models are better; further right, the one model for all is{whiskers}.",

@@ -1,21 +1,21 @@
 """Tuning, of a comparison: what was tried for every method, and what was chosen."""
 
-from motet.report.charts import Chart, Key, Mark, Row, Rows
-from motet.report.page.blocks import Block, Cell, Charts, Section, Sheet, Words
+from motet.report.charts import Chart, ChartRow, Key, Mark, RowsChart
+from motet.report.page.blocks import Block, Cell, Charts, PageSection, Sheet, Words
 from motet.report.page.story import Contender, Story
 from motet.report.tables.wording import NOTHING
 
 MOST_TRIALS = 400  # in the table
 
 
-def tuning(story: Story) -> Section | None:
+def tuning(story: Story) -> PageSection | None:
     """The range of each method's trials with the chosen one, and all trials."""
     tuned = [c for c in story.contenders if c.compared and any(t.score is not None for t in c.compared.trials)]
     if not tuned or story.comparison is None:
         return None
     rows = [_row(c) for c in tuned]
     keys = [Key("soft", "worst trial", "hollow"), Key("up", "chosen", "mark")]
-    drawing = Rows("score on validation data in %", ["worst trial", "chosen"], rows, keys, joined=True, told=True)
+    drawing = RowsChart("score on validation data in %", ["worst trial", "chosen"], rows, keys, joined=True, told=True)
     widest = max(rows, key=_reach)
     see = f"The longer the line, the more tuning matters: most for {widest.label}."
     if any(len({t.rounds for t in c.compared.trials}) > 1 for c in tuned if c.compared):
@@ -28,18 +28,18 @@ def tuning(story: Story) -> Section | None:
     says = (
         "What was tried for each method and what was chosen: trials were judged on validation data, never on test data."
     )
-    return Section("tuning", "Tuning", says, blocks)
+    return PageSection("tuning", "Tuning", says, blocks)
 
 
-def _row(contender: Contender) -> Row:
+def _row(contender: Contender) -> ChartRow:
     assert contender.compared is not None
     scored = [(t.score, t.chosen, t.options) for t in contender.compared.trials if t.score is not None]
     last, _, options = max([each for each in scored if each[1]] or scored)
     marks = [Mark(100 * min(scored)[0], "soft", "hollow"), Mark(100 * last, "up")]
-    return Row(contender.label, marks, f"{len(scored)} trials\nchosen: {options or 'defaults'}")
+    return ChartRow(contender.label, marks, f"{len(scored)} trials\nchosen: {options or 'defaults'}")
 
 
-def _reach(row: Row) -> float:
+def _reach(row: ChartRow) -> float:
     first, last = row.marks
     return last.value - first.value if first and last else 0.0
 

@@ -10,7 +10,7 @@ from motet.engines import Inline, Outcome, Task
 from motet.messages.checks import answers, well_formed
 from motet.messages.message import Message, encode
 from motet.server.assembly import assemble
-from motet.server.round_loop import Progress
+from motet.server.round_loop import RunState
 from motet.testing.twin import Notes, loop_of, play, tiny
 
 
@@ -126,7 +126,7 @@ def test_a_liar_is_named_and_the_round_goes_on_without_it(
     engine = assembly.engine = Lying(assembly.workplace)
     engine.liar, engine.lie = assembly.client_ids[1], lie
     server = assembly.method.start()
-    progress = loop_of(assembly, notes).run(Progress(0, server))
+    progress = loop_of(assembly, notes).run(RunState(0, server))
     aside = notes.rows[0]["set_aside"]
     assert (
         isinstance(aside, dict) and list(aside) == [str(engine.liar)] and aside[str(engine.liar)].startswith(sentence)

@@ -14,14 +14,14 @@ from motet.messages import transform as posts_module
 from motet.messages.checks import without_losses
 from motet.messages.clip import Clip
 from motet.messages.message import Message, State, decode, encode, tensor
-from motet.messages.transform import Arrival, Post
-from motet.messages.transforms import POSTS, build_posts, canonical_posts
+from motet.messages.transform import Arrival, Transform
+from motet.messages.transforms import TRANSFORMS, build_transforms, canonical_transforms
 from motet.methods import METHODS
-from motet.methods.base import Entry, Part, Serving, Training
+from motet.methods.base import MethodEntry, Part, Serving, Training
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.server.assembly import assemble
-from motet.server.round_loop import Progress
+from motet.server.round_loop import RunState
 from motet.testing.twin import Notes, Played, loop_of, play, tiny
 from motet.training.client import AdaptSettings, Client
 from motet.training.local import LocalSettings
@@ -100,9 +100,9 @@ def same(one: Played, other: Played) -> bool:
 
 @pytest.mark.parametrize("method", METHODS_OF_ALL_KINDS)
 def test_a_clip_that_never_acts_changes_no_bit_and_one_that_does_is_alike_in_the_twin(method: str) -> None:
-    plain, never = play(tiny(method)), play(tiny(method, post="clip(norm=1e20)"))
+    plain, never = play(tiny(method)), play(tiny(method, transforms="clip(norm=1e20)"))
     assert same(plain, never)
-    asked = tiny(method, post="clip(norm=0.01)")
+    asked = tiny(method, transforms="clip(norm=0.01)")
     inline, strict = play(asked), play(asked, strict=True)
     assert same(inline, strict) and encode(inline.server) != encode(plain.server)
     for row in strict.rows:
@@ -110,12 +110,12 @@ def test_a_clip_that_never_acts_changes_no_bit_and_one_that_does_is_alike_in_the
     trained = [e for e in strict.engine.exchanges if e.task.kind == "train"]
     assert len(trained) == 6
     for e in trained:
-        reply, _ = without_losses({0: decode(e.answered)})  # which no post sees
-        assert length(e.task.write(), reply[0]) <= 0.01 * (1 + 1e-3)
+        reply, _ = without_losses({0: decode(e.answered)})  # which no transform sees
+        assert length(e.task.build_message(), reply[0]) <= 0.01 * (1 + 1e-3)
 
 
 def test_the_average_of_clipped_updates_is_no_longer_than_the_norm() -> None:
-    asked = tiny("fedavg", post="clip(norm=0.05)", rounds={"count": 1})
+    asked = tiny("fedavg", transforms="clip(norm=0.05)", rounds={"count": 1})
     start = assemble(asked).method.start()
     moved = tensor(play(asked).server, "w") - tensor(start, "w")
     free = tensor(play(tiny("fedavg", rounds={"count": 1})).server, "w") - tensor(start, "w")
@@ -125,7 +125,9 @@ def test_the_average_of_clipped_updates_is_no_longer_than_the_norm() -> None:
 @pytest.mark.parametrize("method", METHODS_OF_ALL_KINDS)
 def test_trained_together_or_alone_replies_are_clipped(method: str) -> None:
     both = [
-        play_together(tiny(method, post="clip(norm=0.01)", rounds={"cohort": 1.0}, local={"together": together}))
+        play_together(
+            tiny(method, transforms="clip(norm=0.01)", rounds={"cohort": 1.0}, local={"batched_clients": together})
+        )
         for together in (False, True)
     ]
     for name, value in both[0].items():
@@ -135,7 +137,7 @@ def test_trained_together_or_alone_replies_are_clipped(method: str) -> None:
 def play_together(experiment: Experiment) -> State:
     assembly = assemble(experiment)
     assembly.engine = Inline(assembly.workplace)
-    return loop_of(assembly, Notes()).run(Progress(0, assembly.method.start())).server
+    return loop_of(assembly, Notes()).run(RunState(0, assembly.method.start())).server
 
 
 class Stop(BaseException):
@@ -155,28 +157,30 @@ class StopsAfterTwo:
 
 
 def test_the_pool_and_a_resumed_run_end_in_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also with a post that keeps something at the client and is undone at the server."""
-    monkeypatch.setitem(POSTS, "halves", posts_module.Entry("halves", "", "", Halves))
-    asked = tiny("fedrod", post="halves+clip(norm=0.05)", engine={"name": "inline"})
+    """Also with a transform that keeps something at the client and is undone at the server."""
+    monkeypatch.setitem(TRANSFORMS, "halves", posts_module.TransformEntry("halves", "", "", Halves))
+    asked = tiny("fedrod", transforms="halves+clip(norm=0.05)", engine={"name": "inline"})
     whole = run(asked, tmp_path / "whole")
     with pytest.raises(Stop):
         run(asked, tmp_path / "stopped", StopsAfterTwo())
     resume(tmp_path / "stopped")
-    pool = run(tiny("fedrod", post="halves+clip(norm=0.05)", engine={"name": "pool", "workers": 2}), tmp_path / "pool")
-    plain = run(tiny("fedrod", post="clip(norm=0.05)"), tmp_path / "plain")
+    pool = run(
+        tiny("fedrod", transforms="halves+clip(norm=0.05)", engine={"name": "pool", "workers": 2}), tmp_path / "pool"
+    )
+    plain = run(tiny("fedrod", transforms="clip(norm=0.05)"), tmp_path / "plain")
     for other in (tmp_path / "stopped", pool):
         assert (other / "weights.safetensors").read_bytes() == (whole / "weights.safetensors").read_bytes()
         assert Record(other).clients == Record(whole).clients
     assert (plain / "weights.safetensors").read_bytes() != (whole / "weights.safetensors").read_bytes()
 
 
-class Halves(Post):
+class Halves(Transform):
     """Sends half of w, and adds what it kept of the last time; the server doubles it."""
 
     def pack(self, client: Client, message: Message, reply: Message) -> Message:
         """The residual is what the client sent the last time."""
-        kept = client.private.get("post.halves", torch.zeros_like(tensor(reply, "w")))
-        client.private["post.halves"] = 0.001 * tensor(reply, "w")
+        kept = client.private.get("transform.halves", torch.zeros_like(tensor(reply, "w")))
+        client.private["transform.halves"] = 0.001 * tensor(reply, "w")
         return reply | {"w": (tensor(reply, "w") + kept) / 2}
 
     def open(self, arrival: Arrival, message: Message, reply: Message) -> Message:
@@ -184,7 +188,7 @@ class Halves(Post):
         return reply | {"w": 2 * tensor(reply, "w")}
 
 
-class Names(Post):
+class Names(Transform):
     """Adds its letter to a field, and at the server takes the last one away."""
 
     letter: int = 1
@@ -205,8 +209,8 @@ class Names(Post):
 def test_what_was_packed_last_is_opened_first_and_who_cannot_be_read_is_set_aside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(POSTS, "names", posts_module.Entry("names", "", "", Names))
-    asked = tiny("fedavg", post="names(letter=1)+names(letter=2)", rounds={"count": 1, "cohort": 1.0})
+    monkeypatch.setitem(TRANSFORMS, "names", posts_module.TransformEntry("names", "", "", Names))
+    asked = tiny("fedavg", transforms="names(letter=1)+names(letter=2)", rounds={"count": 1, "cohort": 1.0})
     played = play(asked, strict=True)
     assert 2 in played.assembly.client_ids
     assert played.rows[0]["set_aside"] == {"2": "the last of 12 is not 2"}
@@ -228,8 +232,8 @@ class SendsMore(Part):
 
 
 def test_a_field_that_the_message_does_not_know_is_clipped_with_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "more", Entry("more", "", "", part=SendsMore))
-    played = play(tiny("more", post="clip(norm=1.0)", rounds={"count": 1}))
+    monkeypatch.setitem(METHODS, "more", MethodEntry("more", "", "", part=SendsMore))
+    played = play(tiny("more", transforms="clip(norm=1.0)", rounds={"count": 1}))
     assert 1.9 < float(tensor(played.server, "more")) <= 2.0001  # two clients, nearly all of whose change it is
 
 
@@ -237,29 +241,32 @@ def test_a_field_that_the_message_does_not_know_is_clipped_with_the_rest(monkeyp
 
 
 def test_posts_are_read_as_methods_are_but_keep_their_order() -> None:
-    assert build_posts("") == () and canonical_posts(" ") == ""
-    assert build_posts("clip(norm=2)+CLIP") == (Clip(norm=2.0), Clip(norm=1.0))
-    assert canonical_posts("clip( norm = 2.5 ) + clip") == "clip(norm=2.5)+clip"
+    assert build_transforms("") == () and canonical_transforms(" ") == ""
+    assert build_transforms("clip(norm=2)+CLIP") == (Clip(norm=2.0), Clip(norm=1.0))
+    assert canonical_transforms("clip( norm = 2.5 ) + clip") == "clip(norm=2.5)+clip"
 
 
 @pytest.mark.parametrize(
-    ("post", "sentence"),
+    ("transforms", "sentence"),
     [
-        ("clap", "unknown post 'clap': did you mean 'clip'? accepted: clip"),
-        ("clip(norm=0)", "post clip: norm is 0; accepted: a number above 0"),
-        ("clip(length=1)", "post clip: unknown field 'length': accepted: norm"),
+        ("clap", "unknown transform 'clap': did you mean 'clip'? accepted: clip"),
+        ("clip(norm=0)", "transform clip: norm is 0; accepted: a number above 0"),
+        ("clip(length=1)", "transform clip: unknown field 'length': accepted: norm"),
         (
             "clip(norm",
-            "post 'clip(norm' cannot be read (unexpected '(norm'); accepted: names joined by +, such as clip(norm=1.0)",
+            "transform 'clip(norm' cannot be read (unexpected '(norm'); accepted: names joined by +, such as "
+            "clip(norm=1.0)",
         ),
     ],
 )
-def test_a_wrong_post_is_one_sentence(post: str, sentence: str) -> None:
+def test_a_wrong_transform_is_one_sentence(transforms: str, sentence: str) -> None:
     with pytest.raises(MotetError) as error:
-        tiny("fedavg", post=post) and assemble(tiny("fedavg", post=post))
+        tiny("fedavg", transforms=transforms) and assemble(tiny("fedavg", transforms=transforms))
     assert str(error.value) == sentence
 
 
 def test_a_method_that_sends_nothing_has_no_post() -> None:
-    with pytest.raises(MotetError, match=r"^post is 'clip' but 'centralized' trains in one place and sends nothing"):
-        assemble(tiny("centralized", post="clip"))
+    with pytest.raises(
+        MotetError, match=r"^transforms is 'clip' but 'centralized' trains in one place and sends nothing"
+    ):
+        assemble(tiny("centralized", transforms="clip"))

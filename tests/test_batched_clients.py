@@ -41,7 +41,7 @@ def two_rounds(method: str, rule: dict[str, Any], together: bool) -> tuple[State
     for round in (1, 2):
         met = clients_of(assembly, server, round, private)
         if together:
-            replies = assembly.method.train_together([c for c, _ in met], [m for _, m in met])
+            replies = assembly.method.train_batched([c for c, _ in met], [m for _, m in met])
         else:
             replies = [assembly.method.train(c, m) for c, m in met]
         server = assembly.method.aggregate(server, {c.id: r for (c, _), r in zip(met, replies, strict=True)})
@@ -79,7 +79,7 @@ def test_one_client_that_diverges_takes_nobody_along() -> None:
     assembly = assemble(tiny("fedavg", scoring={"pm_source": "last_participation"}))
     met = clients_of(assembly, assembly.method.start(), 1, {})
     met[1][1]["w"] = torch.full_like(met[1][1]["w"], float("nan"))
-    replies = assembly.method.train_together([c for c, _ in met], [m for _, m in met])
+    replies = assembly.method.train_batched([c for c, _ in met], [m for _, m in met])
     assert [isinstance(r, Diverged) for r in replies] == [i == 1 for i in range(len(met))]
     assert "model" not in met[1][0].private and "model" in met[0][0].private
 
@@ -97,10 +97,10 @@ def test_one_client_that_diverges_takes_nobody_along() -> None:
         ("fedavg+shared-data", {}, 1),
         ("fedavg", {"precision": "bf16"}, 1),
         ("fedavg", {"local": {"clip": 1.0}}, 1),
-        ("fedavg", {"local": {"together": False}}, 1),
+        ("fedavg", {"local": {"batched_clients": False}}, 1),
         ("fedavg", {"net": {"name": "twocnn"}}, 1),
     ],
 )
 def test_how_many_are_trained_as_one(method: str, changes: dict[str, Any], size: int) -> None:
-    changes["local"] = {"together": True} | changes.get("local", {})
+    changes["local"] = {"batched_clients": True} | changes.get("local", {})
     assert assemble(tiny(method, **changes)).workplace.together == size

@@ -15,14 +15,14 @@ from motet.errors import MotetError
 from motet.messages.message import Message, State, tensor
 from motet.methods import METHODS
 from motet.methods.apfl import APFL
-from motet.methods.base import Axis, Learned, Part, Picture
+from motet.methods.base import Axis, Learned, LearnedFigure, Part
 from motet.methods.base.learned_figure import MOST
 from motet.nets import Net
 from motet.runs import run as runs
 from motet.runs.record import Record
-from motet.server.final_evaluation import End
+from motet.server.final_evaluation import FinalState
 from motet.testing import Fault
-from motet.testing.checks import Trial, hands_over_pictures_that_can_be_drawn
+from motet.testing.checks import MethodTrial, hands_over_pictures_that_can_be_drawn
 from motet.testing.twin import Played, play, tiny
 
 WITH = {  # methods that have pictures, and the names of these
@@ -40,8 +40,10 @@ WITH = {  # methods that have pictures, and the names of these
 TRAINING = (0, 2, 3, 4)  # of the tiny federation; client 1 is new
 
 
-def drawn(played: Played) -> dict[str, Picture]:
-    found = played.assembly.ending.learned_by_the_method(End(played.server, played.progress.round, played.rows))
+def drawn(played: Played) -> dict[str, LearnedFigure]:
+    found = played.assembly.final_evaluation.learned_by_the_method(
+        FinalState(played.server, played.progress.round, played.rows)
+    )
     return {picture.name: picture for picture in found}
 
 
@@ -50,22 +52,24 @@ def drawn(played: Played) -> dict[str, Picture]:
 
 def heatmap(**changes: Any) -> dict[str, Any]:
     axis = Axis("client", ("a", "b"))
-    return Picture.heatmap("some", "A title", "See this.", [[1, 2], [3, 4]], x=axis, y=axis).plain() | changes
+    return LearnedFigure.heatmap("some", "A title", "See this.", [[1, 2], [3, 4]], x=axis, y=axis).plain() | changes
 
 
 def lines(**changes: Any) -> dict[str, Any]:
     series = {"one": [1.0, None, 3.0], "two": [1, 2, 3]}
-    return Picture.lines("some", "A title", "See this.", series, x=Axis("round", (1, 2, 3)), y="y").plain() | changes
+    return (
+        LearnedFigure.lines("some", "A title", "See this.", series, x=Axis("round", (1, 2, 3)), y="y").plain() | changes
+    )
 
 
 def points(**changes: Any) -> dict[str, Any]:
-    return Picture.points("some", "T", "See.", torch.eye(2), [0, 1], ["a", "b"]).plain() | changes
+    return LearnedFigure.points("some", "T", "See.", torch.eye(2), [0, 1], ["a", "b"]).plain() | changes
 
 
 @pytest.mark.parametrize("made", [heatmap(), lines(), points()], ids=lambda made: made["kind"])
 def test_what_is_written_is_read(made: dict[str, Any]) -> None:
     values = json.loads(json.dumps(made))
-    assert json.loads(json.dumps(Picture.read(values).plain())) == values
+    assert json.loads(json.dumps(LearnedFigure.read(values).plain())) == values
     assert ("groups" in values) == (values["kind"] == "points")
 
 
@@ -107,7 +111,7 @@ def test_what_is_written_is_read(made: dict[str, Any]) -> None:
 )
 def test_what_cannot_be_drawn_is_refused_in_a_sentence(values: object) -> None:
     with pytest.raises(MotetError) as error:
-        Picture.read(values)
+        LearnedFigure.read(values)
     assert "\n" not in str(error.value) and len(str(error.value)) < 500
 
 
@@ -115,12 +119,16 @@ def test_a_picture_is_small_and_finite() -> None:
     many = tuple(map(str, range(150)))
     table = torch.full((150, 150), 0.123456789)
     table[0, 0], table[0, 1] = torch.nan, torch.inf
-    large = Picture.read(Picture.heatmap("x", "t", "See.", table, x=Axis("", many), y=Axis("", many)).plain())
+    large = LearnedFigure.read(
+        LearnedFigure.heatmap("x", "t", "See.", table, x=Axis("", many), y=Axis("", many)).plain()
+    )
     rows = large.series[0].values
     assert len(rows) == len(rows[0]) == len(large.x.ticks) == MOST["cells"] and "first 100" in large.see
     assert rows[0][:3] == (None, None, 0.1235)
     rounds = tuple(range(1, 3001))
-    curve = Picture.read(Picture.lines("x", "t", "See.", {"a": [0.5] * 3000}, x=Axis("round", rounds), y="").plain())
+    curve = LearnedFigure.read(
+        LearnedFigure.lines("x", "t", "See.", {"a": [0.5] * 3000}, x=Axis("round", rounds), y="").plain()
+    )
     assert curve.x.ticks == tuple(range(1, 3001, 3)) and len(curve.series[0].values) == 1000
 
 
@@ -129,7 +137,7 @@ def test_a_picture_is_small_and_finite() -> None:
 
 @pytest.mark.parametrize("method", WITH)
 def test_what_each_method_hands_over(method: str) -> None:
-    hands_over_pictures_that_can_be_drawn(trial := Trial(method, {}))
+    hands_over_pictures_that_can_be_drawn(trial := MethodTrial(method, {}))
     assert sorted(drawn(trial.play())) == sorted(WITH[method])
 
 
@@ -180,7 +188,7 @@ class Refuses(Inline):
     """As real sites do: they train and score, and hand over nothing else."""
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
-        done = super().run([task for task in tasks if task.kind not in ("portrait", "measure")])
+        done = super().run([task for task in tasks if task.kind not in ("client_snapshot", "run_metric")])
         return done or [task.failed("refused") for task in tasks]
 
 
@@ -196,11 +204,13 @@ class Refuses(Inline):
 )
 def test_sites_that_refuse_leave_what_the_server_knows(method: str, names: list[str]) -> None:
     cohort = {"cohort": 1.0} if method == "apple" else {}
-    scoring = {"measures": ("calibration", "cross_client", "mdl(samples=30, sizes=2, seeds=1, steps=2)")}
+    scoring = {"metrics": ("calibration", "cross_client", "mdl(samples=30, sizes=2, seeds=1, steps=2)")}
     played = play(tiny(method, rounds=cohort, scoring=scoring))
     played.assembly.engine = Refuses(OneByOne(played.assembly.workplace.perform))
-    found = played.assembly.ending.find(End(played.server, played.progress.round, played.rows, played.clients))
-    assert [p.name for p in found.pictures if not p.name.startswith("mdl")] == names
+    found = played.assembly.final_evaluation.find(
+        FinalState(played.server, played.progress.round, played.rows, played.clients)
+    )
+    assert [p.name for p in found.figures_learned if not p.name.startswith("mdl")] == names
     assert all(name.startswith("generic.common.mdl") for name in found.figures), "of nobody's own data"
     assert not [note for note in found.notes if "could not be made" in note]
 
@@ -211,12 +221,12 @@ def test_sites_that_refuse_leave_what_the_server_knows(method: str, names: list[
 def test_the_record_keeps_them(tmp_path: Path) -> None:
     asked = tiny("pgfed", data={"name": "digits", "clients": 5})
     result = motet.load(runs.run(asked, tmp_path / "run"))
-    (picture,) = result.pictures
+    (picture,) = result.figures_learned
     assert picture["name"] == "pgfed-weights" and picture["kind"] == "heatmap" and "groups" not in picture
     assert result.summary["notes"] == []
-    assert Record(runs.run(tiny("fedavg"), tmp_path / "none")).pictures == []
-    off = tiny("pgfed", scoring={"pictures": False})
-    assert Record(runs.run(off, tmp_path / "off")).pictures == []
+    assert Record(runs.run(tiny("fedavg"), tmp_path / "none")).figures_learned == []
+    off = tiny("pgfed", scoring={"figures_learned": False})
+    assert Record(runs.run(off, tmp_path / "off")).figures_learned == []
 
 
 class StopsAfterOne:
@@ -233,7 +243,7 @@ def test_a_stop_and_a_resume_change_nothing(method: str, tmp_path: Path) -> None
     with pytest.raises(KeyboardInterrupt):
         runs.run(tiny(method), tmp_path / "stopped", StopsAfterOne())
     runs.resume(tmp_path / "stopped")
-    written = [(folder / "pictures.json").read_bytes() for folder in (whole, tmp_path / "stopped")]
+    written = [(folder / "figures_learned.json").read_bytes() for folder in (whole, tmp_path / "stopped")]
     assert written[0] == written[1] and len(json.loads(written[0]))
 
 
@@ -242,32 +252,32 @@ def test_worker_processes_make_the_same(tmp_path: Path) -> None:
         runs.run(tiny("apfl+prbm", engine={"name": name, "workers": workers}), tmp_path / name)
         for name, workers in (("inline", 0), ("pool", 1))
     ]
-    written = [(folder / "pictures.json").read_bytes() for folder in folders]
+    written = [(folder / "figures_learned.json").read_bytes() for folder in folders]
     assert written[0] == written[1]
 
 
 class Sad(Part):
     """A part whose pictures fail in some way."""
 
-    how: ClassVar[Callable[[Learned], list[Picture]]]
+    how: ClassVar[Callable[[Learned], list[LearnedFigure]]]
 
-    def pictures(self, learned: Learned) -> list[Picture]:
+    def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         return type(self).how(learned)
 
 
 class SadPortrait(Part):
     """A part whose clients fail to hand anything over."""
 
-    def portrait(self, client: object, net: Net) -> Message:
+    def client_snapshot(self, client: object, net: Net) -> Message:
         raise RuntimeError("no\nportrait")
 
 
-def fails(learned: Learned) -> list[Picture]:
+def fails(learned: Learned) -> list[LearnedFigure]:
     raise ZeroDivisionError("nothing here")
 
 
-def is_none(learned: Learned) -> list[Picture]:
-    return [Picture("x", "bars", "", "")]
+def is_none(learned: Learned) -> list[LearnedFigure]:
+    return [LearnedFigure("x", "bars", "", "")]
 
 
 @pytest.mark.parametrize(
@@ -275,16 +285,16 @@ def is_none(learned: Learned) -> list[Picture]:
     [(fails, "ZeroDivisionError: nothing here"), (is_none, "no title"), (None, "no")],
 )
 def test_a_picture_that_fails_is_a_note(
-    how: Callable[[Learned], list[Picture]] | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: Callable[[Learned], list[LearnedFigure]] | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind: type[Part] = SadPortrait if how is None else type("Sad", (Sad,), {"how": staticmethod(how)})
     monkeypatch.setitem(METHODS, "sad", motet.methods.base.Entry("sad", "", "", part=kind))
     result = motet.load(runs.run(tiny("fedavg+sad"), tmp_path / "run"))
     (note,) = result.summary["notes"]
     assert note.startswith("pictures could not be made (") and said in note and "\n" not in note
-    assert result.pictures == [] and result.personal.weighted.personal_models > 0
-    with pytest.raises(Fault, match="`pictures` fails"):
-        hands_over_pictures_that_can_be_drawn(Trial("fedavg+sad", {}))
+    assert result.figures_learned == [] and result.personal.weighted.personal_models > 0
+    with pytest.raises(Fault, match="`figures_learned` fails"):
+        hands_over_pictures_that_can_be_drawn(MethodTrial("fedavg+sad", {}))
 
 
 class Remembers(APFL):
@@ -294,7 +304,7 @@ class Remembers(APFL):
         super().__init__(*words)
         self.seen: State = {}
 
-    def portrait(self, client: Any, message: Message) -> Message:
+    def client_snapshot(self, client: Any, message: Message) -> Message:
         self.seen[str(client.id)] = len(self.seen)
         return {"apfl.alpha": float(len(self.seen))}
 
@@ -302,4 +312,4 @@ class Remembers(APFL):
 def test_a_portrait_that_depends_on_others_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "remembers", motet.methods.base.Entry("remembers", "", "", whole=Remembers))
     with pytest.raises(Fault, match="pictures are others"):
-        hands_over_pictures_that_can_be_drawn(Trial("remembers", {}))
+        hands_over_pictures_that_can_be_drawn(MethodTrial("remembers", {}))

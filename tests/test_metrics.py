@@ -17,36 +17,40 @@ from motet.data.prepare import VectorPrepare
 from motet.engines import Task
 from motet.messages.message import Message
 from motet.metrics.calibration import ece, mce
-from motet.metrics.names import DATA, STATISTICS, Figure, is_scored, member, variant
+from motet.metrics.names import DATA, STATISTICS, MetricName, is_scored, member, variant
 from motet.metrics.one_pass import one_pass
 from motet.metrics.over_clients import figures_over, spread
-from motet.metrics.registry import MEASURES, Measure, measures_of
+from motet.metrics.registry import METRICS, Metric, metrics_of
 from motet.testing.twin import Played, play, tiny
 from motet.training.flat_weights import Layout
 
-ALL = tuple(MEASURES.values())
+ALL = tuple(METRICS.values())
 
 # ---------------------------------------------------------------- names
 
 models = st.sampled_from(["generic", "personal", member("0.4"), member("brm"), variant("personal", "final_sync")])
 figures = st.builds(
-    Figure, models, st.sampled_from(list(DATA)), st.sampled_from([*MEASURES, "f1"]), st.sampled_from(["", *STATISTICS])
+    MetricName,
+    models,
+    st.sampled_from(list(DATA)),
+    st.sampled_from([*METRICS, "f1"]),
+    st.sampled_from(["", *STATISTICS]),
 )
 
 
 @given(figures)
-def test_a_name_is_read_as_it_was_made(figure: Figure) -> None:
-    assert Figure.read(str(figure)) == figure
+def test_a_name_is_read_as_it_was_made(figure: MetricName) -> None:
+    assert MetricName.read(str(figure)) == figure
 
 
 def test_the_name_of_the_headline() -> None:
-    assert str(Figure("personal", "weighted", "accuracy", "mean")) == "personal.weighted.accuracy.mean"
-    assert str(Figure(member("0.4"), "split")) == "member:0.4.split.accuracy"
+    assert str(MetricName("personal", "weighted", "accuracy", "mean")) == "personal.weighted.accuracy.mean"
+    assert str(MetricName(member("0.4"), "split")) == "member:0.4.split.accuracy"
 
 
 @pytest.mark.parametrize("column", ["round", "n.split", "personal.diverged", "generic.derived", "family_rule", "a.b.c"])
 def test_other_columns_are_no_figures(column: str) -> None:
-    assert Figure.read(column) is None and not is_scored({column: 0.5})
+    assert MetricName.read(column) is None and not is_scored({column: 0.5})
 
 
 # ---------------------------------------------------------------- one pass for all
@@ -84,7 +88,7 @@ def test_every_measure_from_one_pass() -> None:
         "ece": ece(confidence, said == y),
         "mce": mce(confidence, said == y),
     }
-    assert {measure.name: answers.value(measure) for measure in ALL} == pytest.approx(by_hand)
+    assert {metric.name: answers.value(metric) for metric in ALL} == pytest.approx(by_hand)
     assert 0 < by_hand["accuracy"] < by_hand["top5"] < 1
 
 
@@ -94,26 +98,26 @@ def test_parts_of_a_set_add_up_to_the_set() -> None:
     parts = [one_pass(model, samples, ALL, 7, rows.nonzero().squeeze(1)) for rows in (some, ~some)]
     both, whole = parts[0] + parts[1], one_pass(model, samples, ALL, 7)
     assert torch.equal(both.counts, whole.counts) and torch.equal(both.right["top5"], whole.right["top5"])
-    for measure in ALL:
-        assert both.value(measure) == pytest.approx(whole.value(measure))
-        assert parts[0].value(measure) != pytest.approx(whole.value(measure))
+    for metric in ALL:
+        assert both.value(metric) == pytest.approx(whole.value(metric))
+        assert parts[0].value(metric) != pytest.approx(whole.value(metric))
 
 
 def test_nothing_was_asked_of_no_samples() -> None:
     model, samples = problem()
     answers = one_pass(model, samples.part(0, 0), ALL, 7)
-    assert model.calls == 0 and [answers.value(measure) for measure in ALL] == [None] * 5
+    assert model.calls == 0 and [answers.value(metric) for metric in ALL] == [None] * 5
 
 
 def test_logits_are_kept_only_where_a_measure_needs_them() -> None:
     model, samples = problem()
-    assert one_pass(model, samples, measures_of(["top5"]), 7).logits is None
-    assert one_pass(model, samples, measures_of(["ece"]), 7).logits is not None
+    assert one_pass(model, samples, metrics_of(["top5"]), 7).logits is None
+    assert one_pass(model, samples, metrics_of(["ece"]), 7).logits is not None
 
 
 def test_the_five_of_three_classes_are_all() -> None:
     model, samples = problem(classes=3)
-    assert one_pass(model, samples, ALL, 3).value(MEASURES["top5"]) == 1
+    assert one_pass(model, samples, ALL, 3).value(METRICS["top5"]) == 1
 
 
 # ---------------------------------------------------------------- over clients
@@ -124,10 +128,8 @@ def test_the_worst_tenth_of_an_error_are_the_largest() -> None:
     assert found is not None and (found.worst_tenth, found.minimum) == (0.5, 0.1)
 
 
-def replies(measure: str, *pairs: tuple[float, float]) -> list[Message]:
-    return [
-        {f"personal.split.{measure}": mine, f"generic.split.{measure}": other, "n.split": 1} for mine, other in pairs
-    ]
+def replies(metric: str, *pairs: tuple[float, float]) -> list[Message]:
+    return [{f"personal.split.{metric}": mine, f"generic.split.{metric}": other, "n.split": 1} for mine, other in pairs]
 
 
 @pytest.mark.parametrize(("name", "hurt"), [("accuracy", 1), ("ece", 2)])
@@ -150,7 +152,7 @@ def test_without_a_generic_model_nobody_is_worse_off_than_with_it() -> None:
 
 @cache
 def measured(method: str = "fedavg") -> Played:
-    scoring = {"every": 1, "measures": ["top5", "ece", "mce"]}
+    scoring = {"every": 1, "metrics": ["top5", "ece", "mce"]}
     return play(tiny(method, scoring=scoring, rounds={"count": 2}))
 
 
@@ -161,13 +163,13 @@ def logits_of(w: Tensor, samples: Samples, played: Played) -> Tensor:
         return net(samples.prepare(samples.x))
 
 
-def by_hand(measures: Sequence[Measure], logits: Tensor, y: Tensor) -> dict[str, float]:
+def by_hand(metrics: Sequence[Metric], logits: Tensor, y: Tensor) -> dict[str, float]:
     confidence, said = logits.softmax(1).max(1)
     five = (logits.topk(5, 1).indices == y[:, None]).any(1)
     every = {"accuracy": (said == y).double().mean(), "top5": five.double().mean()}
     every |= {"ece": ece(confidence, said == y), "mce": mce(confidence, said == y)}  # type: ignore[dict-item]
     every["loss"] = -logits.double().log_softmax(1)[torch.arange(len(y)), y].mean()
-    return {measure.name: float(every[measure.name]) for measure in measures}
+    return {metric.name: float(every[metric.name]) for metric in metrics}
 
 
 def test_the_generic_model_by_every_measure() -> None:
@@ -241,7 +243,7 @@ def nothing(logits, y):
 
 def test_ones_own_measure_is_a_row_like_any_other_also_in_worker_processes(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN)
-    asked: dict[str, Any] = {"scoring.measures": [f"{tmp_path}/own.py:surprise", f"{tmp_path}/own.py:nothing"]}
+    asked: dict[str, Any] = {"scoring.metrics": [f"{tmp_path}/own.py:surprise", f"{tmp_path}/own.py:nothing"]}
     small = {"clients": 4, "rounds": 1, "epochs": 1, "subset": 0.3}
     inline = motet.run(**small, set=asked | {"engine.name": "inline"})
     pool = motet.run(**small, set=asked | {"engine.name": "pool", "engine.workers": 2})
@@ -255,5 +257,5 @@ def test_ones_own_measure_is_a_row_like_any_other_also_in_worker_processes(tmp_p
 def test_two_measures_of_one_name_are_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.py").write_text(OWN)
-    with pytest.raises(motet.MotetError, match="two measures named 'surprise'; accepted: each name once"):
-        measures_of([f"{tmp_path}/a.py:surprise", f"{tmp_path}/b.py:surprise"])
+    with pytest.raises(motet.MotetError, match="two metrics named 'surprise'; accepted: each name once"):
+        metrics_of([f"{tmp_path}/a.py:surprise", f"{tmp_path}/b.py:surprise"])

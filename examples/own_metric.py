@@ -1,6 +1,6 @@
-"""Your own measure: a function of logits and labels. Here the mean over classes of the share that was found.
+"""Your own metric: a function of logits and labels. Here the mean over classes of the share that was found.
 
-motet run --measure examples/own_measure.py:macro_recall
+motet run --metrics examples/own_metric.py:macro_recall
 """
 
 import torch
@@ -19,9 +19,7 @@ def macro_recall(logits: Tensor, y: Tensor) -> float:
 if __name__ == "__main__":
     for method in ("fedavg", "fedavg+bsm"):
         result = motet.run(
-            method=method, clients=10, rounds=10, lr=0.05, set={"scoring.measures": [f"{__file__}:macro_recall"]}
+            method=method, clients=10, rounds=10, lr=0.05, set={"scoring.metrics": [f"{__file__}:macro_recall"]}
         )
-        accuracy, recall = (
-            result.figures[f"personal.split.{measure}.mean"] for measure in ("accuracy", "macro_recall")
-        )
+        accuracy, recall = (result.figures[f"personal.split.{metric}.mean"] for metric in ("accuracy", "macro_recall"))
         print(f"{method:12} personal models on their own data: accuracy {accuracy:.3f}, macro recall {recall:.3f}")

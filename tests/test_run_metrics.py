@@ -1,4 +1,4 @@
-"""Measures that are found once, after the last round: by hand, by the vectors, in whole runs on every engine."""
+"""Metrics that are found once, after the last round: by hand, by the vectors, in whole runs on every engine."""
 
 import math
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ from motet.cli import main
 from motet.engines import Task
 from motet.errors import MotetError
 from motet.messages.message import tensor
-from motet.methods.base import Picture
+from motet.methods.base import LearnedFigure
 from motet.metrics.calibration import bins_of, ece
 from motet.metrics.cross_client import CrossClient
 from motet.metrics.mdl import MDL, by_class, code_length, evenly_spaced, held_out, subset_sizes
-from motet.metrics.registry import OF_A_RUN, describe_measures, measures_of, measures_of_a_run
-from motet.metrics.run_metric import Finding, Run
+from motet.metrics.registry import OF_A_RUN, describe_metrics, metrics_of, run_metrics_of
+from motet.metrics.run_metric import Finding, RunFacts
 from motet.metrics.update_variance import UpdateVariance
 from motet.runs import run as runs
 from motet.runs.local_baseline import beside_local, gains_over_local
 from motet.runs.record import Record
 from motet.server.assembly import assemble
-from motet.server.final_evaluation import End
+from motet.server.final_evaluation import FinalState
 from motet.testing.twin import Played, play, tiny
 from motet.training.flat_weights import Layout
 
@@ -34,39 +34,41 @@ QUICK_MDL = "mdl(samples=60, sizes=2, seeds=1, steps=5)"
 
 
 def found_in(played: Played) -> Finding:
-    return played.assembly.ending.find(End(played.server, played.progress.round, played.rows, played.clients))
+    return played.assembly.final_evaluation.find(
+        FinalState(played.server, played.progress.round, played.rows, played.clients)
+    )
 
 
-def asking(method: str, *measures: str, **changes: Any) -> Played:
-    scoring = {"every": 1, "pictures": False, "measures": measures, **changes.pop("scoring", {})}
+def asking(method: str, *metrics: str, **changes: Any) -> Played:
+    scoring = {"every": 1, "figures_learned": False, "metrics": metrics, **changes.pop("scoring", {})}
     return play(tiny(method, scoring=scoring, **changes))
 
 
-def pictures_of(finding: Finding) -> Mapping[str, Picture]:
-    return {picture.name: picture for picture in finding.pictures}
+def pictures_of(finding: Finding) -> Mapping[str, LearnedFigure]:
+    return {picture.name: picture for picture in finding.figures_learned}
 
 
 # ---------------------------------------------------------------- names and refusals
 
 
 def test_each_is_listed_with_its_options_and_paper() -> None:
-    rows = {row["name"]: row for row in describe_measures()}
+    rows = {row["name"]: row for row in describe_metrics()}
     assert rows.keys() >= OF_A_RUN.keys() | {"accuracy", ".hurt", ".worst_tenth", ".gain_vs_local"}
     assert rows["mdl"]["options"]["samples"] == 2000 and all(row["paper"] and row["summary"] for row in rows.values())
 
 
 def test_options_are_read_and_logit_measures_left_alone() -> None:
     asked = ("ece", "mdl(layer=fc1, samples=50)", "mdl", "mdl", "rounds_to(target=0.9)")
-    assert [m.name for m in measures_of(asked)] == ["accuracy", "loss", "ece"]
-    found = measures_of_a_run(asked)
+    assert [m.name for m in metrics_of(asked)] == ["accuracy", "loss", "ece"]
+    found = run_metrics_of(asked)
     assert [m.name for m in found] == ["mdl", "mdl", "rounds_to"]
     assert isinstance(found[0], MDL) and (found[0].layer, found[0].samples) == ("fc1", 50)
 
 
 @pytest.mark.parametrize(
-    ("measure", "sentence"),
+    ("run_metric", "sentence"),
     [
-        ("mdll", "unknown measure (scoring.measures) 'mdll': did you mean 'mdl'?"),
+        ("mdll", "unknown metric (scoring.metrics) 'mdll': did you mean 'mdl'?"),
         ("mdl(layr=fc1)", "measure mdl: unknown field 'layr'"),
         ("mdl(samples=3)", "measure mdl: samples is 3; accepted: a whole number of at least 20"),
         ("rounds_to(0.7)", "is not option=value"),
@@ -77,23 +79,23 @@ def test_options_are_read_and_logit_measures_left_alone() -> None:
         ("mdl(layer=head)", "names no inner stage"),
     ],
 )
-def test_a_mistake_is_one_sentence_before_anything_runs(measure: str, sentence: str) -> None:
+def test_a_mistake_is_one_sentence_before_anything_runs(metric: str, sentence: str) -> None:
     with pytest.raises(MotetError) as error:
-        assemble(tiny("fedavg", scoring={"measures": (measure,)}))
+        assemble(tiny("fedavg", scoring={"metrics": (metric,)}))
     assert sentence in str(error.value) and "\n" not in str(error.value)
 
 
 def test_rounds_to_needs_the_data_that_it_reads() -> None:
     with pytest.raises(MotetError, match=r"no client has any; accepted: a data\.val_share above 0, or data=split"):
-        assemble(tiny("fedavg", data={"val_share": 0.0}, scoring={"measures": ("rounds_to",)}))
-    assemble(tiny("fedavg", data={"val_share": 0.0}, scoring={"measures": ("rounds_to(data=split)",)}))
+        assemble(tiny("fedavg", data={"val_share": 0.0}, scoring={"metrics": ("rounds_to",)}))
+    assemble(tiny("fedavg", data={"val_share": 0.0}, scoring={"metrics": ("rounds_to(data=split)",)}))
 
 
 def test_a_users_measure_may_not_bear_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text("def mdl(logits, y):\n    return 1.0\n")
     with pytest.raises(MotetError, match="bears a name of Motet's own"):
-        measures_of(["mine.py:mdl"])
+        metrics_of(["mine.py:mdl"])
 
 
 # ---------------------------------------------------------------- MDL
@@ -119,10 +121,10 @@ def test_features_that_tell_the_label_are_shorter_to_describe() -> None:
     y = torch.randint(0, 3, (200,), generator=rng)
     noise = torch.randn(200, 8, generator=rng)
     told = noise + 4 * torch.nn.functional.one_hot(y, 8)
-    measure, sizes = MDL(steps=30, seeds=1), subset_sizes(180, 2)
-    plain, better = (code_length(sizes, measure.loss_curve(z, y, sizes, 3, seed=1)) for z in (noise, told))
+    metric, sizes = MDL(steps=30, seeds=1), subset_sizes(180, 2)
+    plain, better = (code_length(sizes, metric.loss_curve(z, y, sizes, 3, seed=1)) for z in (noise, told))
     assert better < 0.7 * plain
-    scaled = code_length(sizes, measure.loss_curve(1000 * told + 7, y, sizes, 3, seed=1))
+    scaled = code_length(sizes, metric.loss_curve(1000 * told + 7, y, sizes, 3, seed=1))
     assert scaled == pytest.approx(better, rel=1e-2), "whitened by one mean and one deviation"
 
 
@@ -147,22 +149,22 @@ def test_mdl_of_a_run_at_two_layers_in_nats_and_bits() -> None:
 
 def test_mdl_pools_exactly_so_many_samples_of_all_clients() -> None:
     played = asking("fedavg", QUICK_MDL)
-    ending = played.assembly.ending
-    measure, run = ending.evaluator.measures_of_a_run[0], ending.before
-    told = {i: tensor(measure.asked(run, i), "mdl.which") for i in run.facts.training_ids}
+    final_evaluation = played.assembly.final_evaluation
+    metric, run = final_evaluation.evaluator.run_metrics[0], final_evaluation.before
+    told = {i: tensor(metric.asked(run, i), "mdl.which") for i in run.facts.training_ids}
     assert sum(map(len, told.values())) == 60 and all(len(which) for which in told.values())
     assert all(int(which.max()) < run.facts.by_id[i].test for i, which in told.items())
 
 
 def test_the_features_are_the_generic_models_on_own_test_data() -> None:
     played = asking("fedavg+ft", "mdl(layer=fc1, samples=40)", rounds={"count": 1})
-    ending, place = played.assembly.ending, played.assembly.workplace
-    measure, run = ending.evaluator.measures_of_a_run[0], ending.before
+    final_evaluation, place = played.assembly.final_evaluation, played.assembly.workplace
+    metric, run = final_evaluation.evaluator.run_metrics[0], final_evaluation.before
     w = played.assembly.method.generic(played.server)
     assert w is not None
-    i = measure.whom(run)[0]
-    message = {"score.generic": w, "measure.which": 0, "measure.member": 0, **measure.asked(run, i)}
-    reply = place.perform(Task("measure", i, 1, message), {}).reply
+    i = metric.whom(run)[0]
+    message = {"score.generic": w, "metric.which": 0, "metric.member": 0, **metric.asked(run, i)}
+    reply = place.perform(Task("run_metric", i, 1, message), {}).reply
     assert reply is not None
     test = played.assembly.federation.clients[i].test
     Layout(run.net).bind(run.net, w)
@@ -253,7 +255,7 @@ def test_every_model_on_everybodys_data() -> None:
 
 def test_a_family_is_measured_by_the_member_that_it_reports() -> None:
     played = asking("superfed-mm(start=0, lambda_eval=oracle)", "cross_client(samples=1000)")
-    table = torch.tensor(found_in(played).pictures[0].series[0].values)
+    table = torch.tensor(found_in(played).figures_learned[0].series[0].values)
     own = [row["personal.split.accuracy"] for row in played.clients if row["round"] == 3]
     first = [row["member:0.0.split.accuracy"] for row in played.clients if row["round"] == 3]
     assert own != first and torch.allclose(table.diagonal(), torch.tensor(own), atol=1e-3)
@@ -261,8 +263,8 @@ def test_a_family_is_measured_by_the_member_that_it_reports() -> None:
 
 def test_at_a_site_of_its_own_a_client_has_only_its_own_data() -> None:
     """What the strict twin does: other clients' cells are empty."""
-    experiment = tiny("fedavg", scoring={"measures": ("cross_client",), "pictures": False})
-    table = found_in(play(experiment, strict=True)).pictures[0].series[0].values
+    experiment = tiny("fedavg", scoring={"metrics": ("cross_client",), "figures_learned": False})
+    table = found_in(play(experiment, strict=True)).figures_learned[0].series[0].values
     assert [[cell is not None for cell in row] for row in table] == [[i == j for j in range(4)] for i in range(4)]
 
 
@@ -283,22 +285,24 @@ def test_a_measure_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_record_has_them_on_every_engine(tmp_path: Path) -> None:
-    measures = (QUICK_MDL, "calibration", "cross_client", "update_variance", "rounds_to(target=0.05)")
+    metrics = (QUICK_MDL, "calibration", "cross_client", "update_variance", "rounds_to(target=0.05)")
     records = []
     for name in ("inline", "pool"):
-        asked = tiny("fedavg", scoring={"measures": measures}, engine={"name": name, "workers": 1})
+        asked = tiny("fedavg", scoring={"metrics": metrics}, engine={"name": name, "workers": 1})
         records.append(Record(runs.run(asked, tmp_path / name)))
     first, second = (record.summary for record in records)
     assert first["figures"] == second["figures"] and first["training"] == second["training"]
     assert first["training"]["update_variance"] > 0 and first["notes"] == []
-    assert [p["name"] for p in records[0].pictures] == [
+    assert [p["name"] for p in records[0].figures_learned] == [
         "mdl-fc2",
         "calibration-personal",
         "calibration-generic",
         "cross-client-personal",
         "update-variance",
     ]
-    assert (tmp_path / "inline" / "pictures.json").read_bytes() == (tmp_path / "pool" / "pictures.json").read_bytes()
+    assert (tmp_path / "inline" / "figures_learned.json").read_bytes() == (
+        tmp_path / "pool" / "figures_learned.json"
+    ).read_bytes()
 
 
 def test_the_command_line_shows_them(
@@ -307,11 +311,11 @@ def test_the_command_line_shows_them(
     monkeypatch.chdir(tmp_path)
     words = ["--clients", "4", "--rounds", "2", "--set", "data.val_share=0.2", "--set", "engine.name=inline"]
     asked = [QUICK_MDL, "rounds_to(target=0.05)", "rounds_to(target=0.999)"]
-    assert main(["run", *words, "--out", "r", *(word for m in asked for word in ("--measure", m))]) == 0
+    assert main(["run", *words, "--out", "r", *(word for m in asked for word in ("--metrics", m))]) == 0
     said = capsys.readouterr()
     assert "rounds_to_5," in said.out.replace("\n", " ") and "mdl:" in said.out
     assert "note: rounds_to: personal.validation.accuracy.mean never reaches 0.999" in said.err
-    assert main(["list", "measures"]) == 0
+    assert main(["list", "metrics"]) == 0
     assert "update_variance" in capsys.readouterr().out
     assert motet.load("r").summary["notes"]
 
@@ -341,12 +345,16 @@ def test_pictures_of_heads_do_not_depend_on_how_a_reply_came(tmp_path: Path) -> 
     """F9 of the review: heads stood in the order in which a message of another process had its fields."""
     written = {}
     for engine in ("inline", "pool"):
-        asked = tiny("fedrod", engine={"name": engine, "workers": 2}, scoring={"measures": ["cross_client"]})
-        written[engine] = (runs.run(asked, tmp_path / engine) / "pictures.json").read_bytes()
+        asked = tiny("fedrod", engine={"name": engine, "workers": 2}, scoring={"metrics": ["cross_client"]})
+        written[engine] = (runs.run(asked, tmp_path / engine) / "figures_learned.json").read_bytes()
     assert written["inline"] == written["pool"]
     row = torch.tensor([0.5, 0.25])
     facts = SimpleNamespace(training_ids=[0, 1], by_id={0: SimpleNamespace(name="a"), 1: SimpleNamespace(name="b")})
-    run = Run(facts, None, None, 0)  # type: ignore[arg-type]
+    run = RunFacts(facts, None, None, 0)  # type: ignore[arg-type]
     for order in (("personal", "generic", "b"), ("b", "generic", "personal")):
         found = CrossClient().found(run, {i: {head: row for head in order} for i in (0, 1)})
-        assert [p.name for p in found.pictures] == ["cross-client-personal", "cross-client-b", "cross-client-generic"]
+        assert [p.name for p in found.figures_learned] == [
+            "cross-client-personal",
+            "cross-client-b",
+            "cross-client-generic",
+        ]

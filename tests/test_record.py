@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from motet.config.experiment import resolve
 from motet.errors import MotetError
-from motet.io.files import append_lines, to_json, write_atomic, writing
+from motet.io.files import append_lines, write_atomic, writing
+from motet.io.json_models import to_json
 from motet.io.locks import FolderLock
 from motet.runs import record as record_module
 from motet.runs.environment import environment

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from motet.io.files import to_json
+from motet.io.json_models import to_json
 from motet.io.text import printable
 
 _WIDTH_OF_A_FILE = 100

@@ -6,7 +6,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 import annotated_types
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from motet.errors import MotetError, shown, unknown
@@ -100,17 +100,6 @@ def checked(section: type[S], values: Mapping[str, object], where: str) -> S:
         raise MotetError(f"{where}: {refusal(error, section)}") from None
     except OverflowError:  # a whole number where a number belongs, but larger than any
         raise MotetError(f"{where}: a number has hundreds of digits; accepted: fewer") from None
-
-
-def fitted(kind: type[T], value: object, where: str, **context: object) -> T:
-    """What a file of Motet's own says, as the model of it; a file may be damaged or anybody's, then one sentence."""
-    try:
-        return TypeAdapter(kind).validate_python(value, context=context)
-    except ValidationError as error:
-        first = error.errors()[0]
-    name = ".".join(map(str, first["loc"])) or "it"
-    why = "is missing" if first["type"] == "missing" else f"is {shown(first['input'])}"
-    raise MotetError(f"{where} is damaged: {name} {why}; accepted: what Motet wrote ({first['msg']})")
 
 
 def section_of(info: FieldInfo) -> type[Section] | None:

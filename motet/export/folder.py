@@ -23,7 +23,8 @@ from motet.errors import MotetError
 from motet.export.description import Description, from_words, to_words
 from motet.export.portable import MATRIX, SHIFT, Portable
 from motet.io import json_models
-from motet.io.files import is_own_folder, make_folder, read_own, to_json, write_atomic
+from motet.io.files import is_own_folder, make_folder, read_own, write_atomic
+from motet.io.json_models import to_json
 from motet.io.plugins import is_import
 from motet.messages.message import decode, encode
 from motet.nets import Net, build_net, net_term

@@ -9,7 +9,8 @@ from typing import Any
 from motet.errors import MotetError
 from motet.export.folder import is_model
 from motet.io import json_models
-from motet.io.files import read_own, to_json, write_atomic
+from motet.io.files import read_own, write_atomic
+from motet.io.json_models import to_json
 
 INDEX = "export.json"
 FORMAT = 1

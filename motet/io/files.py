@@ -5,8 +5,6 @@ from it, no other name leads to it, and it is no pipe or device that would answe
 """
 
 import errno
-import json
-import math
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from motet.errors import MotetError
+from motet.io.json_models import to_json
 
 _REMEDIES = {
     errno.ENOSPC: "free some space",
@@ -196,18 +195,3 @@ def truncate(path: Path, length: int) -> None:
             raise MotetError(f"{path} has {found} bytes; accepted: at least the {length} that its checkpoint counts on")
         file.truncate(length)
         os.fsync(file.fileno())
-
-
-def to_json(value: Any, indent: int | None = None) -> str:
-    """JSON with sorted keys and exact floats; what is not a finite number becomes null."""
-    return json.dumps(_plain(value), sort_keys=True, allow_nan=False, ensure_ascii=False, indent=indent)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # NumPy and torch
-        return _plain(value.tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,10 +1,19 @@
-"""JSON of files that anybody may have written: only what Motet itself writes is read, and never deeper or larger."""
+"""JSON that Motet writes and reads: text, and the base of the pydantic models that describe its files.
+
+A file may be damaged, or anybody's: what is read is never deeper or larger than what Motet writes, and a model says
+what each field may hold. Written and read through the same model, a file cannot drift from its checks.
+"""
 
 import json
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self, TypeVar
 
-from motet.errors import MotetError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from motet.errors import MotetError, shown
+
+T = TypeVar("T")
 
 DEEPEST = 16  # an experiment inside a manifest is four deep
 LARGEST = 2**63
@@ -63,3 +72,53 @@ def loads_object(data: bytes, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise MotetError(f"{where} is damaged; accepted: a JSON object")
     return value
+
+
+class FileModel(BaseModel):
+    """The base of every file format: strict types, no unknown keys, finite numbers, never changed in place."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def from_json(cls, data: bytes, where: str) -> Self:
+        """Return the model that these bytes of JSON hold; `where` names the file in the sentence about any other."""
+        loads_object(data, where)  # depth and size of numbers, which pydantic does not bound
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise damaged(error, where) from None
+
+    def to_json(self, indent: int | None = None) -> bytes:
+        """Return the bytes of the file, with sorted keys and a line end."""
+        return (to_json(self.model_dump(mode="json"), indent) + "\n").encode()
+
+
+def damaged(error: ValidationError, where: str) -> MotetError:
+    """Return the error that names the first field of a file that is not as Motet writes it."""
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"])) or "it"
+    why = "is missing" if first["type"] == "missing" else f"is {shown(first['input'])}"
+    return MotetError(f"{where} is damaged: {name} {why}; accepted: what Motet wrote ({first['msg']})")
+
+
+def fitted(kind: type[T], value: object, where: str, **context: object) -> T:
+    """Return plain values as the model of them, or raise one sentence about the first that does not fit."""
+    try:
+        return TypeAdapter(kind).validate_python(value, context=context)
+    except ValidationError as error:
+        raise damaged(error, where) from None
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """JSON with sorted keys and exact floats; what is not a finite number becomes null."""
+    return json.dumps(_plain(value), sort_keys=True, allow_nan=False, ensure_ascii=False, indent=indent)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy and torch
+        return _plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -22,8 +22,9 @@ from typing import Any, Literal
 
 from motet.errors import MotetError
 from motet.io import json_models
-from motet.io.files import is_own_folder, make_folder, read_own, remove_temporaries, sync_folder, to_json, write_atomic
+from motet.io.files import is_own_folder, make_folder, read_own, remove_temporaries, sync_folder, write_atomic
 from motet.io.hashed_files import ClientFiles, Damaged, FileEntry, checked, decoded, read_entry, write_entry
+from motet.io.json_models import to_json
 from motet.messages.message import State, encode
 
 # -------- What a checkpoint's manifest may say. It is checked key by key, whatever its checksum

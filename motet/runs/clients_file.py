@@ -8,7 +8,8 @@ from typing import Any
 
 from motet.data import FederationFacts
 from motet.errors import MotetError
-from motet.io.files import to_json, write_atomic
+from motet.io.files import write_atomic
+from motet.io.json_models import to_json
 from motet.runs.record import Record
 from motet.runs.rows import Row
 

@@ -30,10 +30,10 @@ from motet.io.files import (
     remove_temporaries,
     sync_folder,
     synced_length,
-    to_json,
     truncate,
     write_atomic,
 )
+from motet.io.json_models import to_json
 from motet.io.locks import FolderLock
 from motet.methods.base.learned_figure import MOST, LearnedFigure
 from motet.runs.rows import CLIENT, ROUND, Row, checked_row, checked_summary

@@ -13,7 +13,8 @@ from motet.data import ClientFacts, FederationFacts, Prepare
 from motet.data.prepare import restored
 from motet.errors import MotetError
 from motet.io import json_models
-from motet.io.files import read_own, to_json, write_atomic
+from motet.io.files import read_own, write_atomic
+from motet.io.json_models import to_json
 from motet.messages.message import decode, encode
 from motet.runs.record import Record
 

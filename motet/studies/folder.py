@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from motet.config.section import fitted
 from motet.errors import MotetError
 from motet.io import json_models
-from motet.io.files import make_folder, read_own, refuse_links, to_json, write_atomic
+from motet.io.files import make_folder, read_own, refuse_links, write_atomic
+from motet.io.json_models import fitted, to_json
 from motet.io.locks import FolderLock
 
 T = TypeVar("T")

@@ -17,10 +17,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from motet.config.experiment import Experiment, merge, resolve
-from motet.config.section import LARGEST, dotted_fields, fitted
+from motet.config.section import LARGEST, dotted_fields
 from motet.errors import MotetError
 from motet.io import json_models
-from motet.io.files import append_lines, make_folder, open_own, read_own, to_json, truncate
+from motet.io.files import append_lines, make_folder, open_own, read_own, truncate
+from motet.io.json_models import fitted, to_json
 from motet.metrics.names import PERSONAL, MetricName
 from motet.studies.job import Job, row_of
 from motet.studies.schedule import Workflow

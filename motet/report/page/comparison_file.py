@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from motet.config.section import LARGEST, fitted
+from motet.config.section import LARGEST
 from motet.errors import MotetError
 from motet.io import json_models
 from motet.io.files import read_own
+from motet.io.json_models import fitted
 
 FILE = "comparison.json"
 MOST_BYTES = 2**25

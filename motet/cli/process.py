@@ -104,8 +104,8 @@ def refuse_half_characters(words: Sequence[str]) -> None:
 # -------- Ctrl-C, SIGTERM and SIGHUP are answers too
 
 
-ENDING = (signal.SIGTERM, signal.SIGHUP)
-"""From a scheduler, a shutdown, `kill`; from a terminal that went away."""
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""From a scheduler, a shutdown or `kill`; from a terminal that went away, which Windows has no signal for."""
 
 _heard: list[int] = []  # the first of them, whatever became of the exception on its way through libraries
 

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motet.data.input import Input, SampleKind
+from motet.config.data_words import SampleKind
+from motet.data.input import Input
 from motet.data.prepare import Normalize, Prepare
 from motet.data.readers.raw import Array, Integers
 from motet.data.readers.values import stored_rows

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from motet.config.data_words import SampleKind
 from motet.config.section import Section, checked
-from motet.data.input import Input, SampleKind
+from motet.data.input import Input
 from motet.errors import MotetError
 from motet.nets.net import Net
 

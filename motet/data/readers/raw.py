@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.input import KINDS, SampleKind
+from motet.config.data_words import AUTO, KINDS, KindOrAuto, SampleKind
 from motet.errors import MotetError
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 Truths = npt.NDArray[np.bool_]
-KindOrAuto = Literal["auto", SampleKind]
 
 CHANNELS_LAST = (1, 3, 4)
 CHANNELS_FIRST = (1, 3)
@@ -175,7 +174,6 @@ def _tokens(x: Array, where: str) -> Array:
 
 NATURAL, DRAWN = "natural", "dirichlet:0.3"
 """How data are dealt that say whose each row is, and others, where nobody said how."""
-AUTO = "auto"
 
 
 @dataclass(frozen=True)

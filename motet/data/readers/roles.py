@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from motet.config.data_words import Columns
 from motet.data.readers.batches import Batches, RecordBatch
 from motet.data.readers.cells import are_missing, as_arrow, strings
-from motet.data.readers.columns import Columns
 from motet.data.readers.names import MISSING_NAME, Names
 from motet.data.readers.notation import numbers_among
 from motet.data.readers.raw import Integers, Truths

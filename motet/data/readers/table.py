@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from motet.config.data_words import Columns, Decimal
 from motet.data.prepare_table import GivenSchema, TableColumns
 from motet.data.readers.batches import Batches, DataType, OtherType, RecordBatch
 from motet.data.readers.cells import ColumnKind, Floats, Growing, fits, numbers, strings
-from motet.data.readers.columns import Columns, Decimal
 from motet.data.readers.hints import leaks, may_name_clients
 from motet.data.readers.names import MISSING_NAME, Names
 from motet.data.readers.notation import Notation, is_number, is_plain, notation_of

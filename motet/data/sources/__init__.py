@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from motet.config.data_section import IMAGE_FIELDS, DataSettings
+from motet.config.data_words import AUTO
 from motet.data.readers import image_folder
 from motet.data.readers.in_memory import is_in_memory, place_of
 from motet.data.readers.npz import names_in
-from motet.data.readers.raw import AUTO, DRAWN, Preview, RawData, dealt_by, default_net_for
+from motet.data.readers.raw import DRAWN, Preview, RawData, dealt_by, default_net_for
 from motet.data.readers.registry import forms, is_own, load_own, preview_of_own
 from motet.data.sources import (
     agnews,

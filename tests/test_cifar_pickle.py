@@ -110,9 +110,7 @@ def test_one_array_under_many_names_is_copied_for_none() -> None:
     pixels = np.zeros((2, 12_000), np.uint8)
     batch = python2_batch({"data": pixels})
     fetched = max(argument for op, argument, _ in pickletools.genops(batch) if op.name == "BINPUT")  # its content
-    again = (
-        b"U\x01%ccnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K\x02M\xe0\x2e\x86"
-    )
+    array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K\x02M\xe0\x2e\x86"
     kind = b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"
     many = b"".join(b"U\x01%c" % name + array + kind + b"h%ctb" % fetched for name in range(65, 91))
     assert batch.endswith(b"u.")

@@ -20,8 +20,8 @@ from motet.cli import main
 from motet.config.data_words import Columns
 from motet.config.experiment import resolve
 from motet.data import DataSettings, Federation, TablePrepare, build, counts_table
+from motet.data.federation import SharedFederation
 from motet.data.readers.registry import load_own
-from motet.data.shared_federation import SharedFederation
 from motet.errors import MotetError
 
 NAMED: dict[str, Any] = {"label": "kind", "client": "site"}

@@ -1,4 +1,7 @@
-"""Ctrl-C, SIGTERM and SIGHUP are answers too: nothing is lost, and the user is told how to go on."""
+"""The process of a command: unforeseen errors, standard streams, and signals.
+
+Ctrl-C, SIGTERM and SIGHUP end the work so that nothing is lost, and the user reads how to go on.
+"""
 
 import os
 import signal
@@ -14,9 +17,6 @@ from typing import NoReturn
 from motet.errors import MotetError, one_sentence, shown
 from motet.io.text import printable
 from motet.io.user_code import HINT, said_of, trace_of
-
-# -------- What nobody foresaw
-
 
 BUG = 70  # EX_SOFTWARE of sysexits.h
 NO_MEMORY = (

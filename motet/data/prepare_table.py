@@ -106,7 +106,7 @@ class TablePrepare(Prepare):
         """Of each category column."""
         return [column.categories for column in self.schema.columns.values() if isinstance(column, CategoryColumn)]
 
-    # ------------------------------------------------------------ constants, made once in each process
+    # -------- Constants, made once in each process
 
     def __getstate__(self) -> dict[str, Any]:
         """Without them: they are made again where it arrives."""

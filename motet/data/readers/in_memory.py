@@ -25,9 +25,6 @@ from motet.errors import MotetError, shown
 from motet.io.files import kind_of_file, writing
 from motet.io.memory_limits import refuse_if_too_large
 
-# -------- Folders for data that nobody else may read, and that do not outlive the process that made them
-
-
 _PREFIX = "motet-scratch-"
 _locks: dict[Path, FileLock] = {}
 """The locks that this process holds on its folders; the system frees them when it ends, however it ends."""
@@ -185,7 +182,7 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-# ---------------------------------------------------------------- arrays
+# -------- Arrays
 
 
 def _arrays(data: Any) -> dict[str, Array]:
@@ -264,7 +261,7 @@ def _write_arrays(fields: Mapping[str, Array], path: Path) -> str:
     return PREFIX + digest.hexdigest()[:_HASH_LENGTH]
 
 
-# ---------------------------------------------------------------- tables
+# -------- Tables
 
 
 def _is_frame(data: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What the head of a data set says before all of it is read: enough to choose a net and a way of dealing."""
+"""A data set before its rows go to clients (`RawData`), and the little that its head says before all of it is read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +12,6 @@ from motet.errors import MotetError
 
 if TYPE_CHECKING:
     from motet.data.prepare import Normalize, Prepare
-
-
-# -------- A data set before it is dealt
-
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Data sets by name: where their files are on this machine, and how they get there."""
+"""Finding the files of a data set on this machine, and downloading them: checked by SHA-256, resumed after a break."""
 
 import hashlib
 import http.client
@@ -18,9 +18,6 @@ from motet.data.locations import cache_folder, places
 from motet.data.sources.source import Form, Source
 from motet.errors import MotetError, shown, unknown
 from motet.io.user_paths import user_path
-
-# -------- The one way to fetch a file
-
 
 TIMEOUT = 60  # seconds without a byte
 _BLOCK = 2**20

@@ -1,4 +1,4 @@
-"""`motet show --clients`: a row per client by name, and one line that says how many gain and how many lose."""
+"""One run client by client, and `motet show --clients`: a row per client and how many gain and lose."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,10 @@ from motet.metrics.over_clients import INSTEAD_OF
 from motet.metrics.pairs import Gain, gain
 from motet.report.finished import Finished, rows_of
 from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
-from motet.report.tables.wording import NOTHING, percent, signed
+from motet.report.tables.wording import NOTHING, Prose, percent, signed
 from motet.runs.clients_file import ClientInfo
 from motet.runs.local_baseline import LOCAL, same_clients
 from motet.runs.record import Record
-
-# -------- One run client by client
 
 
 @dataclass(frozen=True)

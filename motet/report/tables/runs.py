@@ -16,9 +16,8 @@ from motet.metrics.statistics import tied
 from motet.report.finished import Finished
 from motet.report.tables.columns import DERIVED, Column, figure_columns
 from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
 from motet.report.tables.seeds import TableLine, by_seed, differences_of
-from motet.report.tables.wording import data_name, own_models
+from motet.report.tables.wording import Prose, data_name, own_models
 
 MOST_DIFFERENCES = 3
 WIDEST_VALUE = 40
@@ -68,7 +67,7 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
     )
 
 
-# ------------------------------------------------------------ what differs
+# -------- What differs
 
 
 def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
@@ -108,7 +107,7 @@ def _seeds(line: TableLine) -> str:
     return ", ".join(map(str, seeds))
 
 
-# ------------------------------------------------------------ the best
+# -------- The best
 
 
 def best_of(lines: Sequence[TableLine], differing: Sequence[str]) -> TableLine | None:
@@ -206,7 +205,7 @@ def _tested(line: TableLine) -> int:
     return (found or 0) * len(line.runs)
 
 
-# ------------------------------------------------------------ above and below
+# -------- Above and below
 
 
 def title_of(lines: Sequence[TableLine], differing: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
 
 
 def show_catalogue(what: str, json: bool) -> None:
-    """Names with one line and the paper for each."""
+    """Print all names of one kind (methods, nets, data, ...) with a summary and the paper of each."""
     if what not in CATALOGUES:
         raise unknown("list", what, CATALOGUES)
     rows = CATALOGUES[what]()

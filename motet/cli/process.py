@@ -118,12 +118,12 @@ class Stopped(Exception):
 
 
 class Terminated(KeyboardInterrupt):
-    """One of the signals that end a process."""
+    """Raised in the main thread when SIGTERM or SIGHUP came."""
 
 
 @contextmanager
 def told_how_to_go_on(sentence: Callable[[], str]) -> Iterator[None]:
-    """Turn Ctrl-C and signals into that sentence."""
+    """Inside, Ctrl-C and the signals that end a process raise `Stopped` with that sentence."""
     try:
         yield
     except KeyboardInterrupt:

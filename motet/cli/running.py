@@ -29,7 +29,7 @@ def run_and_show(experiment: Experiment, out: Path | None, json: bool, track: Se
 
 
 def resume_and_show(folder: Path, json: bool, trust_code: bool = False, track: Sequence[str] = ()) -> None:
-    """Continue a run and show its figures."""
+    """Continue a run from its last checkpoint and print its figures."""
     _watch_and_show(lambda watcher: runs.resume(folder, watcher, trust_code), folder, json, track)
 
 

@@ -37,20 +37,20 @@ class Samples:
         return self.prepare(x), self.y.index_select(0, rows)
 
     def all_batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Everything once, in order, for evaluation."""
+        """Yield all samples once, in order and in batches, as network input, for evaluation."""
         for start in range(0, len(self), size):
             yield self.prepare(self.x[start : start + size]), self.y[start : start + size]
 
     def counts(self, classes: int) -> Tensor:
-        """How many samples of each class."""
+        """Return how many samples there are of each class."""
         return torch.bincount(self.y, minlength=classes)
 
     def part(self, start: int, stop: int) -> "Samples":
-        """Consecutive samples, as a view."""
+        """Return consecutive samples as a view, without a copy."""
         return Samples(self.x[start:stop], self.y[start:stop], self.prepare)
 
     def take(self, rows: Tensor) -> "Samples":
-        """A copy of these rows."""
+        """Return a copy of these rows."""
         return Samples(self.x.index_select(0, rows), self.y.index_select(0, rows), self.prepare)
 
     def classes_only(self, held: Tensor) -> "Samples":
@@ -81,7 +81,7 @@ class ClientData:
 
     @property
     def name(self) -> str:
-        """As the data call it, or else its number."""
+        """Return the name that the data give this client, or else its number as text."""
         return self.given_name or str(self.id)
 
     def __post_init__(self) -> None:
@@ -146,17 +146,17 @@ class Federation:
 
     @property
     def input(self) -> Input:
-        """What a net is given."""
+        """Return the kind and shape of what a net is given."""
         return self.prepare.input
 
     @property
     def training_ids(self) -> list[int]:
-        """The clients that may take part in rounds."""
+        """Return the ids of the clients that may take part in rounds."""
         return [client.id for client in self.clients if not client.new]
 
     @property
     def new_ids(self) -> list[int]:
-        """The clients that training never sees."""
+        """Return the ids of the clients that training never sees."""
         return [client.id for client in self.clients if client.new]
 
     def common_test(self, client: ClientData) -> Samples:
@@ -269,7 +269,7 @@ class SharedFederation:
         return cls(replace(federation, clients=[]), torch.tensor(cuts, dtype=torch.int64), names if any(names) else ())
 
     def cut(self) -> Federation:
-        """The whole federation again."""
+        """Return the whole federation, with clients that are views of the shared blocks."""
         stored, clients, start = self.blocks.stored, [], 0
         shared = self.blocks.shared_validation()
         for id, (*sizes, new, malicious, has_domain, domain) in enumerate(self.cuts.tolist()):

@@ -77,7 +77,7 @@ def _made_up(prepare: Prepare, stored: torch.dtype) -> Tensor:
 
 
 def _made_up_column(column: Column, rng: torch.Generator) -> Tensor:
-    """Numbers, truths, or places of categories."""
+    """Return made-up values for a column: numbers, booleans or places of categories."""
     if isinstance(column, NumberColumn):
         return column.mean + column.deviation * torch.randn(SAMPLES, generator=rng)
     most = len(column.categories) if isinstance(column, CategoryColumn) else 2
@@ -107,7 +107,7 @@ class Exported:
 
     @property
     def line(self) -> dict[str, Any]:
-        """For programs."""
+        """Return one line of JSON about this model, for programs."""
         return {
             "folder": str(self.folder),
             "model": self.known.which,
@@ -133,7 +133,7 @@ class Exporter:
     def write(
         self, folder: Path, model: nn.Module, which: Which, client: tuple[int, str] | None, figures: dict[str, float]
     ) -> Exported:
-        """One model into a folder of its own."""
+        """Write one model into a folder of its own."""
         assert isinstance(model, RawModel)
         known = self._description(which, client, figures)
         form = self._portable(model)

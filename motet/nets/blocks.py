@@ -22,7 +22,7 @@ class BatchByDefault(Section):
 
 
 def normalization(norm: Norm, channels: int) -> nn.Module:
-    """What follows a convolution."""
+    """Return the layer that normalizes what a convolution of so many channels returns."""
     if norm == "batch":
         return nn.BatchNorm2d(channels)
     return nn.GroupNorm(GROUPS, channels) if norm == "group" else nn.Identity()

@@ -113,7 +113,7 @@ class AsImage(nn.Module):
     """A signal as an image of one line: the fast order of memory is for images."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """(channels, time) becomes (channels, 1, time)."""
+        """Return signals as images of one row: (channels, time) becomes (channels, 1, time)."""
         return x.unsqueeze(2)
 
 

@@ -71,7 +71,7 @@ def _refuse_what_cannot_be_trained(name: str, net: Net) -> None:
 def _called(
     name: str, build: Callable[..., object], input: Input, classes: int, split: str | None, options: dict[str, object]
 ) -> object:
-    """What the user's function builds."""
+    """Return what the user's function builds, or raise a sentence about how it failed."""
     try:
         takes = inspect.signature(build)
     except ValueError:  # some functions of C tell nothing

@@ -63,15 +63,15 @@ class Net(nn.Sequential):
             self._collecting = before
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits; modules that a method adds beside the stages take no part."""
+        """Return the logits; modules that a method adds beside the stages take no part."""
         return self.between(x, None, None)
 
     def body(self, x: Tensor) -> Tensor:
-        """The features z at the split."""
+        """Return the features z at the split."""
         return self.between(x, None, self.split)
 
     def head(self, z: Tensor) -> Tensor:
-        """The logits of features at the split."""
+        """Return the logits of features at the split."""
         return self.between(z, self.split, None)
 
     def between(self, x: Tensor, first: str | None, end: str | None) -> Tensor:
@@ -94,11 +94,11 @@ class Net(nn.Sequential):
         return x
 
     def head_names(self) -> tuple[str, ...]:
-        """Name prefixes of the head's parameters, for methods that share or keep them apart."""
+        """Return the name prefixes of the head's parameters, for methods that share or keep them apart."""
         return tuple(name + "." for name in self.stage_names[self.stage_names.index(self.split) :])
 
     def body_names(self) -> tuple[str, ...]:
-        """Likewise of the body's."""
+        """Return the name prefixes of the body's parameters."""
         return tuple(name + "." for name in self.stage_names[: self.stage_names.index(self.split)])
 
     def feature_shape(self) -> tuple[int, ...]:
@@ -135,7 +135,7 @@ class BatchStatistics(_BatchNorm):
 
 
 def by_batch_statistics(net: nn.Module) -> None:
-    """Every BatchNorm layer of a net so."""
+    """Replace every BatchNorm layer of a net by `BatchStatistics` with the same scale and shift."""
     for module in list(net.modules()):
         for name, layer in module.named_children():
             if isinstance(layer, _BatchNorm):
@@ -167,7 +167,7 @@ class NetEntry:
     """How names of weights begin in other people's files, and how they begin here."""
 
     def build_for(self, input: Input, classes: int, split: str | None, **options: object) -> Net:
-        """The net, or a sentence about an option, or an input of another kind."""
+        """Return the net; raise a `MotetError` about an option or an input of another kind."""
         if input.kind not in self.accepts:
             raise wrong_input(self.name, input, ", ".join(self.accepts))
         chosen = checked(self.options, options, f"net {self.name}")
@@ -177,5 +177,5 @@ class NetEntry:
 
 
 def wrong_input(net: str, input: Input, accepted: str) -> MotetError:
-    """The error for an input that does not fit a net."""
+    """Return the error for an input that does not fit a net."""
     return MotetError(f"net {net!r} cannot take {input}; accepted: {accepted}")

@@ -22,7 +22,7 @@ ELSEWHERE = {"conv1.": "layer1.conv1.", "bn1.": "layer1.bn1."}
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions, and a way around them."""
+    """A residual block: two 3x3 convolutions and a shortcut around them."""
 
     def __init__(self, channels_in: int, channels_out: int, stride: int, norm: Norm, shortcut: Shortcut):
         super().__init__()
@@ -41,7 +41,7 @@ class Block(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """ReLU(F(x) + x)"""
+        """Return ReLU(F(x) + x)."""
         y = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu_()))
         return torch.relu_(y + (x if self.downsample is None else self.downsample(x)))
 

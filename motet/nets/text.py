@@ -26,7 +26,7 @@ class MeanOfWords(nn.Module):
         self.embedding = nn.Embedding(vocabulary, size)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, words) becomes (batch, size)."""
+        """Return the mean of the words' vectors: (batch, words) becomes (batch, size)."""
         vectors: Tensor = self.embedding(x)
         words = (x != self.padding).unsqueeze(2).to(vectors.dtype)
         return (vectors * words).sum(1) / words.sum(1).clamp_min(1)
@@ -66,10 +66,10 @@ class StackedLSTMOptions(Section):
 
 
 class LastStep(nn.LSTM):
-    """What an LSTM knows after the last character."""
+    """Keeps the output of an LSTM after the last character alone."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        """The last layer's output at the last step."""
+        """Return the last layer's output at the last step."""
         return super().forward(x)[0][:, -1]
 
 

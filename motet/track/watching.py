@@ -30,16 +30,16 @@ class Tracker(Protocol):
         """`place` is where the log goes; nothing: into the folder of the run."""
 
     def start(self, experiment: Experiment, folder: Path) -> None:
-        """Begin the log of a run anew."""
+        """Begin the log of a run anew; an earlier log of the same run is replaced."""
 
     def log(self, round: int, values: Mapping[str, float]) -> None:
         """The values of a round, by the names of the record."""
 
     def flush(self) -> None:
-        """Whoever looks now sees everything."""
+        """Make everything that was logged so far visible to readers of the log."""
 
     def close(self, finished: bool) -> None:
-        """The run is over, or was stopped."""
+        """End the log; `finished` is False for a run that was stopped."""
 
 
 def require_package(name: str, package: str) -> None:
@@ -52,7 +52,7 @@ TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "mlflow": MLfl
 
 
 class Tracked:
-    """A watcher beside another one."""
+    """A watcher that passes everything on to another one and writes the logs."""
 
     def __init__(self, watcher: Watcher, trackers: Sequence[Tracker], warn: Callable[[str], None]):
         self.watcher, self.trackers, self.warn = watcher, list(trackers), warn
@@ -64,7 +64,7 @@ class Tracked:
         self._begin(Record(folder))
 
     def round(self, row: Row) -> None:
-        """A round ended."""
+        """Log a round that ended."""
         self._log(row)
         self.watcher.round(row)
 
@@ -81,7 +81,7 @@ class Tracked:
         self._each(lambda tracker: tracker.log(last["round"], more))
 
     def close(self) -> None:
-        """Whatever happened."""
+        """Close all logs, however the run ended."""
         self._each(lambda tracker: tracker.close(self.done))
 
     def _begin(self, record: Record) -> None:

@@ -58,7 +58,7 @@ class Dealt:
 
 
 def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
-    """As the settings say."""
+    """Return which rows each client trains, validates and tests on, and the common test set, as the settings say."""
     spec = settings.partition
     pool, common = _pool_and_common(raw, settings, seed)
     client, domain = (None if column is None else column[pool] for column in (raw.client, raw.domain))
@@ -88,7 +88,7 @@ def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
 
 
 def _usual_clients() -> int:
-    """How many there are where nobody says it."""
+    """Return the default number of clients."""
     return int(DataSettings.model_fields["clients"].default)
 
 
@@ -185,7 +185,7 @@ def _fewer(split: Split, share: float) -> Split:
 
 
 def _draw_new(clients: int, settings: DataSettings, seed: int) -> set[int]:
-    """The ids of the clients held out as new."""
+    """Draw the ids of the clients that are held out as new."""
     count = new_of(clients, settings.new_clients)
     return set(numpy_generator(seed, "new-clients").permutation(clients)[:count].tolist())
 
@@ -194,4 +194,4 @@ def _names(raw: RawData, pool: Integers, rows_per_client: RowsPerClient, partiti
     """Of natural clients, their names or numbers in the data; others have none but their ids."""
     if parse(partition)[0].name != "natural" or raw.client is None:
         return [""] * len(rows_per_client)
-    return [_name(raw, int(raw.client[pool[hand[0]]])) for hand in rows_per_client]
+    return [_name(raw, int(raw.client[pool[rows[0]]])) for rows in rows_per_client]

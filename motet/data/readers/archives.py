@@ -74,7 +74,7 @@ def damage(path: Path) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what an error says, short."""
+    """Return the first line of what an error says, shortened."""
     lines = str(getattr(error, "strerror", None) or error).strip().splitlines()
     return shown(lines[0])[1:-1] if lines else type(error).__name__
 
@@ -158,12 +158,12 @@ class ListedFile:
 
     @property
     def name(self) -> str:
-        """As text, with /."""
+        """Return the path inside the box as text, with / between its parts."""
         return "/".join(self.parts)
 
 
 class Box(Protocol):
-    """Whatever holds files."""
+    """Something that holds files: a folder or a .zip."""
 
     path: Path
     files: list[ListedFile]

@@ -29,7 +29,7 @@ _BLOCK = 2**26  # bytes; a C library gives blocks above 32 MB back when they are
 
 
 class Growing:
-    """In blocks so large that the system takes each back at once."""
+    """Rows of floats whose number is not known, kept in blocks so large that the system takes each back at once."""
 
     def __init__(self, width: int):
         self.width, self.count = width, 0
@@ -39,11 +39,11 @@ class Growing:
 
     @property
     def bytes(self) -> int:
-        """So far."""
+        """Return how many bytes the rows so far take."""
         return 4 * self.width * self.count
 
     def next(self, rows: int) -> Floats:
-        """The place of the next rows, to be written to."""
+        """Return a view of the next rows, for the caller to fill."""
         if rows > self._left:
             self._shorten_last()
             self._left = max(rows, self._size)
@@ -54,7 +54,7 @@ class Growing:
         return self._blocks[-1][start : start + rows]
 
     def joined(self) -> Floats:
-        """All rows; each block goes as it is copied, so that memory holds the table little more than once."""
+        """Return all rows as one array; blocks are freed as they are copied, so that memory holds little more than it."""
         self._shorten_last()
         joined = np.empty((self.count, self.width), np.float32)
         at, blocks = 0, self._blocks[::-1]
@@ -78,13 +78,13 @@ ColumnKind = Literal["number", "boolean", "category"]
 
 
 def as_arrow(values: npt.NDArray[np.bool_]) -> Any:
-    """Truths as Arrow takes them."""
+    """Return booleans as an array of Arrow."""
 
     return pa.array(values)
 
 
 def are_missing(texts: Any) -> npt.NDArray[np.bool_]:
-    """Which of these texts stand for a value that is not there."""
+    """Return which of these texts stand for a missing value."""
 
     listed = compute.is_in(compute.utf8_trim_whitespace(texts), value_set=pa.array(MISSING))
     found: npt.NDArray[np.bool_] = compute.or_(compute.is_null(texts), listed).to_numpy(zero_copy_only=False)
@@ -92,7 +92,7 @@ def are_missing(texts: Any) -> npt.NDArray[np.bool_]:
 
 
 def strings(column: Any, name: str, where: str) -> Any:
-    """As text, whatever they are; what is missing stays so."""
+    """Return a column as text, whatever its type; missing values stay missing."""
 
     try:
         if pa.types.is_dictionary(column.type):
@@ -105,7 +105,7 @@ def strings(column: Any, name: str, where: str) -> Any:
 
 
 def fits(texts: Any, kind: ColumnKind) -> bool:
-    """Whether all of these texts are such as a file of CSV has for numbers, or for truths."""
+    """Return whether all texts are numbers, or booleans, as a file of CSV writes them."""
 
     bare = compute.utf8_trim_whitespace(texts)
     if kind == "boolean":
@@ -120,7 +120,7 @@ def fits(texts: Any, kind: ColumnKind) -> bool:
 
 
 def numbers(column: Any, name: str, kind: ColumnKind, where: str) -> npt.NDArray[np.float64]:
-    """As numbers, with NaN for what is missing."""
+    """Return a column as numbers, with NaN for what is missing."""
 
     try:
         if pa.types.is_dictionary(column.type):
@@ -151,7 +151,7 @@ NO_NAME, MISSING_NAME = -1, -2
 
 
 class Names:
-    """A list of names that grows as they are met, up to so many; or one that was given and stays."""
+    """Names and their numbers: a list that grows as names are met, up to `most`, or one that was given and stays."""
 
     def __init__(self, most: int, given: Sequence[str] | None = None):
         self.numbers = {name: number for number, name in enumerate(given or ())}
@@ -161,7 +161,7 @@ class Names:
         """The first name that was not on a list that stays."""
 
     def read(self, texts: Any) -> Integers:
-        """The number of each text of a column of Arrow's; texts that only blanks tell apart are one."""
+        """Return the number of each text of a column of Arrow; texts that differ by blanks around them are one."""
         encoded = texts.dictionary_encode()
         numbers = [self._number(text) for text in encoded.dictionary.to_pylist()]
         table = np.array([*numbers, MISSING_NAME], np.int64)
@@ -169,7 +169,7 @@ class Names:
         return numbered
 
     def sorted(self) -> tuple[tuple[str, ...], Integers]:
-        """The names in their order, numbers by value and text by the alphabet, and the place of each old number."""
+        """Return the names in order (numbers by value, text by the alphabet) and the new place of each old number."""
         if not self.grows:
             return tuple(self.numbers), np.arange(len(self.numbers))
         names = list(self.numbers)

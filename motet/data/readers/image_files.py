@@ -47,11 +47,11 @@ class ImageBytes:
 
 
 class Broken(Exception):
-    """A file that is no image; the text says why."""
+    """Raised for a file that is no image; the message says why."""
 
 
 def is_image(name: str) -> bool:
-    """Whether a file's name is that of an image."""
+    """Return whether a file's name ends as that of an image."""
     return name.lower().endswith(SUFFIXES)
 
 

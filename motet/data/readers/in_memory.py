@@ -32,7 +32,7 @@ _locks: dict[Path, FileLock] = {}
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """An empty folder of this process, which goes with the block."""
+    """Make an empty folder for this process, which is removed with the block."""
     folder = new_scratch_folder()
     try:
         yield folder
@@ -41,7 +41,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def new_scratch_folder() -> Path:
-    """An empty folder of this process, for its user alone."""
+    """Return a new empty folder that only this user may read; those of killed processes are removed first."""
     for forsaken in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             _remove_if_forsaken(forsaken)
@@ -105,7 +105,7 @@ _places: dict[str, Path] = {}
 
 @dataclass(frozen=True)
 class Handed:
-    """Data that are in a file now, and the names of its fields."""
+    """Data that were handed over and are in a file now: the name they got, and the names of their fields."""
 
     name: str
     client: str | None
@@ -113,7 +113,7 @@ class Handed:
 
 
 def is_in_memory(name: str) -> bool:
-    """Whether this is the name of data that somebody handed over."""
+    """Return whether this is the name of data that were handed over in memory."""
     return name.startswith(PREFIX)
 
 
@@ -151,7 +151,7 @@ def look_in(name: str, folder: Path) -> None:
 
 
 def place_of(name: str) -> Path:
-    """The file of data that were handed over."""
+    """Return the file that holds data that were handed over in memory."""
     place = _places.get(name)
     if place is None or not place.is_file():
         raise MotetError(
@@ -173,7 +173,7 @@ def called_memory(path: Path) -> Iterator[None]:
 
 
 def refuse_other(data: object) -> MotetError:
-    """What is no data in any form."""
+    """Raise a `MotetError` for an object that is no data in any accepted form."""
     return MotetError(f"data is {_described(data)} in memory; accepted: {ACCEPTED}")
 
 
@@ -186,7 +186,7 @@ def _sync(path: Path) -> None:
 
 
 def _arrays(data: Any) -> dict[str, Array]:
-    """x and y of whatever holds them."""
+    """Return the arrays x and y of a pair or a torch Dataset."""
     if isinstance(data, Mapping) and "x" in data:
         return {str(field): _array(str(field), value) for field, value in data.items()}
     if isinstance(data, tuple | list) and len(data) == 2:

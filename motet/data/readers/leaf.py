@@ -19,7 +19,7 @@ _MEMORY = 5
 
 @dataclass(frozen=True)
 class UserData:
-    """What one user has in one file."""
+    """The samples and labels that one user has in one file of LEAF."""
 
     user: str
     x: list[Any]
@@ -62,7 +62,7 @@ LONGEST_CELL = 10_000_000
 
 
 def lines_of(path: Path) -> Iterator[list[str]]:
-    """The rows of a .csv file, empty ones left out."""
+    """Yield the rows of a .csv file without the empty ones."""
     try:
         text = read_file(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -79,7 +79,7 @@ def lines_of(path: Path) -> Iterator[list[str]]:
 
 
 def rows_of(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of a .csv file whose first row names its columns, which must be there; at least one row."""
+    """Return the rows of a .csv file as dictionaries; its first row names these columns, and one row follows."""
     lines = lines_of(path)
     header = next(lines, [])
     missing = next((column for column in columns if column not in header), None)

@@ -174,7 +174,7 @@ NATURAL, DRAWN = "natural", "dirichlet:0.3"
 
 @dataclass(frozen=True)
 class Preview:
-    """Of what the samples are, and whether they say whose they are."""
+    """What the head of a data set says: the kind of its samples, and whether they name their clients."""
 
     kind: SampleKind
     sides: tuple[int, ...] = ()
@@ -183,5 +183,5 @@ class Preview:
 
 
 def dealt_by(partition: str, clients: bool) -> str:
-    """The partition that is meant."""
+    """Return the partition to use: the one that is named, or for `auto` the natural one if the data name clients."""
     return partition if partition != AUTO else NATURAL if clients else DRAWN

@@ -31,7 +31,7 @@ MOST_REASONS = 8
 
 
 def raw_of_table(table: Batches, columns: Columns, usual_label: str | None = None) -> RawData:
-    """The data of a table."""
+    """Return the data of a table: rows of floats, labels, clients, and notes about what was left out."""
     schema = None if columns.schema is None else read_schema(columns.schema)
     reading, rows = _walked(table, _plan(table, columns, schema, usual_label))
     return reading.finished(rows)
@@ -86,7 +86,7 @@ def _unlike(table: Batches, plan: "_Plan", first: str) -> dict[str, list[str]]:
 
 @dataclass
 class _Plan:
-    """What to do with each column."""
+    """What is done with each column: its role, its kind, or why it is left out."""
 
     roles: Roles
     kinds: dict[str, ColumnKind]
@@ -122,7 +122,7 @@ class _Plan:
         return replace(self, kinds=kinds, notations=notations, settled=settled)
 
     def written(self, found: Mapping[str, Notation]) -> "_Plan":
-        """With texts that are numbers."""
+        """Return the plan with these columns of texts read as numbers."""
         kinds = {name: "number" if name in found else kind for name, kind in self.kinds.items()}
         return replace(self, kinds=kinds, notations={**self.notations, **found})
 
@@ -193,7 +193,7 @@ def _in_words(found: DataType) -> str:
 
 
 class _Reading:
-    """One walk through a table."""
+    """One pass through a table by a plan."""
 
     def __init__(self, table: Batches, plan: _Plan):
         self.table, self.plan = table, plan
@@ -206,7 +206,7 @@ class _Reading:
         return Names(MOST_CATEGORIES, known.categories if isinstance(known, CategoryColumn) else None)
 
     def rows(self) -> Floats:
-        """From the first row to the last."""
+        """Read all batches and return the rows as floats."""
         rows, checked = Growing(len(self.plan.kinds)), 0
         for batch in self.table.read(self.plan.types()):
             kept = self.roles.read(batch)
@@ -228,7 +228,7 @@ class _Reading:
         return {name: notation for name, notation in found.items() if notation is not None}
 
     def _fill(self, block: Floats, batch: RecordBatch) -> None:
-        """Rows of floats; what is missing is NaN."""
+        """Fill a block with the rows of a batch as floats; what is missing is NaN."""
         for i, (name, kind) in enumerate(self.plan.kinds.items()):
             column = batch.column(name)
             if kind == "category":
@@ -311,7 +311,7 @@ class _Reading:
         return [n for n in found if len(x) >= MANY and len(np.unique(x[:, places[n]])) > 0.99 * len(x)]
 
     def _useless(self, values: Floats, name: str) -> str | None:
-        """Why a column teaches nothing."""
+        """Return why nothing can be learned from a column, or None."""
         there = len(values) - int(np.count_nonzero(np.isnan(values)))
         if not there:
             return "no value"

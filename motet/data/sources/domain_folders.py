@@ -17,7 +17,7 @@ def pacs_folder(paths: Sequence[Path], settings: DataSettings) -> RawData:
 
 
 def pacs_archive(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """The same in a .zip."""
+    """Read PACS from a .zip."""
     return image_folder.load(paths[0], settings, levels="domain/class")
 
 
@@ -51,7 +51,7 @@ def office_home_folder(paths: Sequence[Path], settings: DataSettings) -> RawData
 
 
 def office_home_archive(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """The same in a .zip."""
+    """Read Office-Home from a .zip."""
     return image_folder.load(paths[0], settings, size=SIZE, levels="domain/class")
 
 

@@ -79,7 +79,7 @@ def _fill(address: str, file: IO[bytes], part: Path, sha256: str) -> str:
 
 
 def _receive(address: str, file: IO[bytes]) -> None:
-    """Append what the file does not have yet."""
+    """Append the bytes that the file does not have yet."""
     begun = _size(file)
     request = urllib.request.Request(address, headers={"Range": f"bytes={begun}-"} if begun else {})
     try:

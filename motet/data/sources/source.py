@@ -41,7 +41,7 @@ class Download:
 
     @property
     def file(self) -> str:
-        """Its name on the disk."""
+        """Return the name that the file gets on the disk."""
         return self.address.rpartition("/")[2].replace("%20", " ")
 
 
@@ -72,7 +72,7 @@ class Source:
     """Where its makers give it out, for who fetches it by hand."""
 
     def variant(self, settings: DataSettings) -> str:
-        """The version that the settings ask for."""
+        """Return the version that the settings ask for, or the default one."""
         return settings.variant or self.variants[0]
 
 

@@ -31,19 +31,19 @@ class Key:
 
 
 class Drawing(Protocol):
-    """A chart without its words."""
+    """The drawing of a chart, without its title and sentences."""
 
     def svg(self, width: int, page: bool, title: str, alt: str) -> str:
         """The drawing, so wide; for the page or for print, where the legend is part of it."""
 
     def legend_keys(self) -> list[Key]:
-        """The legend; nothing where marks are labelled."""
+        """Return the legend; nothing where marks are labelled themselves."""
 
     def table(self) -> ChartTable:
-        """The same in numbers."""
+        """Return the numbers of the drawing as a table."""
 
     def is_empty(self) -> bool:
-        """Whether there is nothing to draw."""
+        """Return whether there is nothing to draw."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Scale:
-    """A straight line from values to pixels."""
+    """A linear map from values to pixels; values outside are drawn at the border."""
 
     low: float
     high: float
@@ -178,7 +178,7 @@ class ChartAxis:
 
 @dataclass(frozen=True)
 class Framed:
-    """Where things are in a frame."""
+    """The scales and borders of a frame that was drawn."""
 
     x: Scale
     y: Scale

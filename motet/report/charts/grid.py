@@ -18,7 +18,7 @@ ROOMY, SMALLEST_NAMED = 20, 11  # heights of rows: for large letters, for any
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the cells are, and what has room."""
+    """Where the cells of a grid are, and which labels have room."""
 
     left: float
     top: float
@@ -154,7 +154,7 @@ class Grid:
         return min(found), max(found)
 
     def _share(self, value: float) -> float:
-        """How dark a cell is, from 0 to 1."""
+        """Return how dark a cell is, from 0 to 1."""
         if self.kind == "about_zero":
             return abs(value) / self._largest
         low, high = self._ends

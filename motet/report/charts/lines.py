@@ -24,7 +24,7 @@ class ChartSeries:
 
 @dataclass(frozen=True)
 class LinesChart:
-    """Lines in one frame."""
+    """A drawing of several lines in one frame."""
 
     x_label: str
     y_label: str

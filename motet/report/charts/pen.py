@@ -71,22 +71,22 @@ def colour_class(series: int | str) -> str:
 
 
 def dash_of(series: int) -> str:
-    """Another dash for each; colours and dashes repeat with different periods, so that pairs do not."""
+    """Return the dash of a series; colours and dashes repeat with different periods, so that pairs do not."""
     return DASHES[series % len(DASHES)]
 
 
 def shape_of(series: int) -> str:
-    """Another shape for each, as for dashes."""
+    """Return the shape of the marks of a series."""
     return SHAPES[series % len(SHAPES)]
 
 
 def print_colour(name: int | str) -> str:
-    """The value on white paper."""
+    """Return the value of a colour on white paper."""
     return LIGHT[name] if isinstance(name, str) else SERIES_LIGHT[name % len(SERIES_LIGHT)]
 
 
 def print_values(role: str) -> dict[str, str]:
-    """A role's attributes for print."""
+    """Return the SVG attributes of a role for print."""
     return {name: LIGHT.get(value, value) for name, value in ROLES[role].items()}
 
 
@@ -128,7 +128,7 @@ def fitted(text: str, width: float, size: float = 12) -> str:
 
 
 def number(value: float) -> str:
-    """A coordinate: a tenth of a pixel is enough."""
+    """Return a coordinate as text; a tenth of a pixel is enough."""
     text = f"{value:.1f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
 
@@ -143,27 +143,27 @@ class Pen:
     # -------- Elements
 
     def line(self, x1: float, y1: float, x2: float, y2: float, role: str) -> None:
-        """A straight line."""
+        """Draw a straight line."""
         self._add("line", role, {"x1": x1, "y1": y1, "x2": x2, "y2": y2})
 
     def rect(
         self, x: float, y: float, width: float, height: float, role: str, tip: str = "", opacity: float = 1
     ) -> None:
-        """A box."""
+        """Draw a box; `tip` is shown when the pointer is over it."""
         more = {"fill-opacity": f"{opacity:.2f}"} if opacity < 1 else {}
         self._add("rect", role, {"x": x, "y": y, "width": width, "height": height, **more}, tip)
 
     def circle(self, x: float, y: float, r: float, role: str, tip: str = "", opacity: float = 1) -> None:
-        """A disc or a ring."""
+        """Draw a disc or a ring, as its role says."""
         more = {"fill-opacity": f"{opacity:.2f}"} if opacity < 1 else {}
         self._add("circle", role, {"cx": x, "cy": y, "r": r, **more}, tip)
 
     def path(self, d: str, role: str, dash: str = "", tip: str = "") -> None:
-        """Anything else."""
+        """Draw an SVG path."""
         self._add("path", role, {"d": d, **({"stroke-dasharray": dash} if dash else {})}, tip)
 
     def text(self, x: float, y: float, text: str, role: str, anchor: str = "start", turn: float = 0) -> None:
-        """Words, turned about their anchor."""
+        """Write a text, turned about its anchor."""
         places: dict[str, float | str] = {"x": x, "y": y}
         if anchor != "start":
             places["text-anchor"] = anchor
@@ -172,7 +172,7 @@ class Pen:
         self._add("text", role, places, text=text)
 
     def mark(self, x: float, y: float, series: int, role: str = "solid", tip: str = "", size: float = 4.5) -> None:
-        """The shape of a series."""
+        """Draw the mark of a series in its shape."""
         shape = shape_of(series)
         if shape in ("circle", "ring"):
             self.circle(x, y, size, "hollow" if shape == "ring" else role, tip)

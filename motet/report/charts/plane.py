@@ -13,7 +13,7 @@ ASIDE = 46  # the width of the strip for points without x
 
 @dataclass(frozen=True)
 class Spot:
-    """One point."""
+    """One labelled point of the plane."""
 
     label: str
     series: int

@@ -32,7 +32,7 @@ class ChartRow:
 
 @dataclass(frozen=True)
 class RowsChart:
-    """Rows in one frame."""
+    """A drawing of rows with marks or bars in one frame."""
 
     x_label: str
     columns: Sequence[str]  # what each mark of a row is

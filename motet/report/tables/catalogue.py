@@ -158,7 +158,7 @@ class Shading:
         yield Prose(f"A column for each client; of its samples, a class has: {legend}{more}", "dim")
 
     def _rows(self) -> list[tuple[str, range]]:
-        """The name and the classes of each row."""
+        """Return the name and the classes of each row."""
         count = len(self.class_names)
         if count <= MOST_ROWS:
             return [(shortened(printable(name), WIDEST_NAME), range(c, c + 1)) for c, name in self._named()]

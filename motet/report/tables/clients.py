@@ -43,11 +43,11 @@ class ClientsOfRun:
 
     @property
     def has_alone(self) -> bool:
-        """Whether a run of `local` is beside it."""
+        """Return whether a run of `local` is there to compare with."""
         return any(row.alone is not None for row in (*self.training, *self.new))
 
     def as_json(self) -> dict[str, Any]:
-        """For programs: accuracies as fractions."""
+        """Return one row for programs, with accuracies as fractions."""
         return {
             "run": str(self.run.folder),
             "method": self.run.experiment.method,
@@ -153,7 +153,7 @@ def client_tables(runs: Sequence[Finished], local: Finished | None = None) -> Gr
 
 
 def clients_json(runs: Sequence[Finished], local: Finished | None = None) -> list[dict[str, Any]]:
-    """The same for programs."""
+    """Return the table of clients as JSON for programs."""
     return [of_run.as_json() for of_run in each_beside_local(runs, local)]
 
 
@@ -212,7 +212,7 @@ def _than_alone(rows: Sequence[ClientRow]) -> str:
 
 
 def _tests(of_run: ClientsOfRun) -> str:
-    """On what, and where the interval comes from."""
+    """Return a sentence about the test data and where the intervals come from."""
     if of_run.data == "split":
         return "each client's own test data; 95 % interval from the samples on which the two models differ"
     samples = of_run.run.clients_info.common_test

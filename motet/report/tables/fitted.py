@@ -147,7 +147,7 @@ class Packed:
             yield (" " * GAP).join(parts)
 
     def _in_full(self, label_widths: Sequence[int]) -> Iterator[Text | Prose]:
-        """The labels that were shortened."""
+        """Yield a line for each label that was shortened, with its full text."""
         said = [(text, short) for of in self._short(label_widths) for text, short in of.items() if text != short]
         if said:
             yield Text()

@@ -69,7 +69,7 @@ def data_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Prose:
-    """Plain text, never markup."""
+    """A paragraph that is wrapped between words; its text is never read as markup."""
 
     text: str
     style: str = ""

@@ -16,7 +16,7 @@ import pytest
 from motet.config.experiment import write
 from motet.config.sections import EngineSettings
 from motet.data import FederationFacts
-from motet.data.shared_federation import SharedFederation
+from motet.data.federation import SharedFederation
 from motet.engines import ClientStates, Engine, Inline, OneByOne, Perform, Pool
 from motet.io.hashed_files import ClientFiles
 from motet.messages.message import State, byte_count, encode

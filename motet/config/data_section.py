@@ -5,10 +5,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from motet.config.data_words import AUTO, PAD, AugmentName, Columns, Decimal, KindOrAuto
 from motet.config.section import LARGEST_SEED, Section
-from motet.data.image_changes import PAD, AugmentName
-from motet.data.readers.columns import Columns, Decimal
-from motet.data.readers.raw import AUTO, KindOrAuto
 
 Levels = Literal["auto", "class", "client/class", "domain/class", "domain/client/class", "split/class"]
 MOST_SIZE = 4096

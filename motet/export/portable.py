@@ -31,7 +31,7 @@ class NotPortable(MotetError):
 
 @dataclass(frozen=True)
 class Voting:
-    """How kNN-Per's neighbours vote."""
+    """The numbers by which kNN-Per's neighbours vote."""
 
     k: int
     scale: float
@@ -39,7 +39,7 @@ class Voting:
 
 
 class Portable(nn.Module):
-    """Logits of prepared samples."""
+    """A net with its constants: a module from prepared samples to logits."""
 
     shift: Tensor | None
     matrix: Tensor | None
@@ -80,7 +80,7 @@ class Portable(nn.Module):
         return (voting.lam * votes + (1 - voting.lam) * torch.softmax(logits, 1)).log()
 
     def constants(self) -> dict[str, Tensor]:
-        """Every tensor by name, the net's under `net.`."""
+        """Return every tensor by name, the net's under `net.`."""
         return dict(self.state_dict())
 
 
@@ -121,7 +121,7 @@ def _plain_net(net: Net, plain: Net) -> Net:
 
 
 def _added(model: PersonalModel) -> dict[str, Tensor]:
-    """What all parts add together."""
+    """Return the constants that all parts of a method add together."""
     total: dict[str, Tensor] = {}
     for part, note in zip(model.parts, model.notes, strict=True):
         kind = type(part)

@@ -12,8 +12,8 @@ from motet.config.experiment import Experiment
 from motet.config.names import parse
 from motet.config.scoring_section import ScoringSettings
 from motet.data import Federation, FederationFacts, Holdings, build, default_net, default_partition
+from motet.data.federation import SharedFederation
 from motet.data.readers.in_memory import look_in
-from motet.data.shared_federation import SharedFederation
 from motet.engines.dealing import batches_of_clients
 from motet.engines.engine import Engine
 from motet.engines.registry import EngineRequest, build_engine, factory_of

@@ -72,7 +72,7 @@ def test_inline_keeps_private_states_and_the_order_of_tasks() -> None:
     assert engine.private(3) == {"round": 2, "before": 1} and engine.private(1) == {"round": 1, "before": 0}
     assert engine.private(7) == {}
     engine.states.put(7, {"round": 5})
-    assert list(engine.run([Task("train", 7, 6, {})]))[0].reply == {"was": 5}
+    assert next(iter(engine.run([Task("train", 7, 6, {})]))).reply == {"was": 5}
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -94,7 +94,7 @@ def test_a_diverged_client_keeps_its_private_state() -> None:
     before = encode(kept)
     assert {"model", "velocity", "scaffold.c_i"} <= kept.keys()
     bad = Task("train", 0, 2, message | {"w": message["w"] * float("inf")})
-    outcome = list(engine.run([bad]))[0]
+    outcome = next(iter(engine.run([bad])))
     assert outcome.reply is None and outcome.private is None
     assert outcome.failure == "training left the finite numbers (NaN or infinity in the weights)"
     assert engine.private(0) is kept and encode(kept) == before
@@ -212,9 +212,8 @@ def test_rounds_played_again_after_going_back_end_the_same(strict: bool) -> None
     assert sorted(entries) == [i for i, state in sorted(kept.items()) if decode(state)]
 
     def another_round() -> tuple[bytes, dict[int, bytes]]:
-        loop = RoundLoop(assembly, Notes())
-        loop.settings = loop.settings.model_copy(update={"count": 4})
-        return encode(loop.run(RunState(3, played.server)).server), played.private()
+        longer = replace(assembly, experiment=assembly.experiment.with_({"rounds.count": 4}))
+        return encode(RoundLoop(longer, Notes()).run(RunState(3, played.server)).server), played.private()
 
     once = another_round()
     assert once[1] != kept

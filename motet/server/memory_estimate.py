@@ -40,9 +40,7 @@ def refuse_what_needs_too_much(experiment: Experiment, facts: FederationFacts, t
             _refuse(f"method {term}", need, told)
             model += need.model
     if each:
-        what = (
-            f"a round of {told.cohort} clients with models of {model:,} bytes, all of which its method needs,"
-        )
+        what = f"a round of {told.cohort} clients with models of {model:,} bytes, all of which its method needs,"
         refuse_if_too_large(told.cohort * model, what, "a smaller rounds.cohort")
 
 

@@ -323,7 +323,7 @@ def test_a_damaged_checkpoint_falls_back_and_says_so(half: Path, capsys: pytest.
 
 def test_the_pooled_client_leaves_no_stale_files(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--rounds", "5", "--method", "centralized", "--set", "checkpoint.every=1", "--out", "here", "--json"]
-    chosen += ["--set", "scoring.pm_source=last_participation"]  # so that it keeps something
+    chosen += ["--set", "scoring.personal_model=last_participation"]  # so that it keeps something
     assert main(["run", *TINY, *chosen]) == 0
     kept = sorted(path.name for path in Path("here/checkpoint").glob("client-*"))
     assert kept == ["client--0001-000004.safetensors", "client--0001-000005.safetensors"]

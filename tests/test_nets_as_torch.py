@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import motet
-from motet.engines import Task
 from motet.errors import MotetError
 from motet.messages.message import Message
+from motet.messages.task import Task
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
 from motet.methods.base import MethodEntry, Part

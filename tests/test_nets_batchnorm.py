@@ -7,7 +7,7 @@ import torch
 from inputs import input_of
 from torch import Tensor, nn
 
-from motet.engines import Task
+from motet.messages.task import Task
 from motet.nets import build_net
 from motet.nets.net import BatchStatistics
 from motet.testing import CHECKS, check_method

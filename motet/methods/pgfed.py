@@ -9,8 +9,8 @@ from torch import Tensor
 
 from motet.config.section import tried
 from motet.messages.message import Message, State, number, tensor
+from motet.messages.replies import Rule
 from motet.methods.base import Learned, LearnedFigure, MethodEntry, Part, Serving, Training
-from motet.methods.base.method import Rule
 from motet.training.client import Client
 
 PASS_BATCH = 100  # a mean over samples does not depend on it; about the fastest on a CPU

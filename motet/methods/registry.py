@@ -10,6 +10,7 @@ from itertools import permutations
 from types import ModuleType
 
 from motet.config.names import Term, parse
+from motet.config.scoring_section import PersonalSource
 from motet.config.section import checked
 from motet.data import Input
 from motet.errors import MotetError, unknown
@@ -57,7 +58,7 @@ from motet.methods.base.part import Part
 from motet.methods.base.wrapped import Wrapped
 from motet.methods.fedbasis import method as fedbasis
 from motet.nets import Net, build_net
-from motet.training.client import PersonalSource
+from motet.training import personal_model_policy as policy
 
 MODULES: tuple[ModuleType, ...] = (
     *(local, centralized, averaging, fedprox, scaffold, feddyn, moon, mtl, lg_fedavg, fedper, fedrep, fedbabu, fedbn),
@@ -111,12 +112,11 @@ def entry_of(name: str) -> MethodEntry:
     raise MotetError(f"method {name!r} is a {type(found).__name__}; accepted: a class of Part or Method, or an Entry")
 
 
-def declared_reading(method: str) -> PersonalSource:
-    """Which model of a client is scored where nobody says otherwise, by what the classes of the sum declare."""
+def declared_source(method: str) -> PersonalSource:
+    """Return which model of a client is scored where nobody says otherwise, by what the classes of the sum declare."""
     things = [entry_of(term.name).thing for term in parse(method)]
     made_anew = any(issubclass(thing, Method) and thing.personal_from_global for thing in things)
-    own = any(thing.personalizes for thing in things)
-    return "last_participation" if own and not made_anew else "global_plus_personal"
+    return policy.declared_source(any(thing.personalizes for thing in things), made_anew)
 
 
 def canonical(text: str) -> str:

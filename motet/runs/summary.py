@@ -10,6 +10,7 @@ from motet.methods.base import Method
 from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, MetricName, diverged, is_scored, one_class
 from motet.runs.record import Record
 from motet.runs.rows import Row
+from motet.training.personal_model_policy import PersonalModelPolicy
 
 TRAINING_LOSS = "training loss"
 NEAR_CHANCE = 0.02  # above the share of one class among all: whoever is no better has learned nothing
@@ -20,6 +21,7 @@ def summarize(
 ) -> dict[str, Any]:
     """One JSON object; a figure that does not exist for the method is None."""
     scoring = experiment.scoring
+    policy = PersonalModelPolicy.of(scoring, method)
     first, headline = experiment.headline, experiment.training_headline
     rows = {model: reported(rounds, scoring, model, headline) for model in (GENERIC, PERSONAL)}
     figures = figures_of(rows[GENERIC], rows[PERSONAL], new_clients)
@@ -48,7 +50,7 @@ def summarize(
             "headline": f"new_clients.{AFTER}" if first.model == AFTER else f"personal.{headline.data}.personal_models",
             "figure": str(first),
             "client_weighting": scoring.client_weighting,
-            "pm_source": method.reading(scoring.readings[0]),
+            "personal_model": policy.headline,
             "personalizes": method.personalizes,
         },
         "generic": {
@@ -69,7 +71,7 @@ def summarize(
             "compared_clients": of_headline("compared_clients"),
             "readings": {
                 source: {data: pair(data, model)["personal_models"] for data in ("weighted", "split", "validation")}
-                for model, source in scoring.named_readings.items()
+                for model, source in zip(policy.scored, policy.asked, strict=True)
                 if model != PERSONAL
             },
         },

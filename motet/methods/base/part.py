@@ -9,8 +9,9 @@ from torch import Tensor
 from motet.config.section import Section
 from motet.data import Samples
 from motet.messages.message import Message
+from motet.messages.replies import Rule
 from motet.methods.base.learned_figure import Learned, LearnedFigure
-from motet.methods.base.method import Facts, Rule
+from motet.methods.base.method import Facts
 from motet.methods.base.serving import Serving
 from motet.methods.base.training import Training
 from motet.nets import Net

@@ -21,7 +21,7 @@ from motet.report.tables.wording import Prose, data_name, own_models
 
 MOST_DIFFERENCES = 3
 WIDEST_VALUE = 40
-BY_METHOD = "scoring.pm_source"
+BY_METHOD = "scoring.personal_model"
 BEST, NEAR, FAILED = "*", "~", " !"
 CHANCE = "95 % intervals over clients and seeds, corrected for all that is compared"
 

@@ -29,7 +29,7 @@ def own_models(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """Which model of a client was scored, in words, from methods and what their summaries say under `reported`."""
     said: dict[str, list[str]] = {}
     for method, reported in runs:
-        source = reported.get("pm_source")
+        source = reported.get("personal_model")
         if not isinstance(source, str) or source not in _OWN_MODELS:
             continue
         one = source == "global_plus_personal" and reported.get("personalizes") is False

@@ -146,7 +146,7 @@ def test_clients_by_name_with_alone_and_verdict(runs: Path, capsys: pytest.Captu
         assert (
             client["personal"] == row["personal.split.accuracy"] and client["generic"] == row["generic.split.accuracy"]
         )
-        assert client["alone"] == alone[client["id"]]["personal.split.accuracy"]
+        assert client["local_baseline"] == alone[client["id"]]["personal.split.accuracy"]
         low, high = client["interval"]
         assert low <= client["gain"] <= high
         assert client["verdict"] == ("gain" if low > 0 else "lose" if high < 0 else "noise")
@@ -157,7 +157,7 @@ def test_clients_by_name_with_alone_and_verdict(runs: Path, capsys: pytest.Captu
     assert named == [found]
     assert main(["show", "--clients", str(folders[0]), "--local", str(folders[1])]) == 2
     without = json.loads(call(capsys, "show", "--clients", folders[1], "--json")[0])
-    assert all(client["alone"] is None for client in without[0]["clients"])
+    assert all(client["local_baseline"] is None for client in without[0]["clients"])
 
 
 def test_a_run_from_before_there_were_names(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

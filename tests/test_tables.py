@@ -137,14 +137,14 @@ def test_every_number_over_seeds_can_be_read_back(width: int) -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_every_title_is_there(name: str, width: int) -> None:
     words = rendered(comparison(RUNS[name]()), width).split()
-    for word in ("method", "accuracy", "own", "worst", "client", "better", "MB", "seconds", "samples"):
+    for word in ("method", "accuracy", "own", "worst", "client", "improved", "MB", "seconds", "samples"):
         assert word in words, word
 
 
 def test_a_column_that_nobody_has_is_not_there() -> None:
     assert "new clients" in rendered(comparison([made("fedavg")]), 120)
     assert "new clients" not in rendered(comparison(RUNS["no-new-clients"]()), 120)
-    assert "alone" not in rendered(comparison([made("fedavg")]), 120)
+    assert "baseline" not in rendered(comparison([made("fedavg")]), 120)
 
 
 def test_the_headline_says_on_which_data() -> None:

@@ -154,7 +154,7 @@ def _hash(stored: Samples, test: Samples, clients: list[ClientData], validation:
     told = [
         cuts,
         shapes,
-        *stored.prepare.told,
+        *stored.prepare.hash_extras,
         *([attackers] if attackers else []),
         *([{"validation": shared}] if shared else []),
     ]

@@ -45,8 +45,8 @@ class Prepare:
         raise NotImplementedError
 
     @property
-    def told(self) -> list[object]:
-        """What no stored sample says and yet belongs to the data."""
+    def hash_extras(self) -> list[object]:
+        """Return what belongs to the identity of the data though no stored sample says it."""
         return []
 
     def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
@@ -182,7 +182,7 @@ class TokensPrepare(Prepare):
         return Input(self.kind, self.sample_shape, self.vocabulary)
 
     @property
-    def told(self) -> list[object]:
+    def hash_extras(self) -> list[object]:
         """Return what the hash of the data must know of these: without it the bytes could be a vector's."""
         return [self.vocabulary]
 

@@ -49,8 +49,8 @@ class TablePrepare(Prepare):
         return Input(self.kind, (sum(column.width for column in self.schema.columns.values()),))
 
     @property
-    def told(self) -> list[object]:
-        """A schema that came with the data is part of them; one that was fitted follows from them."""
+    def hash_extras(self) -> list[object]:
+        """Return the schema if it was given, for then it is part of the data; one that was fitted follows from them."""
         return [self.schema.plain()] if self.given else []
 
     @property

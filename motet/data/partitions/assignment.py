@@ -79,7 +79,7 @@ def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
         f"data {settings.name!r} with {len(rows_per_client)} clients and {raw.classes} classes",
         "fewer",
     )
-    splits = [_split(pool[hand], settings, seed, client) for client, hand in enumerate(rows_per_client)]
+    splits = [_split(pool[rows], settings, seed, client) for client, rows in enumerate(rows_per_client)]
     if settings.new_share < 1:
         splits = [_fewer(split, settings.new_share) if i in new else split for i, split in enumerate(splits)]
     names = _names(raw, pool, rows_per_client, spec)

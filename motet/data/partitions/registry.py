@@ -138,7 +138,7 @@ def _deal_each(partition: Partition, request: PartitionRequest, where: Inside) -
     rows_per_client: RowsPerClient = []
     for i, rows in enumerate(groups):
         clients = request.clients // len(groups) + (i < request.clients % len(groups))
-        rows_per_client += [rows[hand] for hand in partition.deal(request.part(rows, clients, stream=i + 1))]
+        rows_per_client += [rows[part] for part in partition.deal(request.part(rows, clients, stream=i + 1))]
     return rows_per_client
 
 
@@ -179,7 +179,7 @@ def deal_pathological(request: PartitionRequest) -> RowsPerClient:
         for client, piece in zip(takers, np.split(rows, np.cumsum(sizes)), strict=True):
             rows_per_client[client].append(piece)
         budget[takers] -= 1
-    return [np.concatenate([np.empty(0, np.int64), *hand]) for hand in rows_per_client]
+    return [np.concatenate([np.empty(0, np.int64), *parts]) for parts in rows_per_client]
 
 
 def deal_shards(request: PartitionRequest) -> RowsPerClient:

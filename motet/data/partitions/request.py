@@ -1,4 +1,4 @@
-"""What every way of dealing works with: the rows on the table, and hands of them."""
+"""What every partition is given (`PartitionRequest`) and what it returns (`RowsPerClient`)."""
 
 from dataclasses import dataclass, replace
 

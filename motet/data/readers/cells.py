@@ -54,7 +54,7 @@ class Growing:
         return self._blocks[-1][start : start + rows]
 
     def joined(self) -> Floats:
-        """Return all rows as one array; blocks are freed as they are copied, so that memory holds hardly more."""
+        """Return all rows as one array; each block is freed as it is copied, to hold little more than the array."""
         self._shorten_last()
         joined = np.empty((self.count, self.width), np.float32)
         at, blocks = 0, self._blocks[::-1]

@@ -61,7 +61,7 @@ CLIENTS = 10
 
 
 def load_domains(download: bool) -> RawData:
-    """The 1,797 digits, a quarter of each class in each domain, in the hands of 40 clients; always the same ones."""
+    """The 1,797 digits, a quarter of each class in each domain, dealt to 40 clients; always the same ones."""
     raw = simulate(load_plain(download), DOMAINS, seed=0)
     rows_per_client = deal("dirichlet:0.3@domain", raw.y, CLIENTS * len(raw.domain_names), 0, domain=raw.domain)
     client = np.empty(len(raw.y), np.int64)

@@ -26,7 +26,7 @@ class ClientRow:
     """A client's accuracies on the headline's test data; `without` is the generic model's, a new client's before."""
 
     client: ClientInfo
-    alone: float | None
+    local: float | None
     without: float | None
     own: float | None
     gain: Gain | None
@@ -42,9 +42,9 @@ class ClientsOfRun:
     new: list[ClientRow]
 
     @property
-    def has_alone(self) -> bool:
+    def has_local(self) -> bool:
         """Return whether a run of `local` is there to compare with."""
-        return any(row.alone is not None for row in (*self.training, *self.new))
+        return any(row.local is not None for row in (*self.training, *self.new))
 
     def as_json(self) -> dict[str, Any]:
         """Return one row for programs, with accuracies as fractions."""
@@ -69,13 +69,13 @@ def tally(rows: Sequence[ClientRow]) -> dict[str, int]:
 def clients_of(run: Finished, local: Finished | None) -> ClientsOfRun:
     """From the record of the run, beside a run of `local` on the same clients."""
     record, data = Record(run.folder), run.headline.data
-    alone = {} if local is None else _alone(local, data)
+    baseline = {} if local is None else _local_accuracies(local, data)
     clients_info = run.clients_info.by_id
     kinds: dict[bool, list[ClientRow]] = {}
     for new, model in ((False, PERSONAL), (True, AFTER)):
         rows = rows_of(record, run.summary, new)
         kinds[new] = [
-            _row(clients_info[i], row, model, data, alone.get(i))
+            _row(clients_info[i], row, model, data, baseline.get(i))
             for i, row in sorted(rows.items())
             if i in clients_info
         ]
@@ -109,8 +109,8 @@ def _refuse_others(run: Finished, local: Finished) -> None:
         )
 
 
-def _alone(local: Finished, data: str) -> dict[int, float]:
-    """What each client reaches by itself; a new one by training on its own data alone."""
+def _local_accuracies(local: Finished, data: str) -> dict[int, float]:
+    """Return the accuracy of each client that trains on its own data alone, new clients included."""
     record, found = Record(local.folder), {}
     for new, model in ((False, PERSONAL), (True, AFTER)):
         for i, row in rows_of(record, local.summary, new).items():
@@ -119,16 +119,16 @@ def _alone(local: Finished, data: str) -> dict[int, float]:
     return found
 
 
-def _row(client: ClientInfo, row: Mapping[str, Any], model: str, data: str, alone: float | None) -> ClientRow:
+def _row(client: ClientInfo, row: Mapping[str, Any], model: str, data: str, local: float | None) -> ClientRow:
     without, own = (MetricName(each, data).of(row) for each in (INSTEAD_OF[model], model))
-    return ClientRow(client, alone, without, own, gain(row, model, data))
+    return ClientRow(client, local, without, own, gain(row, model, data))
 
 
 def _json(row: ClientRow, without: str, own: str) -> dict[str, Any]:
     gained = row.gain
     return {
         **asdict(row.client),
-        "alone": row.alone,
+        "local_baseline": row.local,
         without: row.without,
         own: row.own,
         "gain": None if gained is None else gained.value,
@@ -145,7 +145,7 @@ MANY = 20  # from so many clients on, chance alone makes one a winner or a loser
 
 
 def client_tables(runs: Sequence[Finished], local: Finished | None = None) -> Group:
-    """One block per run; a run of `local` is the column "alone" of the others."""
+    """One block per run; a run of `local` is the column "local baseline" of the others."""
     lines: list[RenderableType] = []
     for of_run in each_beside_local(runs, local):
         lines += [*([Text()] if lines else []), *_block(of_run)]
@@ -161,10 +161,10 @@ def _block(of_run: ClientsOfRun) -> list[RenderableType]:
     run = of_run.run
     title = f"{run.method}, {shortened(printable(run.experiment.data.name), WIDEST_TITLE)}, seed {run.experiment.seed}"
     lines: list[RenderableType] = [Prose(title, "bold"), Text()]
-    lines += [_table(of_run, of_run.training, ("one\nmodel", "own\nmodel")), Text()]
-    lines += _verdict(of_run.training, "own model against the one for all")
-    if of_run.has_alone:
-        lines.append(Prose(_than_alone(of_run.training)))
+    lines += [_table(of_run, of_run.training, ("generic\nmodel", "own\nmodel")), Text()]
+    lines += _verdict(of_run.training, "own model against the generic one")
+    if of_run.has_local:
+        lines.append(Prose(_against_local(of_run.training)))
     if of_run.new:
         lines += [Text(), Prose("New clients, before and after adaptation", "bold"), Text()]
         lines += [_table(of_run, of_run.new, ("before", "after")), Text()]
@@ -178,7 +178,7 @@ def _table(of_run: ClientsOfRun, rows: Sequence[ClientRow], models: tuple[str, s
     columns = {
         "train": [_count(row.client.train) for row in rows],
         "test": [_count(row.client.test) for row in rows] if of_run.data == "split" else [],
-        "alone": [percent(row.alone) for row in rows] if of_run.has_alone else [],
+        "local\nbaseline": [percent(row.local) for row in rows] if of_run.has_local else [],
         models[0]: [percent(row.without) for row in rows],
         models[1]: [percent(row.own) for row in rows],
     }
@@ -195,7 +195,7 @@ def _table(of_run: ClientsOfRun, rows: Sequence[ClientRow], models: tuple[str, s
 def _verdict(rows: Sequence[ClientRow], how: str) -> list[RenderableType]:
     counts = tally(rows)
     if not any(counts.values()):
-        return [Prose("No two models to compare: nobody gains or loses.")]
+        return [Prose("No two models to compare: no client gains or loses.")]
     words = [f"{_many(counts['gain'], 'gain')}, {_many(counts['lose'], 'lose')}, {counts['noise']} within noise"]
     if counts["unknown"]:
         words.append(f"{counts['unknown']} without an interval")
@@ -205,10 +205,10 @@ def _verdict(rows: Sequence[ClientRow], how: str) -> list[RenderableType]:
     return lines
 
 
-def _than_alone(rows: Sequence[ClientRow]) -> str:
-    pairs = [(row.own, row.alone) for row in rows if row.own is not None and row.alone is not None]
-    better, worse = sum(own > alone for own, alone in pairs), sum(own < alone for own, alone in pairs)
-    return f"Against alone: {better} higher, {worse} lower, {len(pairs) - better - worse} equal."
+def _against_local(rows: Sequence[ClientRow]) -> str:
+    pairs = [(row.own, row.local) for row in rows if row.own is not None and row.local is not None]
+    better, worse = sum(own > local for own, local in pairs), sum(own < local for own, local in pairs)
+    return f"Against the local baseline: {better} higher, {worse} lower, {len(pairs) - better - worse} equal."
 
 
 def _tests(of_run: ClientsOfRun) -> str:

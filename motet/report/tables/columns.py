@@ -19,7 +19,7 @@ DERIVED = "†"  # marks a generic model that is none of the method's own
 
 @dataclass(frozen=True)
 class Column:
-    """A title, the group it belongs to, and what stands under it for the runs of one line."""
+    """A column of the table: its title, its group, and the function that writes its cell for the runs of a line."""
 
     title: str
     cell: Cell
@@ -69,12 +69,12 @@ def _value(summary: Summary, model: str, data: str, metric: str = "", statistic:
 
 
 def _of_headline(data: str, headline: bool) -> list[Column]:
-    """Both models on the headline's test data, the worst client, and who is better off."""
+    """Both models on the headline's test data, the worst client, and how many clients improve."""
     return [
         *_pair(data, always=True, headline=headline),
         Column("worst\nclient", _cell(PERSONAL, data, "minimum"), data),
-        Column("better\noff than\ngeneric", _count(data, ""), data),
-        Column("better\noff than\nalone", _count(data, "_vs_local"), data),
+        Column("improved\nover\ngeneric", _count(data, ""), data),
+        Column("improved\nover local\nbaseline", _count(data, "_vs_local"), data),
     ]
 
 
@@ -100,7 +100,7 @@ def _cell(model: str, data: str, statistic: str = "") -> Cell:
 
 
 def _count(data: str, than: str) -> Cell:
-    """How many clients are better off, and of how many; over seeds the means."""
+    """Return a cell with the number of clients that improve, and of how many; over seeds the means."""
 
     def cell(group: Sequence[Summary]) -> str:
         counts = [

@@ -18,7 +18,7 @@ COLUMNS = {
     "minimum": "smallest",
     "worst_tenth": "worst\ntenth",
 }
-HURT = "clients\nworse off"
+HURT = "clients\nthat lose"
 
 
 def measured_table(figures: Mapping[str, float]) -> Group:

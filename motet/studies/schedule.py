@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from motet.data.built_once import built_once
 from motet.studies.job import Job, attempt
 from motet.studies.workers import Workers
 
@@ -90,10 +91,11 @@ def work_off(lines: Mapping[str, Workflow[T]], jobs: int, progress: StudyWatcher
 
 
 def _in_this_process(queue: deque[tuple[str, Job]], progress: StudyWatcher, ended: "Ended") -> None:
-    while queue:
-        name, job = queue.popleft()
-        progress.began(job)
-        ended(name, job, attempt(job, partial(progress.round, job)))
+    with built_once():
+        while queue:
+            name, job = queue.popleft()
+            progress.began(job)
+            ended(name, job, attempt(job, partial(progress.round, job)))
 
 
 class Ended(Protocol):

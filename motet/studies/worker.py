@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from motet.config.experiment import resolve
+from motet.data.built_once import built_once
 from motet.studies.job import Job, attempt
 
 
@@ -32,8 +33,9 @@ def main() -> None:
         out.write(json.dumps(word) + "\n")
         out.flush()
 
-    while True:
-        _do(asked.get(), say)
+    with built_once():  # all jobs of this process share the data
+        while True:
+            _do(asked.get(), say)
 
 
 def _listen(asked: "queue.Queue[dict[str, Any]]") -> None:

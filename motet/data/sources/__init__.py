@@ -39,6 +39,7 @@ __all__ = [
     "default_partition",
     "describe_sources",
     "fetch_source",
+    "files_of",
     "load",
     "locate_sources",
 ]
@@ -115,6 +116,15 @@ def _has_clients(source: Source, settings: DataSettings) -> bool:
     if found is None:
         return any(form.clients for form in source.forms[:1])  # as it will be fetched
     return "client" in names_in(found.paths[0]) if found.form.clients is None else found.form.clients
+
+
+def files_of(settings: DataSettings) -> list[Path]:
+    """Return what the data are read from, as far as files have a say: of data in memory, their name has a hash."""
+    source = _source(settings.name)
+    if source is None:
+        return [] if is_in_memory(settings.name) else [_path(settings.name)]
+    found = None if source.load else find(source, settings.dir)
+    return list(found.paths) if found else []
 
 
 def describe_sources() -> list[dict[str, str]]:

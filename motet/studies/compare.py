@@ -1,7 +1,7 @@
-"""`motet compare`: which method, on these data, and how sure we are.
+"""`motet compare`: which method to take on these data, and how sure that is.
 
 Every method is tuned by the same number of trials on validation data; then each runs over the seeds with what was
-chosen for it. Test data are scored in these last runs alone.
+chosen for it. Test data are scored in these last runs alone. The page about it is drawn by the report.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,23 +10,26 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from pydantic import ValidationError
+
 from motet.config.experiment import Experiment, merge, resolve, write
 from motet.errors import MotetError
+from motet.io.json_models import damaged
 from motet.metrics.statistics import CONTROL
-from motet.report.page import write_report
 from motet.runs.record import Record
 from motet.studies.budget import Plan, planned, remember, remembered
-from motet.studies.comparison import FORMAT, judged
+from motet.studies.comparison import judged
+from motet.studies.comparison_file import FILE, FORMAT, ComparisonFile
 from motet.studies.contestants import Contest, Contestant, enter
-from motet.studies.folder import opened, write_json
+from motet.studies.folder import AskedFile, opened, write_file
 from motet.studies.job import Job
 from motet.studies.results import read_results
-from motet.studies.schedule import StudyWatcher, Workflow, work_off
+from motet.studies.schedule import StudyWatcher, Workflow, sharing_data, work_off
 from motet.studies.space import first_setting, space_of, with_setting
 from motet.studies.tune import LookOn, chosen, tune_all, tuning_rounds
 from motet.studies.tuning import Tuned, rungs, validating
 
-FILE = "comparison.json"
+RECOMMENDED = "recommended.toml"
 SHORTLIST = (
     "local",
     "fedavg",
@@ -51,21 +54,26 @@ class CompareRequest:
     seeds: int
     seconds: float | None = None  # None: as long as it takes
 
-    def as_json(self) -> dict[str, Any]:
-        """For the folder."""
-        return {
-            "study": "compare",
-            "format": FORMAT,
-            "experiment": self.experiment.model_dump(exclude={"engine", "checkpoint"}),
+    @property
+    def file(self) -> AskedFile:
+        """What asked.json holds."""
+        request: dict[str, Any] = {
+            "experiment": self.experiment.model_dump(mode="json", exclude={"engine", "checkpoint"}),
             "methods": list(self.methods),
             "trials": self.trials,
             "seeds": self.seeds,
             "seconds": self.seconds,
         }
+        return AskedFile(study="compare", format=FORMAT, request=request)
 
 
-def compare_methods(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -> dict[str, Any]:
-    """Tune, run, judge; the folder gets comparison.json, recommended.toml and report.html."""
+def compare_methods(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -> ComparisonFile:
+    """Tune, run and judge; return what the folder gets as comparison.json, beside recommended.toml."""
+    with sharing_data(jobs):
+        return _compared(asked, folder, jobs, look_on)
+
+
+def _compared(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -> ComparisonFile:
     field = enter(asked.methods, asked.experiment)
     if not field.tested:
         share = asked.experiment.data.test_share
@@ -73,7 +81,7 @@ def compare_methods(asked: CompareRequest, folder: Path, jobs: int, look_on: Loo
             f"data.test_share is {share:g}, of which no client has a sample to compare methods by; accepted: a larger "
             f"share, or clients with more data"
         )
-    with opened(folder, asked.as_json()):
+    with opened(folder, asked.file):
         with look_on(_rounds(field, asked.trials, asked.seeds)) as progress:
             plan = _plan(asked, field, folder, jobs, progress)
             field = _without(field, plan.left_out)
@@ -84,12 +92,12 @@ def compare_methods(asked: CompareRequest, folder: Path, jobs: int, look_on: Loo
             failed = work_off({name: _run(each) for name, each in finals.items()}, jobs, progress)
         field = _without(field, {name: why for name, why in failed.items() if why})
         folders = {each.name: [job.folder for job in finals[each.name]] for each in field.contestants}
-        result = judged(read_results(folders), field, tuned, plan, folder)
-        result["notes"] = [*result["notes"], *field.said_of_the_data()]
-        write_json(folder / FILE, result)
-        best = next(each for each in field.contestants if each.name == result["recommended"]["method"])
-        write(finals[best.name][0].experiment, folder / "recommended.toml")
-        result["report"] = str(write_report([folder], folder / "report.html"))
+        try:
+            result = judged(read_results(folders), field, tuned, plan, folder)
+        except ValidationError as error:  # numbers that no run writes, in a record that somebody changed
+            raise damaged(error, f"a record in {folder / 'runs'}") from None
+        write_file(folder / FILE, result)
+        write(finals[result.recommended.method][0].experiment, folder / RECOMMENDED)
     return result
 
 
@@ -104,7 +112,7 @@ def _rounds(field: Contest, trials: int, seeds: int) -> int:
 
 def _plan(asked: CompareRequest, field: Contest, folder: Path, jobs: int, progress: StudyWatcher) -> Plan:
     """As asked for, or what fits into the time: then every method's first trial begins, to see what a round takes."""
-    everything = Plan(asked.trials, asked.seeds, {})
+    everything = Plan(trials=asked.trials, seeds=asked.seeds)
     if asked.seconds is None:
         return everything
     if before := remembered(folder, everything):
@@ -118,7 +126,7 @@ def _plan(asked: CompareRequest, field: Contest, folder: Path, jobs: int, progre
         if name not in left_out
     }
     count = field.contestants[0].experiment.rounds.count
-    plan = planned(replace(everything, left_out=left_out), per_round, count, jobs, asked.seconds)
+    plan = planned(everything.model_copy(update={"left_out": left_out}), per_round, count, jobs, asked.seconds)
     remember(folder, plan)
     return plan
 

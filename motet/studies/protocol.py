@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from motet.config.differing import differs, field_of
 from motet.config.experiment import Experiment
 from motet.config.section import dotted_fields
 from motet.io.text import printable
 from motet.metrics.statistics import CONTROL
-from motet.report.tables.runs import differs, field_of
-from motet.report.tables.tuned import left_out
-from motet.report.tables.wording import own_models
+from motet.metrics.wording import left_out, own_models
 from motet.studies.budget import Plan
 from motet.studies.contestants import Contest
 from motet.studies.recommend import ENOUGH_ALONE, MARGIN, named

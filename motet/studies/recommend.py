@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from motet.metrics.statistics import CONTROL, Differences, Estimate
-from motet.report.tables.wording import percent, signed
+from motet.metrics.wording import percent, signed
 
 CLIMBING = 0.01
 """Of accuracy, in the last fifth of the rounds: a method that gains more is not done."""

@@ -6,6 +6,7 @@ any kill.
 
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -44,6 +45,11 @@ class _State(Generic[T]):
     line: Workflow[T]
     waiting: int = 0  # for so many jobs
     failures: Failures = field(default_factory=dict)
+
+
+def sharing_data(jobs: int) -> AbstractContextManager[None]:
+    """Keep the data in memory between looking at them and running jobs, where this process does both."""
+    return built_once() if jobs == 1 else nullcontext()
 
 
 def work_off(lines: Mapping[str, Workflow[T]], jobs: int, progress: StudyWatcher) -> dict[str, T]:

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from functools import partial
 from math import log
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from motet.config.experiment import Experiment, merge, resolve
-from motet.config.section import LARGEST, dotted_fields
+from motet.config.section import dotted_fields
 from motet.errors import MotetError
-from motet.io import json_models
 from motet.io.files import append_lines, make_folder, open_own, read_own, truncate
-from motet.io.json_models import fitted, to_json
+from motet.io.json_models import FileModel, fitted, loads_object
 from motet.metrics.names import PERSONAL, MetricName
+from motet.studies.comparison_file import TrialResult
+from motet.studies.folder import Number, Options
 from motet.studies.job import Job, row_of
 from motet.studies.schedule import Workflow
 from motet.studies.space import Setting, Space, first_setting, settings_in, size_of, space_of, with_setting
@@ -33,32 +34,33 @@ from motet.studies.space import Setting, Space, first_setting, settings_in, size
 MOST_BYTES = 2**26
 
 
-class Drawn(BaseModel):
-    """A trial's setting. Which values an option may have the experiment says, when it is put together."""
+class Drawn(FileModel):
+    """A line about a trial's setting. The experiment says which values an option may have, when it is put together."""
 
-    model_config = ConfigDict(strict=True)
     trial: int = Field(ge=0)
-    options: dict[str, str | int | float | bool]
+    options: Options
 
 
-class Judged(BaseModel):
-    """How a trial did at a rung."""
+class Judged(FileModel):
+    """A line about how a trial did at a rung."""
 
-    model_config = ConfigDict(strict=True)
     trial: int = Field(ge=0)
     round: int = Field(ge=0)
-    score: float | None = Field(ge=-LARGEST, le=LARGEST)
+    score: Number | None
     failure: str | None
+
+
+Line = TypeVar("Line", Drawn, Judged)
 
 
 @dataclass(frozen=True)
 class Journal:
-    """A file that only grows; a half line of a process that was killed is cut off before the next one."""
+    """trials.jsonl, which only grows; half a line of a process that was killed is cut off before the next one."""
 
     path: Path
 
-    def lines(self) -> list[dict[str, Any]]:
-        """What was written so far."""
+    def lines(self) -> list[Drawn | Judged]:
+        """Return what was written so far."""
         try:
             data = read_own(self.path, MOST_BYTES)
         except FileNotFoundError:
@@ -68,14 +70,20 @@ class Journal:
         whole = data[: data.rfind(b"\n") + 1]
         return [_checked(line, f"line {i} of {self.path}") for i, line in enumerate(whole.splitlines(), 1)]
 
-    def ensure(self, known: list[dict[str, Any]], line: Mapping[str, Any]) -> dict[str, Any]:
-        """The next line: the one that is there already, or this one, which is written."""
+    def ensure(self, known: list[Drawn | Judged], line: Line) -> Line:
+        """Return the next line: the first known one, which must be of the same kind, or this one, which is written."""
         if known:
-            return known.pop(0)
+            before = known.pop(0)
+            if not isinstance(before, type(line)) or before.trial != line.trial:
+                raise self.of_another_tuning()
+            return before
         self._cut_half_a_line()
-        append_lines(self.path, [line])
-        written: dict[str, Any] = json_models.loads(to_json(line).encode())
-        return written
+        append_lines(self.path, [line.model_dump()])
+        return line
+
+    def of_another_tuning(self) -> MotetError:
+        """Return the error for a journal whose lines are not what this tuning would write."""
+        return MotetError(f"{self.path} is of another tuning; choose another --out")
 
     def _cut_half_a_line(self) -> None:
         if not self.path.exists():
@@ -86,10 +94,10 @@ class Journal:
             truncate(self.path, data.rfind(b"\n") + 1)
 
 
-def _checked(line: bytes, where: str) -> dict[str, Any]:
-    found = json_models.loads_object(line, where)
-    fitted(Drawn if "options" in found else Judged, found, where)
-    return found
+def _checked(line: bytes, where: str) -> Drawn | Judged:
+    if "options" in loads_object(line, where):
+        return Drawn.from_json(line, where)
+    return Judged.from_json(line, where)
 
 
 # -------- The tuner: settings drawn by optuna, compared on validation data at growing numbers of rounds
@@ -113,10 +121,9 @@ class Trial:
     score: float | None = None
     failure: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        """For comparison.json."""
-        found = {"options": self.setting, "score": self.score, "rounds": self.rounds}
-        return found | ({"failure": self.failure} if self.failure else {})
+    def result(self) -> TrialResult:
+        """Return the trial as the files of a study have it."""
+        return TrialResult(options=self.setting, score=self.score, rounds=self.rounds, failure=self.failure)
 
 
 @dataclass
@@ -160,7 +167,7 @@ def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Workf
         for _ in range(min(GENERATION, asked - len(found))):
             number = len(found) + len(generation)
             drawn = _draw(space, experiment, [*found, *generation], len(found))
-            line = journal.ensure(known, {"trial": number, "options": drawn})
+            line = journal.ensure(known, Drawn(trial=number, options=drawn))
             generation.append(Trial(number, _in_order(line, drawn, journal)))
         running = generation
         for rung in steps:
@@ -201,15 +208,16 @@ def _job(experiment: Experiment, trial: Trial, folder: Path, label: str, rung: i
 
 
 def _judge(
-    trial: Trial, job: Job, rung: int, failures: Mapping[str, str], journal: Journal, known: list[dict[str, Any]]
+    trial: Trial, job: Job, rung: int, failures: Mapping[str, str], journal: Journal, known: list[Drawn | Judged]
 ) -> None:
     """Read the score of the rung, or keep the sentence with which the trial failed."""
     failure = failures.get(job.label)
     score = None if failure else SCORE.of(row_of(job.folder, rung))
-    line = journal.ensure(known, {"trial": trial.number, "round": rung, "score": score, "failure": failure})
-    if line.get("trial") != trial.number or line.get("round") != rung:
-        raise MotetError(f"{journal.path} is of another tuning; choose another --out")
-    trial.rounds, trial.score, trial.failure = rung, line.get("score"), line.get("failure")
+    found = {"trial": trial.number, "round": rung, "score": score, "failure": failure}
+    line = journal.ensure(known, fitted(Judged, found, f"the record in {job.folder}"))
+    if line.round != rung:
+        raise journal.of_another_tuning()
+    trial.rounds, trial.score, trial.failure = rung, line.score, line.failure
 
 
 def _better(trials: Sequence[Trial], many: int) -> list[Trial]:
@@ -224,12 +232,11 @@ def _score(trial: Trial) -> float:
     return trial.score
 
 
-def _in_order(line: Mapping[str, Any], drawn: Setting, journal: Journal) -> Setting:
-    """A trial as the journal has it."""
-    options = line.get("options")
-    if not isinstance(options, dict) or options.keys() != drawn.keys():
-        raise MotetError(f"{journal.path} is of another tuning; choose another --out")
-    return {name: options[name] for name in drawn}
+def _in_order(line: Drawn, drawn: Setting, journal: Journal) -> Setting:
+    """Return a trial's setting as the journal has it, in the order of the options."""
+    if line.options.keys() != drawn.keys():
+        raise journal.of_another_tuning()
+    return {name: line.options[name] for name in drawn}
 
 
 def _draw(space: Space, experiment: Experiment, before: Sequence[Trial], judged: int) -> Setting:

@@ -6,17 +6,19 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from motet.config.differing import field_of
 from motet.errors import MotetError
 from motet.io.text import printable, shortened
 from motet.metrics.over_clients import worse_off
 from motet.report.finished import Finished, read_finished
-from motet.report.page.comparison_file import is_comparison, read_comparison
+from motet.report.page.names import options_text
 from motet.report.page.story import Contender, Story, Told
-from motet.report.tables.runs import best_of, differing_lines, field_of, is_yardstick, title_of
+from motet.report.tables.runs import best_of, differing_lines, is_yardstick, title_of
 from motet.report.tables.seeds import TableLine, by_seed
 from motet.runs.local_baseline import LOCAL, same_clients
 from motet.runs.record import Record
 from motet.runs.rows import Row
+from motet.studies.comparison_file import is_comparison, read_comparison
 
 LONGEST_LABEL = 44
 
@@ -47,14 +49,14 @@ def story_of(folders: Sequence[Path]) -> Story:
 def _of_comparison(folder: Path) -> Story:
     comparison = read_comparison(folder)
     contenders: list[Contender] = []
-    told, left_out = _read([run for method in comparison.methods for run in method.runs])
+    told, left_out = _read([folder / run for method in comparison.methods for run in method.runs])
     by_folder = {each.run.folder: each for each in told}
     names = [method.method for method in comparison.methods]
-    for method in sorted(comparison.methods, key=lambda m: -m.personal.mean if m.personal else 1.0):
-        found = tuple(by_folder[run] for run in method.runs if run in by_folder)
+    for method in sorted(comparison.methods, key=lambda m: -m.personal.mean):
+        found = tuple(by_folder[folder / run] for run in method.runs if folder / run in by_folder)
         if found:
             twin = names.count(method.method) > 1 and method.options
-            label = f"{method.method} ({method.options})" if twin else method.method
+            label = f"{method.method} ({options_text(method.options)})" if twin else method.method
             contenders.append(Contender(_short(label), len(contenders), found, method))
     lines = [contender.line for contender in contenders]
     return Story(title_of(lines, differing_lines(lines)), tuple(contenders), comparison, left_out)

@@ -6,12 +6,12 @@ from functools import cached_property
 
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, MetricName
 from motet.report.finished import Finished
-from motet.report.page.comparison_file import Compared, Comparison
 from motet.report.tables.runs import differing_lines, is_yardstick
 from motet.report.tables.seeds import TableLine
 from motet.runs.clients_file import ClientInfo
 from motet.runs.local_baseline import LOCAL
 from motet.runs.rows import Row
+from motet.studies.comparison_file import ComparisonFile, MethodResult
 
 LARGEST = 1e6  # of a figure or a count of clients; what is beyond is damage
 
@@ -53,7 +53,7 @@ class Contender:
     label: str
     series: int
     told: tuple[Told, ...]
-    compared: Compared | None = None
+    compared: MethodResult | None = None
 
     @property
     def first(self) -> Told:
@@ -108,7 +108,7 @@ class Story:
 
     title: str
     contenders: tuple[Contender, ...]
-    comparison: Comparison | None = None
+    comparison: ComparisonFile | None = None
     left_out: tuple[str, ...] = ()
     best: Contender | None = field(default=None)
 
@@ -123,11 +123,8 @@ class Story:
     @property
     def recommended(self) -> Contender | None:
         """The contender that the comparison names."""
-        if self.comparison is None:
-            return None
-        named = self.comparison.recommended, self.comparison.recommended_options
-        of_name = [c for c in self.contenders if c.compared and c.compared.method == named[0]]
-        return next((c for c in of_name if c.compared and c.compared.options == named[1]), next(iter(of_name), None))
+        best = None if self.comparison is None else self.comparison.best
+        return next((c for c in self.contenders if best is not None and c.compared is best), None)
 
     def named(self, method: str) -> Contender | None:
         """The first contender of that method, whatever its options."""

@@ -3,13 +3,13 @@
 from statistics import fmean, stdev
 
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL
+from motet.metrics.wording import NOTHING, megabytes, percent
 from motet.report.page.blocks import Block, Card, Cards, PageSection, Words
-from motet.report.page.comparison_file import Scored
-from motet.report.page.names import names_of
+from motet.report.page.names import names_of, options_text
 from motet.report.page.story import Contender, Story
 from motet.report.tables.compared import title as title_of_answer
 from motet.report.tables.runs import CHANCE, Marks
-from motet.report.tables.wording import NOTHING, megabytes, percent
+from motet.studies.comparison_file import Score
 
 SURE = {
     True: "How sure: it differs from the next best by more than chance.",
@@ -32,13 +32,11 @@ def answer(story: Story) -> PageSection:
 def _words(story: Story) -> tuple[str, str, list[str]]:
     focus = story.focus
     if story.comparison is not None:
-        comparison = story.comparison
-        named = comparison.recommended
-        title = title_of_answer(named, comparison.enough_evidence) if named else "No method stands out"
-        sentences = [] if comparison.certain is None else [SURE[comparison.certain]]
-        if comparison.recommended_options:
-            sentences.append(f"Chosen for it: {comparison.recommended_options}.")
-        return title, comparison.reason, sentences
+        recommended = story.comparison.recommended
+        sentences = [SURE[recommended.certain]]
+        if recommended.options:
+            sentences.append(f"Chosen for it: {options_text(recommended.options)}.")
+        return title_of_answer(recommended), recommended.reason, sentences
     if story.best is not None:
         return f"Best here: {focus.label}", _lead(story, story.best), []
     if len(story.contenders) == 1:
@@ -111,7 +109,7 @@ def _hurt(focus: Contender, than: str, statistic: str) -> list[Card]:
     return [Card(label, _count(fmean(hurt)), f"{beside}{seeds}")]
 
 
-def _accuracy(values: list[float], scored: Scored | None) -> tuple[str, str]:
+def _accuracy(values: list[float], scored: Score | None) -> tuple[str, str]:
     if scored is not None:
         interval = scored.interval
         beside = f"95 % interval {percent(interval[0])} to {percent(interval[1])}" if interval else ""

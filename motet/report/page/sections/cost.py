@@ -5,10 +5,10 @@ from itertools import accumulate
 from statistics import fmean
 
 from motet.metrics.names import PERSONAL
+from motet.metrics.wording import NOTHING
 from motet.report.charts import Chart, ChartRow, ChartSeries, LinesChart, Mark, RowsChart
 from motet.report.page.blocks import Block, Cell, Charts, PageSection, Sheet
 from motet.report.page.story import Contender, Story, Told
-from motet.report.tables.wording import NOTHING
 
 NEXT_TO_NOTHING = 0.01  # of what the others send: no line to draw
 

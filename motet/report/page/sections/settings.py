@@ -1,12 +1,12 @@
 """Settings, environment, and how to get the same numbers again."""
 
+from motet.config.differing import field_of
 from motet.config.experiment import Experiment, to_toml
 from motet.config.section import dotted_fields
 from motet.errors import MotetError
+from motet.metrics.wording import data_name
 from motet.report.page.blocks import Block, Cell, Code, PageSection, Sheet
 from motet.report.page.story import Contender, Story
-from motet.report.tables.runs import field_of
-from motet.report.tables.wording import data_name
 from motet.runs.record import Record
 
 

@@ -2,11 +2,11 @@
 
 import re
 
+from motet.metrics.wording import NOTHING
 from motet.report.page.blocks import Cell, PageSection, Sheet, Words
 from motet.report.page.story import Story
 from motet.report.tables.columns import DERIVED, figure_columns
 from motet.report.tables.runs import FAILED, failures, measured, over_seeds, served
-from motet.report.tables.wording import NOTHING
 
 _GROUPS = {"weighted": "common test set, by class", "split": "own test data"}
 

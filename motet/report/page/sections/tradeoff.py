@@ -4,8 +4,8 @@ from statistics import fmean, stdev
 
 from motet.report.charts import Chart, Plane, Spot
 from motet.report.page.blocks import Charts, PageSection
-from motet.report.page.comparison_file import Scored
 from motet.report.page.story import Contender, Story
+from motet.studies.comparison_file import Score
 
 Interval = tuple[float, float]
 
@@ -45,7 +45,7 @@ def _spot(contender: Contender) -> Spot | None:
     return None if y is None else Spot(contender.label, contender.series, x, y, x_interval, y_interval)
 
 
-def _value(values: list[float], scored: Scored | None) -> tuple[float | None, Interval | None]:
+def _value(values: list[float], scored: Score | None) -> tuple[float | None, Interval | None]:
     """In percent, with the comparison's interval or the spread over seeds."""
     if scored is not None:
         interval = scored.interval

@@ -8,9 +8,10 @@ import pytest
 import torch
 from running import exchange
 
+from motet.config.data_words import PAD
 from motet.config.experiment import resolve
 from motet.data import DataSettings, Federation, build
-from motet.data.image_changes import PAD, flip_crop
+from motet.data.image_changes import flip_crop
 from motet.errors import MotetError
 from motet.server.assembly import assemble
 from motet.training.client import AdaptSettings, Client

@@ -11,7 +11,7 @@ from torch import nn
 
 from motet.config.experiment import resolve
 from motet.data import ClientData, DataSettings, Federation, Samples, build, counts_table
-from motet.data.shared_federation import SharedFederation
+from motet.data.federation import SharedFederation
 from motet.errors import MotetError
 from motet.runs.record import Record
 from motet.runs.run import run

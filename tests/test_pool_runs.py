@@ -15,7 +15,7 @@ import pytest
 
 from motet.config.experiment import EngineSettings, write
 from motet.data import FederationFacts
-from motet.data.shared_federation import SharedFederation
+from motet.data.federation import SharedFederation
 from motet.engines import ClientStates, Engine, Inline, OneByOne, Outcome, Perform, Pool, Task
 from motet.io.hashed_files import ClientFiles
 from motet.messages.message import State, byte_count, encode

@@ -23,8 +23,7 @@ from motet.messages.transforms import describe_transforms
 from motet.methods import describe_methods
 from motet.metrics.registry import describe_metrics
 from motet.nets import describe_nets
-from motet.report.tables.catalogue import catalogue, details, partition
-from motet.report.tables.partition import Shading
+from motet.report.tables.catalogue import Shading, catalogue, details, partition
 from motet.report.tables.prose import Prose
 
 CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {

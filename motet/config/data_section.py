@@ -4,10 +4,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from motet.config.data_words import AUTO, PAD, AugmentName, Columns, Decimal, KindOrAuto
 from motet.config.section import Section
-from motet.data.image_changes import PAD, AugmentName
-from motet.data.readers.columns import Columns, Decimal
-from motet.data.readers.raw import AUTO, KindOrAuto
 
 Levels = Literal["auto", "class", "client/class", "domain/class", "domain/client/class", "split/class"]
 MOST_SIZE = 4096

@@ -18,7 +18,8 @@ from motet.data.partitions.assignment import Dealt, Split, deal_rows
 from motet.data.partitions.registry import inside, parse
 from motet.data.prepare import Prepare, fit_prepare
 from motet.data.readers.raw import Integers, RawData, dealt_by
-from motet.data.sources import files_of, load
+from motet.data.sources import load
+from motet.data.sources.registry import files_of
 from motet.errors import MotetError, shown
 from motet.training.randomness import numpy_generator
 

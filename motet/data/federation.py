@@ -1,4 +1,4 @@
-"""Clients with their own data, and the test data they have in common."""
+"""A federation: clients with their samples, the common test set, and the form in which it goes to another process."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -237,3 +237,49 @@ def counts_table(federation: Federation) -> list[dict[str, int | bool | str | li
         }
         for client in federation.clients
     ]
+
+
+# -------- On the way to another process
+
+
+@dataclass(frozen=True)
+class SharedFederation:
+    """The blocks of samples, which processes map instead of copying, and how to cut the clients from them."""
+
+    blocks: Federation  # without its clients
+    cuts: Tensor  # per client: samples to train, validate and test; whether it is new, malicious, has a domain; which
+    names: tuple[str, ...]  # of the clients; empty where they have none but their numbers
+
+    @classmethod
+    def of(cls, federation: Federation) -> "SharedFederation":
+        """Of a federation whose clients are slices of its stored samples, one after the other."""
+        cuts = [
+            [
+                len(c.train),
+                0 if c.shares_val else len(c.val),
+                len(c.test),
+                c.new,
+                c.malicious,
+                c.domain is not None,
+                c.domain or 0,
+            ]
+            for c in federation.clients
+        ]
+        names = tuple(c.given_name for c in federation.clients)
+        return cls(replace(federation, clients=[]), torch.tensor(cuts, dtype=torch.int64), names if any(names) else ())
+
+    def cut(self) -> Federation:
+        """The whole federation again."""
+        stored, clients, start = self.blocks.stored, [], 0
+        shared = self.blocks.shared_validation()
+        for id, (*sizes, new, malicious, has_domain, domain) in enumerate(self.cuts.tolist()):
+            parts = []
+            for size in sizes:
+                parts.append(stored.part(start, start + size))
+                start += size
+            train, val, test = parts
+            name = self.names[id] if self.names else ""
+            where = domain if has_domain else None
+            val = shared.get(where, val)
+            clients.append(ClientData(id, train, val, test, where, bool(new), name, bool(malicious), bool(shared)))
+        return replace(self.blocks, clients=clients)

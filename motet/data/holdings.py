@@ -1,4 +1,4 @@
-"""A federation whose samples are elsewhere: enough to serve what was learned, and a sentence where data are needed."""
+"""What is there where a client's work is done: its samples, or, where data are elsewhere, enough to serve a model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +12,6 @@ from motet.data.facts import FederationFacts
 from motet.data.federation import ClientData, Federation, Samples
 from motet.data.prepare import Prepare
 from motet.errors import MotetError
-
-# -------- What is there where clients' work is done
 
 
 class Holdings(Protocol):

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motet.data.input import Input, SampleKind
+from motet.config.data_words import SampleKind
+from motet.data.input import Input
 from motet.data.prepare import Normalize, Prepare
 from motet.data.readers.raw import Array, Integers
 from motet.data.readers.values import stored_rows
@@ -105,7 +106,7 @@ class TablePrepare(Prepare):
         """Of each category column."""
         return [column.categories for column in self.schema.columns.values() if isinstance(column, CategoryColumn)]
 
-    # ------------------------------------------------------------ constants, made once in each process
+    # -------- Constants, made once in each process
 
     def __getstate__(self) -> dict[str, Any]:
         """Without them: they are made again where it arrives."""

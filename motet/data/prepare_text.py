@@ -1,4 +1,7 @@
-"""From texts to tokens by a vocabulary that training rows make: the same for training and for a user's texts."""
+"""From texts to tokens: words and characters, the vocabulary that training rows make, and the preparation that uses it.
+
+The same preparation serves training and the texts that a user brings to an exported model.
+"""
 
 import re
 from collections import Counter
@@ -14,9 +17,6 @@ from torch import Tensor
 from motet.data.prepare import Normalize, TokensPrepare
 from motet.data.readers.raw import Array, Integers, token_type
 from motet.errors import MotetError, shown
-
-# -------- Texts as rows of tokens
-
 
 PADDING, UNKNOWN = 0, 1
 RESERVED = 2

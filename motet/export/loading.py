@@ -1,4 +1,4 @@
-"""An exported model as a plain torch module, in a process that has nothing of its run."""
+"""`motet.load_model` and `motet predict`: an exported model as a torch module, and its predictions as lines of CSV."""
 
 import csv
 import os
@@ -15,8 +15,6 @@ from motet.export.index import model_folder
 from motet.export.reading import UserSamples
 from motet.io.user_paths import user_path
 from motet.runs.served_models import RawModel
-
-# -------- An exported model as a plain torch module, in a process that has nothing of its run
 
 
 class LoadedModel(RawModel):

@@ -1,4 +1,7 @@
-"""The models of a finished run as folders that need neither the run nor its data."""
+"""`motet export`: the models of a finished run as folders that need neither the run nor its data.
+
+Each exported model is compared with the run's own on samples before it counts.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,9 +28,6 @@ from motet.runs.rows import Row
 from motet.runs.served_models import RawModel, ServedModels
 from motet.runs.serving_file import stored_type
 from motet.training.randomness import generator
-
-# -------- Whether an exported model answers as the run's own does, told from samples
-
 
 SAMPLES = 64
 CLOSE = {"torch": 1e-6, "torch.export": 1e-5, "onnx": 1e-4}

@@ -8,7 +8,7 @@ from torch import nn
 
 from motet.config.section import Section
 from motet.data.input import Input
-from motet.nets.entry import wrong_input
+from motet.nets.net import wrong_input
 
 Norm = Literal["batch", "group", "none"]
 GROUPS = 2

@@ -12,8 +12,7 @@ from motet.data.input import Input
 from motet.errors import MotetError, unknown
 from motet.io.plugins import load_object
 from motet.io.user_code import place_of
-from motet.nets.entry import NetEntry
-from motet.nets.net import Net
+from motet.nets.net import Net, NetEntry
 
 TRUNK, LAST = "trunk", "last"  # the stages of a module that is no row of stages
 

@@ -1,4 +1,4 @@
-"""resnet9: SuPerFed's residual network, four stages of one block each."""
+"""Residual nets: resnet8 and resnet20 for small images, resnet18, and SuPerFed's resnet9."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -12,12 +12,8 @@ from torch.nn.functional import avg_pool2d, pad
 
 from motet.data.input import Input
 from motet.nets.blocks import BatchByDefault, Norm, normalization, pooled
-from motet.nets.entry import NetEntry
 from motet.nets.mlp import bias_free, xavier
-from motet.nets.net import Net
-
-# -------- Residual stages (He et al., CVPR 2016), of which the ResNets are made
-
+from motet.nets.net import Net, NetEntry
 
 Shortcut = Literal["pad", "convolve"]
 
@@ -121,7 +117,7 @@ def build_thin(blocks: int, input: Input, classes: int, split: str | None, norm:
     return net
 
 
-# ------------------------------------------------------------ resnet8: the ResNet of 8 layers for small images
+# -------- resnet8: the ResNet of 8 layers for small images
 
 
 RESNET8 = NetEntry(
@@ -135,7 +131,7 @@ RESNET8 = NetEntry(
 )
 
 
-# ------------------------------------------------------------ resnet20: the ResNet of 20 layers for small images
+# -------- resnet20: the ResNet of 20 layers for small images
 
 
 RESNET20 = NetEntry(

@@ -1,4 +1,4 @@
-"""stacked-lstm: LEAF's network for the next character of Shakespeare."""
+"""Nets for text: fasttext (the mean of word vectors) and stacked-lstm (LEAF's net for the next character)."""
 
 from collections import OrderedDict
 
@@ -7,10 +7,7 @@ from torch import Tensor, nn
 
 from motet.config.section import Section
 from motet.data.input import Input
-from motet.nets.entry import NetEntry
-from motet.nets.net import Net
-
-# -------- fasttext: the mean of a text's words, and two linear layers
+from motet.nets.net import Net, NetEntry
 
 
 class FastTextOptions(Section):

@@ -1,4 +1,4 @@
-"""Who looks on while experiments run: a bar per run on a terminal, a few lines elsewhere."""
+"""Progress on the terminal: a bar per run or study, or a few lines where the output is no terminal."""
 
 import time
 from collections.abc import Callable
@@ -15,9 +15,6 @@ from motet.io.text import printable, shortened
 from motet.metrics.names import GENERIC, MetricName, is_scored
 from motet.metrics.wording import duration, percent
 from motet.server.evaluation import Row
-
-# -------- Who looks on while experiments run
-
 
 LEAST_NAME, BESIDE_NAME = 10, 66  # cells of a method's name beside its bar, and what bar and figures take
 _AN_HOUR = 3600.0  # rounds may be long: the time left is told from all those of the last hour

@@ -12,8 +12,8 @@ from motet.config.experiment import Experiment
 from motet.config.names import parse
 from motet.config.scoring_section import ScoringSettings
 from motet.data import Federation, FederationFacts, Holdings, build, default_net, default_partition
+from motet.data.federation import SharedFederation
 from motet.data.readers.in_memory import look_in
-from motet.data.shared_federation import SharedFederation
 from motet.engines import Engine, Inline, Pool
 from motet.errors import MotetError, shown, unknown
 from motet.messages.attacks import attack_of

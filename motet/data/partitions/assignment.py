@@ -1,4 +1,4 @@
-"""Which rows of the data go where: to clients, to the sets that clients share, or nowhere."""
+"""Which rows of the data go where: to clients, to the sets that clients share, or nowhere (a long tail)."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,6 @@ from motet.errors import MotetError, shown
 from motet.io.memory_limits import refuse_if_too_large
 from motet.io.text import listed, some
 from motet.training.randomness import numpy_generator
-
-# -------- A long tail over all clients
 
 
 def tail_sizes(largest: int, classes: int, imbalance: float) -> list[int]:

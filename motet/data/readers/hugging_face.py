@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from motet.config.data_section import MOST_SIZE
-from motet.data.input import SampleKind
+from motet.config.data_words import Columns, KindOrAuto, SampleKind
 from motet.data.readers.batches import Batches, DataType, RecordBatch, Types, release_memory, validated
-from motet.data.readers.columns import Columns
 from motet.data.readers.image_files import FORMATS, Broken, open_image, pixels_of
-from motet.data.readers.raw import Array, Integers, KindOrAuto, Preview, RawData, default_net_for, stored_layout
+from motet.data.readers.raw import Array, Integers, Preview, RawData, default_net_for, stored_layout
 from motet.data.readers.roles import RoleReader, left_out, roles_of
 from motet.data.readers.table import kind_of_column, raw_of_table
 from motet.data.readers.texts import raw_of_texts

@@ -193,7 +193,7 @@ def _of(box: Box, file: ListedFile) -> str:
     return f"{shown_path(box.path)}: {shown(file.name)}"
 
 
-# ---------------------------------------------------------------- the cache
+# -------- The cache
 
 
 def _key(box: Box, files: Sequence[ListedFile], settings: DataSettings, wanted: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Small tables of text in .csv files that data sets bring along, gzipped or not."""
+"""Text files that data sets bring along: LEAF's JSON of users, and small tables in .csv files, gzipped or not."""
 
 import csv
 import io
@@ -12,9 +12,6 @@ from motet.data.readers.archives import read_file
 from motet.errors import MotetError, shown
 from motet.io.memory_limits import refuse_if_too_large
 from motet.io.user_paths import shown_path
-
-# -------- LEAF's files: JSON with users, and for each user samples x and labels y
-
 
 _MEMORY = 5
 """Bytes of memory per byte of such a file: its text, and numbers as Python has them."""

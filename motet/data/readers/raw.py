@@ -1,26 +1,21 @@
-"""What the head of a data set says before all of it is read: enough to choose a net and a way of dealing."""
+"""A data set before its rows go to clients (`RawData`), and the little that its head says before all of it is read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.input import KINDS, SampleKind
+from motet.config.data_words import AUTO, KINDS, KindOrAuto, SampleKind
 from motet.errors import MotetError
 
 if TYPE_CHECKING:
     from motet.data.prepare import Normalize, Prepare
 
-
-# -------- A data set before it is dealt
-
-
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 Truths = npt.NDArray[np.bool_]
-KindOrAuto = Literal["auto", SampleKind]
 
 CHANNELS_LAST = (1, 3, 4)
 CHANNELS_FIRST = (1, 3)
@@ -175,7 +170,6 @@ def _tokens(x: Array, where: str) -> Array:
 
 NATURAL, DRAWN = "natural", "dirichlet:0.3"
 """How data are dealt that say whose each row is, and others, where nobody said how."""
-AUTO = "auto"
 
 
 @dataclass(frozen=True)

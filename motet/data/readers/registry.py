@@ -4,14 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from motet.data.input import SampleKind
+from motet.config.data_words import Columns, KindOrAuto, SampleKind
 from motet.data.readers import arrays
 from motet.data.readers.arrays import COLUMNS, from_arrays
 from motet.data.readers.batches import CSV, PARQUET, is_table, open_table
-from motet.data.readers.columns import Columns
 from motet.data.readers.hugging_face import is_hugging_face, load_hugging_face, preview_of_hugging_face
 from motet.data.readers.in_memory import called_memory
-from motet.data.readers.raw import KindOrAuto, Preview, RawData
+from motet.data.readers.raw import Preview, RawData
 from motet.data.readers.table import raw_of_table
 from motet.data.readers.texts import raw_of_texts
 from motet.errors import MotetError, shown

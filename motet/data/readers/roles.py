@@ -1,4 +1,7 @@
-"""The columns of a table that are not there to learn from: label, client and domain, by their names."""
+"""The columns of a table that are not features: label, client and domain by their names, and row numbers.
+
+Labels that are measurements rather than classes are refused with a sentence.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -8,16 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from motet.config.data_words import Columns
 from motet.data.readers.batches import Batches, RecordBatch
-from motet.data.readers.cells import are_missing, as_arrow, strings
-from motet.data.readers.columns import Columns
-from motet.data.readers.names import MISSING_NAME, Names
+from motet.data.readers.cells import MISSING_NAME, Names, are_missing, as_arrow, strings
 from motet.data.readers.notation import numbers_among
 from motet.data.readers.raw import Integers, Truths
 from motet.errors import MotetError, shown, unknown
-
-# -------- Labels that are measurements
-
 
 FEW = 10
 """Rows, or names, from which on something may be said of all."""

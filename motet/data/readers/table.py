@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from motet.config.data_words import Columns, Decimal
 from motet.data.prepare_table import GivenSchema, TableColumns
 from motet.data.readers.batches import Batches, DataType, OtherType, RecordBatch
-from motet.data.readers.cells import ColumnKind, Floats, Growing, fits, numbers, strings
-from motet.data.readers.columns import Columns, Decimal
+from motet.data.readers.cells import MISSING_NAME, ColumnKind, Floats, Growing, Names, fits, numbers, strings
 from motet.data.readers.hints import leaks, may_name_clients
-from motet.data.readers.names import MISSING_NAME, Names
 from motet.data.readers.notation import Notation, is_number, is_plain, notation_of
 from motet.data.readers.raw import Integers, RawData, default_net_for
 from motet.data.readers.roles import FEW, Numbering, RoleReader, Roles, left_out, roles_of
@@ -82,7 +81,7 @@ def _unlike(table: Batches, plan: "_Plan", first: str) -> dict[str, list[str]]:
     return {name: list(names.numbers) for name, names in found.items()}
 
 
-# ---------------------------------------------------------------- what is read as what
+# -------- What is read as what
 
 
 @dataclass
@@ -190,7 +189,7 @@ def _in_words(found: DataType) -> str:
     return "dates or times" if is_type.is_temporal(found) else f"neither numbers nor text but {str(found)[:40]}"
 
 
-# ---------------------------------------------------------------- the rows
+# -------- The rows
 
 
 class _Reading:

@@ -36,7 +36,7 @@ DIGITS = Source(
 )
 
 
-# ------------------------------------------------------------ digits4: four domains of digits in one .npz
+# -------- digits4: four domains of digits in one .npz
 
 
 DIGITS4 = Source(

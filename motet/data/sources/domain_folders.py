@@ -1,4 +1,4 @@
-"""office-home: things of offices and homes in four domains, as folders."""
+"""pacs and office-home: photographs, paintings and the like of the same things, a folder for each domain and class."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,9 +7,6 @@ from motet.config.data_section import IMAGE_FIELDS, DataSettings
 from motet.data.readers import image_folder
 from motet.data.readers.raw import RawData
 from motet.data.sources.source import Form, Source
-
-# -------- pacs: photographs, paintings, cartoons and sketches of seven things: four domains as folders
-
 
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
 

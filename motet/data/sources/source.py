@@ -1,17 +1,14 @@
-"""What a data set says of itself: where it comes from, how it may lie on a disk, how it may be fetched."""
+"""What the entry of a data set says: its origin, the forms its files may have on a disk, how they may be fetched."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from motet.config.data_section import DataSettings
-from motet.data.readers.columns import Columns
+from motet.config.data_words import Columns
 from motet.data.readers.raw import RawData
 from motet.data.readers.registry import load_own
 from motet.errors import MotetError
-
-# -------- What a data set says of itself
-
 
 Read = Callable[[Sequence[Path], DataSettings], RawData]
 

@@ -6,8 +6,7 @@ from functools import cached_property
 from math import sqrt
 
 from motet.report.charts import frame
-from motet.report.charts.chart import ChartTable, Key
-from motet.report.charts.frame import written
+from motet.report.charts.frame import ChartTable, Key, written
 from motet.report.charts.pen import Pen, fitted, width_of
 
 MOST_CELLS = 12_000

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motet.report.charts.chart import ChartTable, Key
-from motet.report.charts.frame import ChartAxis, Framed, frame, span, written
+from motet.report.charts.frame import ChartAxis, ChartTable, Framed, Key, frame, span, written
 from motet.report.charts.pen import Pen, fitted, width_of
 
 Interval = tuple[float, float]

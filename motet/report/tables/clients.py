@@ -1,4 +1,4 @@
-"""`motet show --clients`: a row per client by name, and one line that says how many gain and how many lose."""
+"""One run client by client, and `motet show --clients`: a row per client and how many gain and lose."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,6 @@ from motet.report.tables.prose import Prose
 from motet.runs.clients_file import ClientInfo
 from motet.runs.local_baseline import LOCAL, same_clients
 from motet.runs.record import Record
-
-# -------- One run client by client
 
 
 @dataclass(frozen=True)

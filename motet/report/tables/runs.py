@@ -65,7 +65,7 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
     )
 
 
-# ------------------------------------------------------------ what differs
+# -------- What differs
 
 
 def differing_lines(lines: Sequence[TableLine]) -> list[str]:
@@ -88,7 +88,7 @@ def _seeds(line: TableLine) -> str:
     return ", ".join(map(str, seeds))
 
 
-# ------------------------------------------------------------ the best
+# -------- The best
 
 
 def best_of(lines: Sequence[TableLine], differing: Sequence[str]) -> TableLine | None:
@@ -186,7 +186,7 @@ def _tested(line: TableLine) -> int:
     return (found or 0) * len(line.runs)
 
 
-# ------------------------------------------------------------ above and below
+# -------- Above and below
 
 
 def title_of(lines: Sequence[TableLine], differing: Sequence[str]) -> str:

@@ -182,7 +182,10 @@ def _labelled(served: ServedModels, data: Any) -> tuple[Array, Integers]:
 
 
 def _array(values: Any, name: str) -> Array:
-    found: Array = values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
+    try:
+        found: Array = values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
+    except (TypeError, ValueError, OverflowError):  # rows of several lengths, numbers without end
+        found = np.empty(0, object)
     if found.dtype.hasobject and found.size and all(isinstance(value, str) for value in found.flat):
         found = found.astype(str)
     if found.dtype.hasobject or not found.ndim:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20
 """Rows that a notebook shows; the others are counted."""
-MOST_COLUMNS = 12
+MOST_COLUMNS = 9
 
 
 class Table(list[dict[str, Any]]):

@@ -123,7 +123,7 @@ def _jobs(name: str, experiment: Experiment, seeds: Sequence[int], folder: Path)
 
 @dataclass(frozen=True)
 class _Ended:
-    """What a bench wants to know of a run."""
+    """What results.json needs of a finished run."""
 
     folder: str
     commit: str
@@ -133,7 +133,7 @@ class _Ended:
 
     @classmethod
     def of(cls, record: Record, figures: Sequence[str]) -> "_Ended":
-        """Of its record."""
+        """Return that of a record."""
         values = {figure: value_of(record, figure) for figure in figures}
         commit = str(record.environment.get("git_commit"))
         summary = record.summary
@@ -152,7 +152,7 @@ class _Study:
         self.failures: dict[str, str] = {}
 
     def line(self, job: Job) -> Workflow[None]:
-        """One run, and the tables with it."""
+        """Return the workflow of one run, after which the results are written."""
         failures = yield [job]
         if failures:
             self.failures |= failures
@@ -229,8 +229,10 @@ class _Study:
 
 
 def value_of(record: Record, name: str) -> Any:
-    """`generic.accuracy` of the summary, or a figure by its own name; `curve.NAME`: a column of all rounds;
-    `last.member:`: the last round's figures of models whose names begin so."""
+    """Return a value of a record: `generic.accuracy` of the summary, or a figure by its own name.
+
+    `curve.NAME` is a column of all rounds, `last.member:` the last round's figures of models whose names begin so.
+    """
     if name.startswith("last."):
         of = name.removeprefix("last.")
         return {n: v for n, v in record.rounds[-1].items() if (f := MetricName.read(n)) and f.model.startswith(of)}
@@ -277,7 +279,7 @@ def _higher_is_better(figure: str) -> bool:
 
 
 def _group(experiment: Experiment) -> str:
-    """The data that a case is about, and how long it trained: those with the same are compared."""
+    """Return the data and rounds of a case in words: cases with the same words are compared with each other."""
     data, rounds = experiment.data, experiment.rounds.count
     chosen = data.model_dump(exclude_defaults=True, exclude={"name", "partition"})
     if data.partition == "natural":

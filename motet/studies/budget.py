@@ -1,8 +1,8 @@
-"""`--time`: what fits into so many seconds, told by the first rounds of every method.
+"""`--time`: plan what fits into so many seconds, from the time that the first rounds of every method took.
 
-Less is done in a fixed order, and each step is said: fewer trials, alike for all methods; then fewer seeds; then
-methods are left out, the costliest first, but never the baselines that everything is compared with. The plan is
-written down once, so that a study that was stopped goes on as planned.
+To save time, first every method gets fewer trials, then there are fewer seeds, then methods are left out, the costliest
+first, but never the baselines that everything is compared with. A note names each step. The plan is written down once,
+so that a study that was stopped goes on as planned.
 """
 
 from collections.abc import Mapping

@@ -19,17 +19,19 @@ from motet.studies.comparison_file import (
     RecommendedMethod,
     Score,
 )
-from motet.studies.contestants import Contest, Contestant
 from motet.studies.protocol import sentences
 from motet.studies.recommend import Candidate, hurt, hurt_sentence, recommend, still_learning
 from motet.studies.results import Ran, Results
+from motet.studies.study_methods import StudyMethod, StudyMethods
 from motet.studies.tune import chosen
 from motet.studies.tuning import Tuned
 
 
-def judged(results: Results, field: Contest, tuned: Mapping[str, Tuned], plan: Plan, folder: Path) -> ComparisonFile:
+def judged(
+    results: Results, study: StudyMethods, tuned: Mapping[str, Tuned], plan: Plan, folder: Path
+) -> ComparisonFile:
     """Return what comparison.json holds, from the results of finished runs."""
-    by_name = field.by_name()
+    by_name = study.by_name()
     found = differences(results.personal)
     candidates = [
         Candidate(
@@ -65,9 +67,9 @@ def judged(results: Results, field: Contest, tuned: Mapping[str, Tuned], plan: P
         ),
         methods=tuple(sorted(methods.values(), key=lambda each: -each.personal.mean)),
         clients=_clients(results),
-        left_out=dict(field.left_out),
+        left_out=dict(study.left_out),
         figure=str(results.figure),
-        notes=(*sentences(plan, field, tuned, results), *field.said_of_the_data()),
+        notes=(*sentences(plan, study, tuned, results), *study.said_of_the_data()),
     )
 
 
@@ -76,7 +78,7 @@ def _of_method(
     ran: Ran,
     results: Results,
     tuned: Tuned,
-    contestant: Contestant,
+    method: StudyMethod,
     folder: Path,
     found: Differences,
     recommended: str,
@@ -92,8 +94,8 @@ def _of_method(
     return MethodResult(
         method=name,
         options=tuned.setting,
-        expression=chosen(contestant, tuned).method,
-        yardstick=contestant.yardstick,
+        expression=chosen(method, tuned).method,
+        yardstick=method.yardstick,
         personal=_score(ran.personal),
         generic=None if generic is None else GenericScore(**generic.model_dump(), common=ran.common),
         worst_client=float(ran.personal.mean(1).min()),

@@ -1,7 +1,7 @@
-"""Several lines of work side by side: each asks for jobs, waits for all of them, and goes on with what they found.
+"""Workflows side by side: each asks for jobs, waits until all of them ended, and decides what comes next.
 
-What a line decides depends on its own jobs alone, so that the result is the same for any number of processes and after
-any kill.
+What a workflow decides depends on its own jobs alone, so that the result is the same for any number of processes and
+after any interruption.
 """
 
 from collections import deque
@@ -19,28 +19,28 @@ T = TypeVar("T")
 
 Failures = dict[str, str]  # by the job's label, the sentence with which it ended
 Workflow = Generator[Sequence[Job], Failures, T]
-"""Yields jobs that may be done at the same time, is sent those that failed, returns its result."""
+"""A generator that yields jobs which may run at the same time, is sent those that failed, and returns its result."""
 
 
 class StudyWatcher(Protocol):
-    """Who looks on."""
+    """Is called with the progress of a study."""
 
     def expect(self, rounds: int) -> None:
-        """So many are planned in all, where that changed."""
+        """The study has so many rounds in all, as planned anew."""
 
     def began(self, job: Job) -> None:
-        """A job is being done."""
+        """A job began."""
 
     def round(self, job: Job, round: int) -> None:
-        """A round of it ended."""
+        """A round of a job ended."""
 
     def ended(self, job: Job, failure: str | None) -> None:
-        """It is done, or failed with a sentence."""
+        """A job is done, or failed with this sentence."""
 
 
 @dataclass
 class _State(Generic[T]):
-    """One line of work."""
+    """A workflow and the jobs that it waits for."""
 
     line: Workflow[T]
     waiting: int = 0  # for so many jobs
@@ -53,13 +53,16 @@ def sharing_data(jobs: int) -> AbstractContextManager[None]:
 
 
 def work_off(lines: Mapping[str, Workflow[T]], jobs: int, progress: StudyWatcher) -> dict[str, T]:
-    """What each line returns; at most so many jobs at a time, each in a process of its own where there are several."""
+    """Run workflows to their end and return what each returned; at most so many jobs at a time.
+
+    One at a time runs in this process, several run in worker processes.
+    """
     results: dict[str, T] = {}
     states = {name: _State(line) for name, line in lines.items()}
     queue: deque[tuple[str, Job]] = deque()
 
     def go_on(name: str, first: bool = False) -> None:
-        """Until the line waits for a job, or ends."""
+        """Continue a workflow until it waits for a job, or ends."""
         state = states[name]
         while True:
             try:
@@ -105,7 +108,7 @@ def _in_this_process(queue: deque[tuple[str, Job]], progress: StudyWatcher, ende
 
 
 class Ended(Protocol):
-    """What is called when a job of a line ended."""
+    """Is called when a job of a workflow ended."""
 
     def __call__(self, name: str, job: Job, failure: str | None) -> None:
-        """With the line's name, and the sentence where it failed."""
+        """The workflow's name, the job, and the sentence with which it failed, if it did."""

@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 from motet.config.experiment import Experiment, write
 from motet.io.json_models import FileModel
 from motet.studies.comparison_file import TrialResult
-from motet.studies.contestants import Contest, Contestant, enter
 from motet.studies.folder import AskedFile, Name, Number, Options, Sentence, opened, write_file
 from motet.studies.schedule import StudyWatcher, sharing_data, work_off
 from motet.studies.space import size_of, space_of, with_setting
+from motet.studies.study_methods import StudyMethod, StudyMethods, prepare_methods
 from motet.studies.tuning import Tuned, rounds_of, tune, validating
 
 FILE = "tuning.json"
@@ -65,52 +65,51 @@ class TuneRequest:
 def tune_methods(asked: TuneRequest, folder: Path, jobs: int, look_on: LookOn) -> TuningFile:
     """Tune every method; return what the folder gets as tuning.json, beside an experiment file for each method."""
     with sharing_data(jobs):
-        field = enter(asked.methods, asked.experiment)
-        with opened(folder, asked.file), look_on(tuning_rounds(field, asked.trials)) as progress:
-            tuned = tune_all(field, asked.trials, folder / "tuning", jobs, progress)
+        study = prepare_methods(asked.methods, asked.experiment)
+        with opened(folder, asked.file), look_on(tuning_rounds(study, asked.trials)) as progress:
+            tuned = tune_all(study, asked.trials, folder / "tuning", jobs, progress)
             result = TuningFile(
                 format=FORMAT,
-                methods=tuple(_of_method(each, tuned[each.name], folder) for each in field.contestants),
-                left_out=dict(field.left_out),
-                notes=tuple(field.said_of_the_data()),
+                methods=tuple(_of_method(each, tuned[each.name], folder) for each in study.methods),
+                left_out=dict(study.left_out),
+                notes=tuple(study.said_of_the_data()),
             )
             write_file(folder / FILE, result)
     return result
 
 
-def tuning_rounds(field: Contest, trials: int) -> int:
+def tuning_rounds(study: StudyMethods, trials: int) -> int:
     """Return how many rounds the tuning of all methods takes."""
     return sum(
         rounds_of(min(trials, size_of(space_of(each.experiment.method))), each.experiment.rounds.count)
-        for each in field.contestants
+        for each in study.methods
     )
 
 
-def tune_all(field: Contest, trials: int, folder: Path, jobs: int, progress: StudyWatcher) -> dict[str, Tuned]:
+def tune_all(study: StudyMethods, trials: int, folder: Path, jobs: int, progress: StudyWatcher) -> dict[str, Tuned]:
     """Return what each method's tuning found."""
     lines = {
-        each.name: tune(validating(each.experiment), trials, folder / each.folder, each.name)
-        for each in field.contestants
+        each.name: tune(validating(each.experiment), trials, folder / each.folder, each.name) for each in study.methods
     }
     return work_off(lines, jobs, progress)
 
 
-def chosen(contestant: Contestant, tuned: Tuned) -> Experiment:
-    """Return the contestant's experiment with the setting that was found for it."""
+def chosen(method: StudyMethod, tuned: Tuned) -> Experiment:
+    """Return the method's experiment with the setting that was found for it."""
     assert tuned.setting is not None
-    return with_setting(contestant.experiment, tuned.setting)
+    return with_setting(method.experiment, tuned.setting)
 
 
-def _of_method(contestant: Contestant, tuned: Tuned, folder: Path) -> TunedMethod:
+def _of_method(method: StudyMethod, tuned: Tuned, folder: Path) -> TunedMethod:
     """Write the experiment file of a method, if a setting was found, and return its part of tuning.json."""
     best = max((t.score for t in tuned.trials if t.setting == tuned.setting and t.score is not None), default=None)
     expression = file = None
     if tuned.setting is not None:
-        experiment, file = chosen(contestant, tuned), f"{contestant.folder}.toml"
+        experiment, file = chosen(method, tuned), f"{method.folder}.toml"
         write(experiment, folder / file)
         expression = experiment.method
     return TunedMethod(
-        method=contestant.name,
+        method=method.name,
         options=tuned.setting,
         score=best,
         trials=tuple(trial.result() for trial in tuned.trials),

@@ -128,7 +128,7 @@ class Trial:
 
 @dataclass
 class Tuned:
-    """What a method's tuning found; without a setting, why there is none."""
+    """What the tuning of a method found: the best setting, or why there is none."""
 
     method: str
     trials: list[Trial]
@@ -138,13 +138,13 @@ class Tuned:
 
 
 def rungs(rounds: int) -> list[int]:
-    """The rounds after which trials are compared: a quarter, a half, the end."""
+    """Return the rounds after which trials are compared: a quarter, a half, the end."""
     step = max(1, rounds // 4)
     return sorted({step, min(2 * step, rounds), rounds})
 
 
 def validating(experiment: Experiment) -> Experiment:
-    """The experiment as a trial: scored on validation data alone, at every rung."""
+    """Return the experiment as a trial: scored on validation data alone, at every rung."""
     step = rungs(experiment.rounds.count)[0]
     asked = {
         "scoring": {"test": "none", "report": "last", "every": step, "metrics": [], "derived_generic": False},
@@ -154,7 +154,7 @@ def validating(experiment: Experiment) -> Experiment:
 
 
 def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Workflow[Tuned]:
-    """The best setting of the experiment's method, by so many trials; the journal and the runs are in the folder."""
+    """Find the best setting of the experiment's method by so many trials; the folder gets the journal and the runs."""
     space = space_of(experiment.method)
     asked = min(trials, size_of(space))
     make_folder(folder)
@@ -186,7 +186,7 @@ def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Workf
 
 
 def rounds_of(trials: int, rounds: int) -> int:
-    """How many rounds the trials of a method take together."""
+    """Return how many rounds the trials of a method take together."""
     total, left = 0, trials
     while left > 0:
         running, before = min(GENERATION, left), 0
@@ -198,7 +198,7 @@ def rounds_of(trials: int, rounds: int) -> int:
 
 
 def _going_on(running: int) -> int:
-    """How many trials go on after a rung: the better half, but two to the end, for some settings learn slowly."""
+    """Return how many trials go on after a rung: the better half, but two to the end, as some settings learn slowly."""
     return max(-(-running // 2), min(FEWEST_TO_THE_END, running))
 
 
@@ -221,7 +221,7 @@ def _judge(
 
 
 def _better(trials: Sequence[Trial], many: int) -> list[Trial]:
-    """So many of the best, in the order of their numbers; of equals the earlier ones."""
+    """Return so many of the best trials, in the order of their numbers; of equal ones the earlier."""
     scored = [trial for trial in trials if trial.score is not None]
     best = sorted(scored, key=lambda t: (-_score(t), t.number))[:many]
     return sorted(best, key=lambda t: t.number)
@@ -240,7 +240,7 @@ def _in_order(line: Drawn, drawn: Setting, journal: Journal) -> Setting:
 
 
 def _draw(space: Space, experiment: Experiment, before: Sequence[Trial], judged: int) -> Setting:
-    """The next setting: the defaults first, then what optuna suggests, never one twice while others are left.
+    """Return the next setting: the defaults first, then what optuna suggests, none twice while others are left.
 
     The draw depends on the seed, its number and the trials of former generations alone: the same after any kill.
     """
@@ -258,9 +258,11 @@ def _draw(space: Space, experiment: Experiment, before: Sequence[Trial], judged:
 
 
 def _alike_for_all(space: Space, experiment: Experiment, number: int) -> Setting:
-    """What is not left to chance in the first generation: the experiment's own fields, such as the learning rate, have
-    the same values in the same order for every method, and the options their defaults while the nearest are tried. Else
-    a method could win by being lucky, and one with many options would lose for having them.
+    """Return the choices of the first generation that are not drawn at random.
+
+    The experiment's own fields, such as the learning rate, have the same values in the same order for every method, and
+    options have their defaults while the nearest values are tried. Else a method could win by luck, and one with many
+    options would lose for having them.
     """
     first = first_setting(space, experiment)
     found = dict(first) if number < _DEFAULTS_FIRST else {}
@@ -273,12 +275,12 @@ def _alike_for_all(space: Space, experiment: Experiment, number: int) -> Setting
 
 
 def _nearest_first(own: float, value: float) -> tuple[float, bool]:
-    """By the ratio to the experiment's own value; of two alike the larger first."""
+    """Return a key that orders values by their ratio to the experiment's own; of two with one, the larger first."""
     return round(abs(log(value / own)), 9), value < own
 
 
 def _study(seed: int, space: Space, judged: Sequence[Trial]) -> Any:
-    """An optuna study in memory that knows these trials."""
+    """Return an optuna study in memory that knows these trials."""
     try:
         import optuna
     except ImportError:

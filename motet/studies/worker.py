@@ -1,4 +1,4 @@
-"""The process of a worker: jobs come in by lines of JSON, rounds and ends go out the same way."""
+"""The main program of a worker process: jobs come in as lines of JSON, rounds and ends go out the same way."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from motet.studies.job import Job, attempt
 
 
 class Say(Protocol):
-    """Tells the parent a word."""
+    """Sends the parent a message."""
 
     def __call__(self, **word: object) -> None:
-        """As a line of JSON."""
+        """Write the fields as a line of JSON."""
 
 
 def main() -> None:
-    """Until stdin ends, which it does with the parent, however that ends."""
+    """Run jobs until standard input ends, which it does when the parent ends in any way."""
     for each in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a terminal that goes away are the parent's
         signal.signal(each, signal.SIG_IGN)
     out, sys.stdout = sys.stdout, sys.stderr  # code of the user's may print

@@ -3,17 +3,17 @@
 from motet.metrics.wording import NOTHING
 from motet.report.charts import Chart, ChartRow, Key, Mark, RowsChart
 from motet.report.page.blocks import Block, Cell, Charts, PageSection, Sheet, Words
+from motet.report.page.contents import Contender, PageContents
 from motet.report.page.names import options_text
-from motet.report.page.story import Contender, Story
 from motet.studies.comparison_file import TrialResult
 
 MOST_TRIALS = 400  # in the table
 
 
-def tuning(story: Story) -> PageSection | None:
+def tuning(contents: PageContents) -> PageSection | None:
     """The range of each method's trials with the chosen one, and all trials."""
-    tuned = [c for c in story.contenders if c.compared and any(t.score is not None for t in c.compared.trials)]
-    if not tuned or story.comparison is None:
+    tuned = [c for c in contents.contenders if c.compared and any(t.score is not None for t in c.compared.trials)]
+    if not tuned or contents.comparison is None:
         return None
     rows = [_row(c) for c in tuned]
     keys = [Key("soft", "worst trial", "hollow"), Key("up", "chosen", "mark")]
@@ -24,7 +24,10 @@ def tuning(story: Story) -> PageSection | None:
         see += " Trials that fell behind were stopped early: their scores are of fewer rounds."
     blocks: list[Block] = [Charts([Chart("tuning", "From the worst trial to the chosen one", see, drawing)])]
     blocks.append(_sheet(tuned))
-    notes = [*story.comparison.notes, *(f"Left out: {name}: {why}" for name, why in story.comparison.left_out.items())]
+    notes = [
+        *contents.comparison.notes,
+        *(f"Left out: {name}: {why}" for name, why in contents.comparison.left_out.items()),
+    ]
     if notes:
         blocks.append(Words(notes))
     says = (

@@ -9,6 +9,14 @@ from typing import Any
 from motet.config.experiment import resolve, write
 from motet.metrics.names import MetricName
 from motet.server.assembly import settle
+from motet.studies.comparison_file import (
+    ComparisonFile,
+    GenericScore,
+    MethodResult,
+    RecommendedMethod,
+    Score,
+    TrialResult,
+)
 
 CLASSES = 10
 
@@ -119,15 +127,54 @@ def made_comparison(folder: Path, methods: Sequence[str], seeds: int = 2, **more
         runs = [f"runs/{place}-seed{seed}" for seed in range(seeds)]
         for seed, run in enumerate(runs):
             made_record(folder / run, method, seed=seed, base=base, generic=method != "local", **more)
-        personal = {"mean": base, "std": 0.01, "interval": [base - 0.01, base + 0.01]}
         options = {"lr": 0.05 * (place + 1)}
-        trials = [{"options": {"lr": lr}, "score": base - lr, "rounds": 10} for lr in (options["lr"], 0.5)]
-        rows.append({"method": method, "options": options, "personal": personal, "runs": runs, "trials": trials})
-        generic = None if method == "local" else {**personal, "mean": base - 0.05, "interval": None}
-        rows[-1] |= {"generic": generic, "hurt": 0.1, "hurt_clients": [], "bytes_per_round": 8e5, "seconds": 2.0}
-    recommended = {"method": methods[0], "options": rows[0]["options"], "reason": "It is best.", "certain": False}
-    values = {"format": 1, "recommended": recommended, "methods": rows, "notes": ["Tuned on validation data."]}
-    _write(folder / "comparison.json", values)
+        generic = GenericScore(mean=base - 0.05, std=0.01, interval=None, common=None)
+        rows.append(
+            MethodResult(
+                method=method,
+                options=options,
+                expression=method,
+                yardstick=False,
+                personal=Score(mean=base, std=0.01, interval=(base - 0.01, base + 0.01)),
+                generic=None if method == "local" else generic,
+                worst_client=base - 0.2,
+                hurt=0,
+                hurt_clients=(),
+                hurt_vs_fedavg=None,
+                hurt_vs_fedavg_clients=None,
+                bytes_per_round=8e5,
+                seconds=2.0,
+                new_clients=None,
+                runs=tuple(runs),
+                climb=None,
+                warnings=(),
+                trials=tuple(
+                    TrialResult(options={"lr": lr}, score=base - lr, rounds=10, failure=None)
+                    for lr in (options["lr"], 0.5)
+                ),
+                difference=None,
+                to_recommended=None,
+            )
+        )
+    recommended = RecommendedMethod(
+        method=methods[0],
+        options=rows[0].options,
+        expression=methods[0],
+        reason="It is best.",
+        certain=False,
+        enough_evidence=True,
+        may_be_equal=(methods[0],),
+    )
+    values = ComparisonFile(
+        format=1,
+        recommended=recommended,
+        methods=tuple(rows),
+        clients=(),
+        left_out={},
+        figure="personal.weighted.accuracy.mean",
+        notes=("Tuned on validation data.",),
+    )
+    (folder / "comparison.json").write_bytes(values.to_json())
     return folder
 
 

@@ -15,7 +15,7 @@ import motet
 from motet.cli import main, reporting
 from motet.errors import MotetError
 from motet.report.page import write_report
-from motet.report.page.reading import story_of
+from motet.report.page.reading import contents_of
 from motet.report.page.sections import sections_of
 from motet.runs.clients_file import read_clients_info
 from motet.runs.record import Record
@@ -78,7 +78,7 @@ def test_a_comparison_has_every_section(compared: Path, tmp_path: Path) -> None:
 
 
 def test_every_section_says_what_to_see_and_every_chart_too(compared: Path) -> None:
-    sections = sections_of(story_of([compared]))
+    sections = sections_of(contents_of([compared]))
     charts = [chart for section in sections for chart in section.charts]
     assert len(charts) > 10 and len({chart.name for chart in charts}) == len(charts)
     assert all(section.see.endswith(".") for section in sections)
@@ -133,16 +133,16 @@ def test_seeds_are_one_contender_and_the_best_comes_first(tmp_path: Path) -> Non
     for method, base in (("fedavg", 0.7), ("ditto", 0.8)):
         for seed in range(3):
             made_record(tmp_path / "runs" / f"{method}{seed}", method, seed=seed, base=base + 0.001 * seed)
-    story = story_of([tmp_path / "runs"])
-    assert [(c.label, len(c.told)) for c in story.contenders] == [("ditto", 3), ("fedavg", 3)]
-    assert story.best is story.contenders[0] is story.focus
+    contents = contents_of([tmp_path / "runs"])
+    assert [(c.label, len(c.runs)) for c in contents.contenders] == [("ditto", 3), ("fedavg", 3)]
+    assert contents.best is contents.contenders[0] is contents.focus
     assert "Best here: ditto" in page(tmp_path / "runs", tmp_path / "r.html").text
 
 
 def test_twins_are_told_apart_by_what_differs(tmp_path: Path) -> None:
     for lr in (0.1, 0.2):
         made_record(tmp_path / "runs" / str(lr), "fedavg", local={"lr": lr})
-    assert {c.label for c in story_of([tmp_path / "runs"]).contenders} == {"fedavg, lr 0.1", "fedavg, lr 0.2"}
+    assert {c.label for c in contents_of([tmp_path / "runs"]).contenders} == {"fedavg, lr 0.1", "fedavg, lr 0.2"}
 
 
 def test_losers_are_named_first(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_losers_are_named_first(tmp_path: Path) -> None:
             own = 0.5 if method == "local" else {2: 0.4}.get(row["client"], 0.6)
             row["personal.weighted.accuracy"] = own
         (folder / "clients.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    section = next(s for s in sections_of(story_of([tmp_path / "runs"])) if s.name == "clients")
+    section = next(s for s in sections_of(contents_of([tmp_path / "runs"])) if s.name == "clients")
     chart = next(c for c in section.charts if "ditto" in c.title)
     assert [row[0] for row in chart.drawing.table().rows] == ["C", "A", "B", "D"]
     assert chart.drawing.table().rows[0][1] == "−10"
@@ -236,7 +236,7 @@ def test_diagrams_of_calibration_are_in_their_section(tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "pgfed")
     diagram = picture(name="calibration-personal", kind="bars", series=[{"name": "n", "values": [0.5, None]}])
     (folder / "figures_learned.json").write_text(json.dumps([diagram]))
-    sections = {section.name: section for section in sections_of(story_of([folder]))}
+    sections = {section.name: section for section in sections_of(contents_of([folder]))}
     assert "learned" not in sections and len(sections["calibration"].charts) == 1
 
 
@@ -312,7 +312,7 @@ def test_many_runs_make_a_file_that_opens(tmp_path: Path) -> None:
 def test_of_very_many_clients_some_are_drawn_and_all_are_counted(tmp_path: Path) -> None:
     for method in ("local", "ditto", "fedavg"):
         made_record(tmp_path / "runs" / method, method, clients=900, new=300, rounds=1)
-    sections = {section.name: section for section in sections_of(story_of([tmp_path / "runs"]))}
+    sections = {section.name: section for section in sections_of(contents_of([tmp_path / "runs"]))}
     charts = {chart.name: chart for name in ("clients", "new-clients") for chart in sections[name].charts}
     assert {"sizes", "gains", "new-clients"} <= charts.keys()
     assert max(len(chart.drawing.table().rows) for chart in charts.values()) == 240
@@ -398,7 +398,7 @@ def test_attackers_are_no_losers(tmp_path: Path) -> None:
     (folder / "clients.jsonl").write_text(
         "".join(f"{json.dumps(row | {'malicious': row['client'] == 1})}\n" for row in rows)
     )
-    (contender,) = story_of([folder]).contenders
+    (contender,) = contents_of([folder]).contenders
     assert contender.first.clients.keys() == {0, 2, 3, 4, 5}
 
 

@@ -20,6 +20,7 @@ from motet.io.text import printable, shortened
 from motet.metrics.pairs import Gain
 from motet.report.finished import Finished
 from motet.report.progress import RunBars
+from motet.report.tables import clients as clients_table
 from motet.report.tables.catalogue import partition
 from motet.report.tables.clients import ClientRow, ClientsOfRun, client_tables
 from motet.report.tables.fitted import Packed
@@ -272,7 +273,7 @@ def clients() -> ClientsOfRun:
 @pytest.fixture
 def made_clients(monkeypatch: pytest.MonkeyPatch) -> ClientsOfRun:
     found = clients()
-    monkeypatch.setattr("motet.report.tables.clients.each_beside_local", lambda runs, local: [found])
+    monkeypatch.setattr(clients_table, "each_beside_local", lambda runs, local: [found])
     return found
 
 

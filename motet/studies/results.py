@@ -59,13 +59,13 @@ class Results:
         return [each.name for each in self.clients_info.clients if not each.new and each.id not in compared]
 
     def name(self, client: int) -> str:
-        """Of a client."""
+        """Return the name of a client."""
         found = self.clients_info.by_id.get(client)
         return found.name if found else str(client)
 
 
 def read_results(folders: Mapping[str, Sequence[Path]]) -> Results:
-    """Of finished runs of one federation; clients that lack a value somewhere, for they have no test data, stay out."""
+    """Return the results of finished runs on one federation; a client that lacks a value in some run is left out."""
     records = {name: [Record(folder) for folder in each] for name, each in folders.items()}
     first = next(iter(records.values()))[0]
     figure = MetricName.read(first.summary["reported"]["figure"])
@@ -99,7 +99,7 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], dat
 
 
 def climb(rounds: Sequence[Row], figure: MetricName) -> float | None:
-    """What a figure gained in the last fifth of the rounds; where it was not scored then, as if it gained evenly."""
+    """Return what a figure gained in the last fifth of the rounds, in proportion where it was not scored then."""
     scored = [(row["round"], value) for row in rounds if (value := figure.of(row)) is not None]
     if not scored:
         return None

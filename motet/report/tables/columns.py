@@ -8,8 +8,8 @@ from typing import Any
 from motet.io.text import printable
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, MetricName, variant
 from motet.metrics.registry import ACCURACY, LOSS, METRICS
+from motet.metrics.wording import NOTHING, megabytes, number, percent
 from motet.report.finished import headline_of
-from motet.report.tables.wording import NOTHING, megabytes, number, percent
 
 Summary = Mapping[str, Any]
 Cell = Callable[[Sequence[Summary]], str]

@@ -2,26 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from statistics import fmean
 
 from rich.console import Group
 from rich.text import Text
 
-from motet.config.experiment import Experiment
-from motet.config.section import dotted_fields
+from motet.config.differing import differing_fields, field_of
 from motet.io.text import printable, shortened
 from motet.metrics.names import AFTER
 from motet.metrics.statistics import tied
+from motet.metrics.wording import data_name, own_models
 from motet.report.finished import Finished
 from motet.report.tables.columns import DERIVED, Column, figure_columns
 from motet.report.tables.fitted import Packed
+from motet.report.tables.prose import Prose
 from motet.report.tables.seeds import TableLine, by_seed, differences_of
-from motet.report.tables.wording import Prose, data_name, own_models
 
 MOST_DIFFERENCES = 3
 WIDEST_VALUE = 40
-BY_METHOD = "scoring.personal_model"
 BEST, NEAR, FAILED = "*", "~", " !"
 CHANCE = "95 % intervals over clients and seeds, corrected for all that is compared"
 
@@ -70,18 +68,6 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
 # -------- What differs
 
 
-def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
-    """The dotted fields that are not the same in all of them, besides the method and where the work ran."""
-    names = [name for name, _ in dotted_fields(Experiment) if not name.startswith(("method", "engine.", "checkpoint."))]
-    return [name for name in names if differs(experiments, name)]
-
-
-def differs(experiments: Sequence[Experiment], name: str) -> bool:
-    """Whether a field is not the same in all; which model is a client's own goes with the method, and is said apart."""
-    values = {(e.method if name == BY_METHOD else "", repr(field_of(e, name))) for e in experiments}
-    return len(values) > (len({e.method for e in experiments}) if name == BY_METHOD else 1)
-
-
 def differing_lines(lines: Sequence[TableLine]) -> list[str]:
     """The same of lines of a table; the seed differs where lines are of other seeds, with or without its partition."""
     names = differing_fields([line.first.experiment for line in lines])
@@ -89,11 +75,6 @@ def differing_lines(lines: Sequence[TableLine]) -> list[str]:
     every = [run.experiment for line in lines for run in line.runs]
     follows = {"data.partition_seed"} if all(e.data.partition_seed == e.seed for e in every) else set()
     return seeds + [name for name in names if name not in {"seed"} | follows]
-
-
-def field_of(experiment: Experiment, dotted: str) -> object:
-    """Return the value of a dotted field of an experiment."""
-    return reduce(getattr, dotted.split("."), experiment)
 
 
 def _value(line: TableLine, name: str) -> str:

@@ -230,7 +230,7 @@ def refuse_taken(out: Path) -> None:
 def _write(exporter: Exporter, out: Path, model: nn.Module, number: int | None, rows: dict[int, Row]) -> Exported:
     record, facts = exporter.served.record, exporter.served.facts
     if number is None:
-        return exporter.write(out / "generic", model, "generic", None, of_figures(record.summary["figures"], GENERIC))
+        return exporter.write(out / "generic", model, "generic", None, of_figures(record.summary.figures, GENERIC))
     client = facts.by_id[number]
     folder, figures = out / folder_name(number, client.name), of_figures(rows.get(number, {}))
     return exporter.write(folder, model, "adapted" if client.new else "personal", (number, client.name), figures)

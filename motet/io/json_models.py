@@ -86,9 +86,7 @@ MOST_TEXT = 2**16
 """Characters of a name or a sentence that a user's data or code may give."""
 
 Count = Annotated[int, Field(ge=0, lt=LARGEST)]
-Number = (
-    Annotated[int, Field(ge=-LARGEST, lt=LARGEST)] | Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
-)
+Number = Annotated[int, Field(ge=-LARGEST, lt=LARGEST)] | Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
 """A whole number stays whole: it is written as it was read."""
 Text = Annotated[str, Field(max_length=MOST_TEXT)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -126,7 +124,10 @@ def first_fault(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     name = ".".join(str(part) for part in first["loc"] if not _is_kind(part)) or "it"
     why = "is missing" if first["type"] == "missing" else f"is {shown(first['input'])}"
-    return f"{name[:100]} {why}; accepted: what Motet wrote ({first['msg'][:120]})"
+    accepted = first["msg"].removeprefix("Value error, ")
+    if not first["loc"] and first["type"] == "value_error":
+        return f"its parts do not fit together; accepted: what Motet wrote ({accepted[:120]})"
+    return f"{name[:100]} {why}; accepted: what Motet wrote ({accepted[:120]})"
 
 
 def _is_kind(part: int | str) -> bool:

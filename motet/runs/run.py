@@ -20,7 +20,7 @@ from motet.runs.checkpoint import Checkpoints, CheckpointSchedule, Loaded, Other
 from motet.runs.clients_file import write_clients_info
 from motet.runs.environment import cpu_has_bf16, environment
 from motet.runs.folder import claimed, keep_first_weights, with_kept_weights
-from motet.runs.record import Record, write_figures_learned
+from motet.runs.record import Record
 from motet.runs.rows import refuse_gaps
 from motet.runs.serving_file import write_serving
 from motet.runs.summary import summarize
@@ -60,7 +60,7 @@ def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | N
         record = Record(mine)
         remember(experiment)
         assembly = assemble(experiment, record.checkpoint_folder)
-        with record.create(experiment, {**environment(), "code": code_of(experiment)}):
+        with record.create(experiment, environment(code_of(experiment))):
             keep(experiment.data.name, record.folder)
             _finish(assembly, record, Checkpoints(record.checkpoint_folder), None, watcher or Silent())
     return record.folder
@@ -72,7 +72,7 @@ def resume(folder: Path, watcher: Watcher | None = None, trust_code: bool = Fals
     if record.finished:
         return folder
     require_trust(record.experiment, folder, trust_code)
-    refuse_other_code(record.environment.get("code"), record.experiment, folder)
+    refuse_other_code(record.environment.code, record.experiment, folder)
     keep_freed_memory()
     with record.reopen(), one_thread():
         experiment = with_kept_weights(record.experiment, folder)
@@ -154,11 +154,8 @@ def _finish(
         assembly.engine.close()
     write_generic(assembly, progress.server, record)
     write_serving(record, assembly.federation_facts)
-    write_figures_learned(record.folder, found.figures_learned)
-    summary = summarize(experiment, method, rows, scores.figures, seconds)
-    figures = summary["figures"] | found.figures
-    said = {"notes": found.notes, "data_notes": list(assembly.federation_facts.notes)}
-    record.write_summary(summary | {"figures": figures, "training": found.training, **said})
+    record.write_figures_learned(found.figures_learned)
+    record.write_summary(summarize(experiment, method, rows, scores.figures, seconds, found, notes))
 
 
 def _class_counts(assembly: ServerSide) -> dict[int, tuple[int, ...]]:

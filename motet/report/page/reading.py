@@ -1,10 +1,9 @@
 """From folders to a story: which runs are one contender, what each is called, which one is the best."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from motet.errors import MotetError
 from motet.io.text import printable, shortened
@@ -87,11 +86,11 @@ def _read(folders: Sequence[Path]) -> tuple[list[Told], tuple[str, ...]]:
 
 
 def _told(run: Finished) -> Told:
-    record, reported = Record(run.folder), run.summary["reported"]["round"]
+    record, reported = Record(run.folder), run.summary.reported.round
     kinds: dict[bool, dict[int, Row]] = {False: {}, True: {}}
     for row in record.clients_of(reported):
-        if "client" in row and not (run.headline.among and row.get("malicious")):
-            kinds[bool(row.get("new"))][row["client"]] = row
+        if not (run.headline.among and row.get("malicious")):
+            kinds[row["new"]][row["client"]] = row
     return Told(run, record.rounds, kinds[False], kinds[True])
 
 
@@ -105,7 +104,7 @@ def _beside_local(told: Told, all_told: Sequence[Told]) -> Told:
     pairs = [(told.own(client), local.own(client)) for client in told.clients]
     both = [(a, b) for a, b in pairs if a is not None and b is not None]
     figures = worse_off(told.run.headline, both, "hurt_vs_local", higher_is_better=True)
-    summary: Mapping[str, Any] = {**told.run.summary, "figures": {**told.run.summary["figures"], **figures}}
+    summary = told.run.summary.model_copy(update={"figures": told.run.summary.figures | figures})
     return replace(told, run=replace(told.run, summary=summary))
 
 

@@ -88,7 +88,7 @@ class Contender:
 
     def figure(self, figure: MetricName) -> list[float]:
         """Its value in each run that has one."""
-        found = (figure.of(each.run.summary["figures"]) for each in self.told)
+        found = (figure.of(each.run.summary.figures) for each in self.told)
         return [value for value in found if value is not None and abs(value) <= LARGEST]
 
     def headline(self, model: str = PERSONAL, metric: str = "") -> list[float]:
@@ -98,7 +98,7 @@ class Contender:
 
     def generic(self) -> list[float]:
         """The accuracy of the one model on the whole common test set, in each run; else on clients' data."""
-        found = [each.run.summary["generic"]["accuracy"] for each in self.told]
+        found = [each.run.summary.generic.accuracy for each in self.told]
         return [value for value in found if value is not None] or self.headline(GENERIC)
 
 

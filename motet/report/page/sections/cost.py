@@ -60,9 +60,9 @@ def _by_megabytes(contender: Contender) -> ChartSeries | None:
 def _bytes(story: Story) -> Chart:
     rows = []
     for c in story.contenders:
-        sent = c.first.run.summary["bytes_per_round"]
-        if sent["down"] is not None and sent["up"] is not None:
-            rows.append(ChartRow(c.label, [Mark((sent["down"] + sent["up"]) / 1e6, c.series, "bar")]))
+        sent = c.first.run.summary.bytes_per_round
+        if sent.down is not None and sent.up is not None:
+            rows.append(ChartRow(c.label, [Mark((sent.down + sent.up) / 1e6, c.series, "bar")]))
     drawing = RowsChart("MB per round", ["MB per round"], rows, from_zero=True, told=True)
     return Chart("bytes", "Megabytes per round", "Short bars send little.", drawing, small=True)
 
@@ -74,7 +74,7 @@ def _seconds(story: Story) -> Chart:
 
 
 def _mean_seconds(contender: Contender) -> float:
-    return fmean(float(told.run.summary["seconds"]) for told in contender.told)
+    return fmean(float(told.run.summary.seconds) for told in contender.told)
 
 
 def _sheet(story: Story) -> Sheet:

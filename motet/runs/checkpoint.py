@@ -47,7 +47,7 @@ class Manifest(FileModel):
     On disk it has a `checksum` beside these keys. A client's file is its engine's, which checks the name again.
     """
 
-    format: Literal[1] = FORMAT
+    format: Literal[1]
     round: Count
     fingerprint: Fingerprint
     data_hash: Fingerprint
@@ -170,6 +170,7 @@ class Checkpoints:
         saved = write_entry(self.folder, f"server-{round:06d}.safetensors", encode(server))
         sync_folder(self.folder)
         manifest = Manifest(
+            format=FORMAT,
             round=round,
             fingerprint=fingerprint,
             data_hash=data_hash,

@@ -15,7 +15,7 @@ from motet.data import ClientFacts, FederationFacts, Prepare
 from motet.data.prepare import restored
 from motet.errors import MotetError
 from motet.io.files import read_own, write_atomic
-from motet.io.json_models import Count, FileModel, Text
+from motet.io.json_models import Count, FileModel, Text, plain
 from motet.messages.message import decode, encode
 from motet.runs.record import Record
 
@@ -39,7 +39,7 @@ class ServedClient(NamedTuple):
 class ServingFile(FileModel):
     """serving.json of a record."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1]
     name: Text
     classes: Annotated[int, Field(gt=0, lt=MOST_CLASSES)]
     class_names: tuple[Text, ...]
@@ -76,11 +76,12 @@ def write_serving(record: Record, facts: FederationFacts) -> None:
     clients = [ServedClient(c.id, c.train, c.val, c.test, c.new, c.domain, c.name) for c in facts.clients]
     kept = ServingFile.model_validate(
         {
+            "format": FORMAT,
             "name": facts.name,
             "classes": facts.classes,
             "class_names": tuple(facts.class_names),
             "content_hash": facts.content_hash,
-            "prepare": prepare,
+            "prepare": plain(prepare),
             "stored": str(facts.test.x.dtype).removeprefix("torch."),
             "clients": tuple(clients),
         }

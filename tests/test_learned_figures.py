@@ -282,7 +282,7 @@ def is_none(learned: Learned) -> list[LearnedFigure]:
 
 @pytest.mark.parametrize(
     ("how", "said"),
-    [(fails, "ZeroDivisionError: nothing here"), (is_none, "no title"), (None, "no")],
+    [(fails, "ZeroDivisionError: nothing here"), (is_none, "title is"), (None, "no")],
 )
 def test_a_picture_that_fails_is_a_note(
     how: Callable[[Learned], list[LearnedFigure]] | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -129,6 +129,8 @@ def _model(known: Description, tensors: Mapping[str, Tensor]) -> Portable:
     memory = ("z", "y") if known.voting else ()
     if unknown := set(rest) - set(shapes) - set(memory):
         raise ValueError(f"unknown tensor {min(unknown)[:60]!r}")
+    if missing := set(memory) - set(rest):
+        raise ValueError(f"no tensor {min(missing)!r}")
     remembered = (rest["z"], rest["y"]) if known.voting else None
     if remembered:
         z, y = remembered

@@ -173,10 +173,7 @@ def test_if_all_diverge_the_server_keeps_its_state(method: str) -> None:
     assert encode(played.server) == encode(assembly.method.start() | {"round": 2})
     assert [len(row["set_aside"]) for row in played.rows] == [4, 4]
     assert [row["bytes_up"] for row in played.rows] == [0, 0]
-    assert (
-        summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0).model_dump()["set_aside"]
-        == 8
-    )
+    assert summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0).set_aside == 8
 
 
 def test_a_client_whose_personal_model_diverges_has_nothing_right_and_counts() -> None:

@@ -92,9 +92,9 @@ def test_a_best_round_that_was_never_synced_is_refused(report: str, source: str)
 def test_best_on_validation_never_looks_at_test_data() -> None:
     experiment = tiny("fedavg", scoring={"report": "best_on_validation", "every": 1}, rounds={"count": 4})
     played = play(experiment)
-    chosen = summarize(experiment, played.assembly.method, played.rows, {}, 1.0).model_dump()["reported"]["round"]
+    chosen = summarize(experiment, played.assembly.method, played.rows, {}, 1.0).reported.round
     liars = [row | {W: 1.0 - row[W], S: 0.0, G: 1.0 - row[G]} for row in played.rows]
-    assert summarize(experiment, played.assembly.method, liars, {}, 1.0).model_dump()["reported"]["round"] == chosen
+    assert summarize(experiment, played.assembly.method, liars, {}, 1.0).reported.round == chosen
     validation = [row[V] for row in played.rows]
     assert chosen == validation.index(max(validation)) + 1
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -130,7 +130,7 @@ def _row(client: ClientInfo, row: Mapping[str, Any], model: str, data: str, alon
 def _json(row: ClientRow, without: str, own: str) -> dict[str, Any]:
     gained = row.gain
     return {
-        **asdict(row.client),
+        **row.client.model_dump(),
         "alone": row.alone,
         without: row.without,
         own: row.own,

@@ -25,10 +25,11 @@ from throughput_parts.work import Work
 from throughput_parts.workloads import DBE_CNN, FEDROD_CONV, LSTM, RESNET8, TWONN, Workload
 from torch.profiler import ProfilerActivity, profile
 
-from motet.config.experiment import merge, resolve
-from motet.engines import Task, TaskKind
+from motet.config.experiment import resolve
+from motet.config.nesting import merge
 from motet.io.malloc import keep_freed_memory
 from motet.messages.message import Message
+from motet.messages.task import Task, TaskKind
 from motet.runs.environment import environment, machine_of
 from motet.server.assembly import assemble
 

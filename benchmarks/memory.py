@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from motet.config.experiment import Experiment, merge, resolve
+from motet.config.experiment import Experiment, resolve
+from motet.config.nesting import merge
 from motet.data.sources import load
 from motet.io.malloc import keep_freed_memory
 from motet.runs.environment import environment, machine_of
@@ -35,7 +36,11 @@ SETTING: dict[str, Any] = {
     "net": {"name": "twonn"},
     "rounds": {"cohort": COHORT},
     "local": {"steps": 1, "batch": 10, "momentum": 0.0},
-    "scoring": {"every": 1000, "test": "common", "pm_source": "last_participation"},  # the last round is always scored
+    "scoring": {
+        "every": 1000,
+        "test": "common",
+        "personal_model": "last_participation",
+    },  # the last round is always scored
     "engine": {"name": "pool", "workers": 2},
 }
 

@@ -70,7 +70,10 @@ ALIKE = {
     "rounds": {"count": 3, "cohort": 0.5},
     "adapt": {"epochs": 1},
     "engine": {"name": "inline"},
-    "scoring": {"pm_source": "last_participation", "class_weights": "literal"},  # every client keeps what it trained
+    "scoring": {
+        "personal_model": "last_participation",
+        "class_weights": "literal",
+    },  # every client keeps what it trained
 }
 
 

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from motet.config.section import checked
+from motet.config.sections import AdaptSettings, LocalSettings
 from motet.data import ClientData, Samples, VectorPrepare
 from motet.messages.message import Message, State
 from motet.methods import build_method
 from motet.methods.base import Facts, Method
 from motet.nets import Net
-from motet.training.client import AdaptSettings, Client
+from motet.training.client import Client, RunContext
 from motet.training.flat_weights import Layout
-from motet.training.local import LocalSettings
 from motet.training.randomness import generator
 
 LOCAL = {"epochs": 2, "batch": 4, "lr": 0.1, "lr_decay": 1.0, "momentum": 0.5, "weight_decay": 0.01}
@@ -46,11 +46,13 @@ def client(id: int, round: int = 1, private: State | None = None, new: bool = Fa
     train, nothing = Samples(x, y, prepare), Samples(x[:0], y[:0], prepare)
     return Client(
         ClientData(id, train, nothing, train, new=new),
-        classes=3,
-        round=round,
-        seed=7,
-        local=checked(LocalSettings, LOCAL | local, "local"),
-        adapt=checked(AdaptSettings, {"epochs": 2, "lr": 0.05}, "adapt"),
+        round,
+        RunContext(
+            classes=3,
+            seed=7,
+            local=checked(LocalSettings, LOCAL | local, "local"),
+            adapt=checked(AdaptSettings, {"epochs": 2, "lr": 0.05}, "adapt"),
+        ),
         private={} if private is None else private,
     )
 

@@ -167,7 +167,7 @@ def _all() -> Iterator[tuple[str, Attack]]:
             for word, value in VALUES.items():
                 yield f"{key} of {name} is {word}", partial(_lines, name, key, value)
             yield f"{name} without {key}", partial(_lines, name, key, None)
-    for key in ("rule", "round", "rounds", "headline", "figure", "client_weighting", "pm_source"):
+    for key in ("rule", "round", "rounds", "headline", "figure", "client_weighting", "personal_model"):
         for word, value in VALUES.items():
             yield f"reported {key} is {word}", partial(_inner, "summary.json", "reported", key, value)
     for name in ("personal.common.accuracy.mean", "x.split.accuracy.mean", "after.split.accuracy.mean", "a.b.c"):

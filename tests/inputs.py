@@ -1,7 +1,7 @@
 """What nets are given in tests."""
 
+from motet.config.data_words import SampleKind
 from motet.data import Input
-from motet.data.input import SampleKind
 
 _KINDS: dict[int, SampleKind] = {1: "vector", 2: "signal", 3: "image"}
 

@@ -131,7 +131,7 @@ def made_summary(
             "headline": f"personal.{experiment.headline.data}.personal_models",
             "figure": str(experiment.headline),
             "client_weighting": "uniform",
-            "pm_source": "unknown",
+            "personal_model": "unknown",
             "personalizes": True,
         },
         "generic": {"accuracy": figures.get("generic.common.accuracy.pooled"), "derived": False},

@@ -9,9 +9,9 @@ from by_hand import FACTS
 from inputs import input_of
 
 from motet.config.experiment import Experiment
-from motet.engines import Task, TaskKind
 from motet.errors import MotetError
 from motet.messages.message import Message, State
+from motet.messages.task import Task, TaskKind
 from motet.methods import build_method
 from motet.nets import build_net
 from motet.runs.record import Record
@@ -42,7 +42,7 @@ def timeless(row: dict[str, Any]) -> dict[str, Any]:
 def exchange(assembly: Assembly, server: State, cohort: Sequence[int], round: int, kind: TaskKind = "train") -> Replies:
     """What these clients answer."""
     tasks = [Task(kind, i, round, assembly.method.broadcast(server, i)) for i in cohort]
-    outcomes = assembly.engine.run(tasks)
+    outcomes = list(assembly.engine.run(tasks))
     assert all(o.reply is not None for o in outcomes)
     return {o.client_id: o.reply for o in outcomes if o.reply is not None}
 

@@ -12,7 +12,7 @@ import torch
 from motet.config.experiment import Experiment
 from motet.config.section import checked
 from motet.data import DataSettings, Federation, FederationFacts, build
-from motet.data.shared_federation import SharedFederation
+from motet.data.federation import SharedFederation
 from motet.errors import MotetError
 from motet.messages.attacks import ModelReplacement, RandomUpdate, attack_of
 from motet.messages.message import Message, State, decode, encode, tensor

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from motet.engines import Task
 from motet.errors import Diverged
 from motet.messages.message import Message, State
+from motet.messages.task import Task
 from motet.server.assembly import Assembly, assemble
 from motet.testing.twin import tiny
 from motet.training.batched_clients import GROUP
@@ -76,7 +76,7 @@ def test_clients_really_differ_in_steps_and_the_group_is_padded() -> None:
 
 
 def test_one_client_that_diverges_takes_nobody_along() -> None:
-    assembly = assemble(tiny("fedavg", scoring={"pm_source": "last_participation"}))
+    assembly = assemble(tiny("fedavg", scoring={"personal_model": "last_participation"}))
     met = clients_of(assembly, assembly.method.start(), 1, {})
     met[1][1]["w"] = torch.full_like(met[1][1]["w"], float("nan"))
     replies = assembly.method.train_batched([c for c, _ in met], [m for _, m in met])
@@ -103,4 +103,4 @@ def test_one_client_that_diverges_takes_nobody_along() -> None:
 )
 def test_how_many_are_trained_as_one(method: str, changes: dict[str, Any], size: int) -> None:
     changes["local"] = {"batched_clients": True} | changes.get("local", {})
-    assert assemble(tiny(method, **changes)).workplace.together == size
+    assert assemble(tiny(method, **changes)).workplace.most_batched == size

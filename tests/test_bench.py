@@ -14,7 +14,8 @@ from test_compare import timeless
 from test_tune import Killed, KilledAfter, Nobody
 
 from motet.cli import main
-from motet.config.experiment import merge, resolve
+from motet.config.experiment import resolve
+from motet.config.nesting import merge
 from motet.errors import MotetError
 from motet.methods.registry import canonical
 from motet.report.tables.bench import bench_table, to_csv, to_latex, to_markdown

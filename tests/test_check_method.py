@@ -201,7 +201,7 @@ def test_a_net_can_be_bound_elsewhere_and_back(monkeypatch: pytest.MonkeyPatch) 
     assembly = assemble(tiny("fedavg", net={"name": "mlp"}))
     method, federation = assembly.method, assembly.federation
     assert isinstance(method, Averaging)
-    from motet.engines import Task
+    from motet.messages.task import Task
 
     client = assembly.workplace.client(Task("train", 0, 1, {}), {})
     t = method.begin_round(client, method.broadcast(method.start(), 0))

@@ -8,13 +8,14 @@ import pytest
 import torch
 from running import exchange
 
+from motet.config.data_words import PAD
 from motet.config.experiment import resolve
+from motet.config.sections import AdaptSettings, LocalSettings
 from motet.data import DataSettings, Federation, build
-from motet.data.image_changes import PAD, flip_crop
+from motet.data.image_changes import flip_crop
 from motet.errors import MotetError
 from motet.server.assembly import assemble
-from motet.training.client import AdaptSettings, Client
-from motet.training.local import LocalSettings
+from motet.training.client import Client, RunContext
 from motet.training.randomness import generator
 
 
@@ -86,7 +87,7 @@ def test_parts_and_copies_vary_too() -> None:
 def test_a_client_varies_by_a_stream_of_its_own() -> None:
     def batches(augment: str, round: int = 1) -> list[torch.Tensor]:
         data = digits(augment=augment).clients[2]
-        client = Client(data, 10, round, 7, LocalSettings(epochs=1, batch=16), AdaptSettings())
+        client = Client(data, round, RunContext(10, 7, LocalSettings(epochs=1, batch=16), AdaptSettings()))
         return [x for x, _ in client.descent().batches(data.train)]
 
     plain, varied = batches("none"), batches("flip-crop")
@@ -103,11 +104,11 @@ def test_no_stream_is_drawn_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("motet.client.generator", lambda seed, purpose, *rest: purposes.append(purpose) or rng())
     for augment in ("none", "flip-crop"):
         data = digits(augment=augment).clients[0]
-        Client(data, 10, 1, 0, LocalSettings(), AdaptSettings()).descent("ft")
+        Client(data, 1, RunContext(10, 0, LocalSettings(), AdaptSettings())).descent("ft")
     assert sorted(purposes) == ["ft", "ft", "ft-augment"]
 
 
-@pytest.mark.parametrize("batched_clients", [True, False])
+@pytest.mark.parametrize("together", [True, False])
 def test_whole_runs_learn_from_varied_images(together: bool) -> None:
     def weights(augment: str) -> torch.Tensor:
         asked = resolve(

@@ -23,7 +23,7 @@ from data_files import (
     tiny_imagenet,
     zipped,
 )
-from test_data_formats import FOUR, HAR_LABELS, SIGNALS, SUBJECTS, emnist_parts, femnist_user, figures_learned
+from test_data_formats import FOUR, HAR_LABELS, SIGNALS, SUBJECTS, emnist_parts, femnist_user, some_images
 
 from motet.data.sources import SOURCES
 
@@ -58,7 +58,7 @@ def _har(data: Path, name: str, content: bytes | None) -> None:
 def _organ(data: Path, **changes: Any) -> None:
     fields: dict[str, Any] = {}
     for part in ("train", "val", "test"):
-        fields |= {f"{part}_images": figures_learned(3), f"{part}_labels": np.array([[0], [1], [10]])}
+        fields |= {f"{part}_images": some_images(3), f"{part}_labels": np.array([[0], [1], [10]])}
     fields = {k: v for k, v in (fields | changes).items() if v is not None}
     np.savez(data / "organamnist.npz", **fields)
 
@@ -167,7 +167,7 @@ DAMAGE: list[tuple[str, Callable[[Path], Any], str]] = [
     ("organamnist", lambda d: _organ(d, val_images=None), "field 'val_images' is missing"),
     ("organamnist", lambda d: _organ(d, test_labels=np.array([[0], [1], [11]])), "label 11 in test"),
     ("organamnist", lambda d: _organ(d, train_labels=np.array([[0], [1]])), "3 images but 2 labels in train"),
-    ("organamnist", lambda d: _organ(d, val_images=figures_learned(3)[:, 1:]), "differ in size"),
+    ("organamnist", lambda d: _organ(d, val_images=some_images(3)[:, 1:]), "differ in size"),
     ("organamnist", lambda d: _organ(d, test_images=np.zeros((3, 28, 28))), "test holds images of float64"),
     ("organamnist", lambda d: put(d / "organamnist.npz", b"PK"), "cannot be read as .npz"),
     ("tiny-imagenet", lambda d: _tiny(d, wnids=None), "wnids.txt is missing"),

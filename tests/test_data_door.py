@@ -11,10 +11,10 @@ import pytest
 
 import motet
 from motet.cli import main
+from motet.config.data_words import Columns
 from motet.config.experiment import resolve
 from motet.data import DataSettings, Federation, RawData, TablePrepare, build, default_partition
 from motet.data.prepare_text import TextPrepare
-from motet.data.readers.columns import Columns
 from motet.data.readers.notation import is_number, notation_of
 from motet.data.readers.registry import load_own, preview_of_own
 from motet.data.schema import CategoryColumn

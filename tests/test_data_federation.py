@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.datasets import load_digits
 
+from motet.config.data_words import SampleKind
 from motet.data import (
     ClientData,
     DataSettings,
@@ -23,7 +24,6 @@ from motet.data import (
     counts_table,
     fit_prepare,
 )
-from motet.data.input import SampleKind
 from motet.data.prepare import Normalize
 from motet.errors import MotetError
 from motet.training.randomness import generator, numpy_generator

@@ -43,14 +43,14 @@ def column(values: Any) -> list[int]:
 # ---------------------------------------------------------------- MNIST and EMNIST
 
 
-def figures_learned(count: int) -> np.ndarray:
+def some_images(count: int) -> np.ndarray:
     return RNG.integers(0, 256, (count, 28, 28), dtype=np.uint8)
 
 
 @pytest.mark.parametrize("gzipped", [True, False])
 @pytest.mark.parametrize("folder", ["mnist", "MNIST/raw"])
 def test_mnist_from_its_four_files(data: Path, gzipped: bool, folder: str) -> None:
-    x, y = figures_learned(30), np.arange(30) % 10
+    x, y = some_images(30), np.arange(30) % 10
     parts = {
         "train-images-idx3": x[:20],
         "train-labels-idx1": y[:20],
@@ -77,8 +77,8 @@ def test_files_of_mnist_without_a_folder_of_its_own_are_not_taken(data: Path) ->
 
 def emnist_parts(first: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     return {
-        "train": (figures_learned(12), np.arange(12) % 10 + first, np.array([3, 3, 3, 8, 8, 8, 8, 8, 5, 5, 5, 5])),
-        "test": (figures_learned(6), np.arange(6) + first, np.array([3, 8, 8, 9, 9, 9])),
+        "train": (some_images(12), np.arange(12) % 10 + first, np.array([3, 3, 3, 8, 8, 8, 8, 8, 5, 5, 5, 5])),
+        "test": (some_images(6), np.arange(6) + first, np.array([3, 8, 8, 9, 9, 9])),
     }
 
 
@@ -100,7 +100,7 @@ def test_emnist_with_its_writers(data: Path, packed: bool) -> None:
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_emnist_from_idx_has_no_writers(data: Path, packed: bool) -> None:
-    x, y = figures_learned(20), np.arange(20) % 10
+    x, y = some_images(20), np.arange(20) % 10
     files = {}
     for part, rows in (("train", slice(0, 15)), ("test", slice(15, 20))):
         stored = x[rows].transpose(0, 2, 1)
@@ -249,7 +249,7 @@ def test_landmarks_by_who_took_them(data: Path, train: str, test: str) -> None:
 
 
 def test_organamnist(data: Path) -> None:
-    x, y = figures_learned(12), np.arange(12) % 11
+    x, y = some_images(12), np.arange(12) % 11
     parts = {"train": slice(0, 6), "val": slice(6, 8), "test": slice(8, 12)}
     fields = {f"{part}_images": x[rows] for part, rows in parts.items()}
     np.savez_compressed(

@@ -27,12 +27,12 @@ import motet
 from motet.cli import main
 from motet.cli.comparing import seconds_of
 from motet.cli.options import number
+from motet.config.data_words import Columns
 from motet.config.experiment import resolve
 from motet.data import DataSettings, build
 from motet.data.partitions.registry import parse
 from motet.data.prepare import VectorPrepare, restored
 from motet.data.readers.archives import open_box
-from motet.data.readers.columns import Columns
 from motet.data.readers.image_files import read_images
 from motet.data.readers.registry import load_own, preview_of_own
 from motet.data.schema import read_schema

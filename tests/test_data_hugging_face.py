@@ -177,7 +177,7 @@ OF_IMAGES = {"image": feature("Image"), "label": feature("ClassLabel", names=["d
 @pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("RGB", 3)])
 def test_images(tmp_path: Path, mode: str, channels: int) -> None:
     rows = [{"image": picture(50 + 150 * (i % 2), mode=mode), "label": i % 2} for i in range(60)]
-    path = write(tmp_path / "figures_learned", pa.Table.from_pylist(rows), OF_IMAGES)
+    path = write(tmp_path / "images", pa.Table.from_pylist(rows), OF_IMAGES)
     federation = federation_of(path, clients=3, partition="iid")
     assert federation.input == Input("image", (channels, 16, 16))
     assert federation.stored.x.dtype == torch.uint8

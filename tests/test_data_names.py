@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from motet.data import DataSettings, Federation, FederationFacts, build, counts_table
+from motet.data.federation import SharedFederation
 from motet.data.partitions.registry import PARTITIONS, Partition
 from motet.data.partitions.request import PartitionRequest, RowsPerClient
-from motet.data.shared_federation import SharedFederation
 from motet.data.sources import load
 from motet.errors import MotetError
 

@@ -151,7 +151,7 @@ def test_an_edited_schema_is_obeyed(wine: list[dict[str, Any]], capsys: pytest.C
             r"(\[columns\.alcohol\]\n.*?)mean = [\d.]+\ndeviation = [\d.]+\nfill = [\d.]+",
             r"\1mean = 10\ndeviation = 2\nfill = 12",
         ),
-        (r'categories = \["high", "low"\]', 'categories = ["low", "high", "none of it"]\nfill = "none of it"'),
+        (r'categories = \[\s*"high",\s*"low",\s*\]', 'categories = ["low", "high", "none of it"]\nfill = "none of it"'),
         (r"\[columns\.ash\].*?\n\n", ""),
     )
     names = list(schema_of(federation).columns)

@@ -153,7 +153,7 @@ def test_damaged_fmnist_files(nowhere: Path) -> None:
 
 def test_download_checks_every_file_and_fills_the_cache(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remote = write_fashion(nowhere / "remote")
-    digests = {name: hashlib.sha256((remote / name).read_bytes()).hexdigest() for name in mnist.SHA256}
+    digests = {name: hashlib.sha256((remote / name).read_bytes()).hexdigest() for name in mnist.FASHION_SHA256}
     fetched_from(remote, digests, monkeypatch)
     assert load("fmnist", download=True).x.shape == (60, 28, 28, 1)
     assert sorted(p.name for p in (nowhere / "cache/motet/fmnist").iterdir()) == sorted(digests)
@@ -162,14 +162,14 @@ def test_download_checks_every_file_and_fills_the_cache(nowhere: Path, monkeypat
 
 
 def test_download_of_other_content_is_refused(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched_from(write_fashion(nowhere / "remote"), mnist.SHA256, monkeypatch)
+    fetched_from(write_fashion(nowhere / "remote"), mnist.FASHION_SHA256, monkeypatch)
     with pytest.raises(MotetError, match=r"has SHA-256 [0-9a-f]{64}; accepted: 3aede38d"):
         load("fmnist", download=True)
     assert not [path for path in nowhere.rglob("cache/**/*") if path.is_file()]
 
 
 def test_download_without_a_network(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched_from(nowhere / "gone", mnist.SHA256, monkeypatch)
+    fetched_from(nowhere / "gone", mnist.FASHION_SHA256, monkeypatch)
     with pytest.raises(MotetError, match="could not be fetched"):
         load("fmnist", download=True)
 

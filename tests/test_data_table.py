@@ -17,11 +17,11 @@ from own_tables import LOADERS, SITES, rows_of, write_csv, write_parquet
 
 import motet
 from motet.cli import main
+from motet.config.data_words import Columns
 from motet.config.experiment import resolve
 from motet.data import DataSettings, Federation, TablePrepare, build, counts_table
-from motet.data.readers.columns import Columns
+from motet.data.federation import SharedFederation
 from motet.data.readers.registry import load_own
-from motet.data.shared_federation import SharedFederation
 from motet.errors import MotetError
 
 NAMED: dict[str, Any] = {"label": "kind", "client": "site"}

@@ -12,9 +12,10 @@ from running import after_cohorts, exchange, refusal, run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from motet.config.experiment import Experiment, merge, resolve
-from motet.engines import Task
+from motet.config.experiment import Experiment, resolve
+from motet.config.nesting import merge
 from motet.messages.message import Message, State, byte_count, tensor
+from motet.messages.task import Task
 from motet.methods import build_method
 from motet.methods.averaging import Averaging
 from motet.methods.base import Part, Training
@@ -30,7 +31,7 @@ SMALL: dict[str, Any] = {
     "data": {"clients": 6, "subset": 0.4, "min_size": 5},
     "rounds": {"count": 2, "cohort": 3.0},
     "local": {"epochs": 1, "batch": 10, "momentum": 0.0, "weight_decay": 0.0, "lr": 0.05},
-    "scoring": {"pm_source": "global_plus_personal", "every": 2},
+    "scoring": {"personal_model": "global_plus_personal", "every": 2},
 }
 COHORTS = [[0, 1, 2], [1, 2, 4], [0, 2, 5]]
 

@@ -103,7 +103,7 @@ def test_bad_values(words: list[str], said: str, capsys: pytest.CaptureFixture[s
     ("words", "why"),
     [
         (["--method", "ft"], "ft personalizes another method"),
-        (["--method", "fedavg+ft+lp"], "ft already trains the head that lp trains"),
+        (["--method", "fedavg+ft+lp"], "ft and lp both personalize what the method serves"),
         (["--method", "scaffold+feddyn"], "scaffold and feddyn are both a drift correction"),
         (["--method", "local+scaffold"], "local shares no weights, so scaffold has nothing to act on"),
         (["--method", "local+ft"], "local already trains on the client's own data"),
@@ -323,7 +323,7 @@ def test_a_damaged_checkpoint_falls_back_and_says_so(half: Path, capsys: pytest.
 
 def test_the_pooled_client_leaves_no_stale_files(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--rounds", "5", "--method", "centralized", "--set", "checkpoint.every=1", "--out", "here", "--json"]
-    chosen += ["--set", "scoring.pm_source=last_participation"]  # so that it keeps something
+    chosen += ["--set", "scoring.personal_model=last_participation"]  # so that it keeps something
     assert main(["run", *TINY, *chosen]) == 0
     kept = sorted(path.name for path in Path("here/checkpoint").glob("client-*"))
     assert kept == ["client--0001-000004.safetensors", "client--0001-000005.safetensors"]

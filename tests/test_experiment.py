@@ -13,8 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from motet.config import identity, toml
-from motet.config.experiment import Experiment, commented_template, merge, parse_set, read, resolve, to_toml, write
+from motet.config.experiment import Experiment, commented_template, parse_set, read, resolve, to_toml, write
 from motet.config.identity import DEFAULTS, differences, fingerprint, recorded, same_experiment
+from motet.config.nesting import merge
 from motet.config.presets import PROTOCOLS, describe_protocols
 from motet.config.section import accepted, dotted_fields
 from motet.errors import MotetError
@@ -259,7 +260,7 @@ OLD: dict[str, Any] = {
     },
     "adapt": {"epochs": 5, "lr": 0.01, "select": "last"},
     "scoring": {
-        "pm_source": "last_participation",
+        "personal_model": "last_participation",
         "never_sampled": "global",
         "test": "common",
         "class_weights": "literal",
@@ -364,7 +365,7 @@ def test_every_protocol_resolves() -> None:
 @pytest.mark.parametrize(
     ("name", "row"),
     [
-        # pm_source, test, client weighting, report, drop_last, momentum kept, pool, test share
+        # personal_model, test, client weighting, report, drop_last, momentum kept, pool, test share
         ("fedrod", ("last_participation", "common", "uniform", "last", False, "reset", "train", 0.0)),
         ("pgfed", ("last_participation", "split", "uniform", "best", True, "persist", "all", 0.25)),
         ("fedbasis", ("final_sync", "common", "uniform", "last", False, "reset", "train", 0.0)),
@@ -376,7 +377,7 @@ def test_protocols_differ_as_the_papers_do(name: str, row: tuple[Any, ...]) -> N
     e = resolve({"protocol": name})
     s = e.scoring
     training = (e.local.drop_last, e.local.momentum_across_rounds, e.data.pool, e.data.test_share)
-    assert (s.pm_source, s.test, s.client_weighting, s.report, *training) == row
+    assert (s.personal_model, s.test, s.client_weighting, s.report, *training) == row
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cosine_similarity, cross_entropy
 
+from motet.config.sections import AdaptSettings, LocalSettings
 from motet.data import ClientData, Samples, VectorPrepare
 from motet.errors import MotetError
 from motet.messages.message import Message, byte_count, number, tensor
@@ -23,8 +24,7 @@ from motet.methods.fedbasis.coefficients import Coefficients
 from motet.methods.fedbasis.mixing import entropy, softened
 from motet.methods.fedbasis.warm_start import independent
 from motet.nets import Net
-from motet.training.client import AdaptSettings, Client
-from motet.training.local import LocalSettings
+from motet.training.client import Client, RunContext
 from motet.training.randomness import seeded
 
 CLASSES, FEATURES = 4, 6
@@ -68,9 +68,8 @@ def samples(n: int, seed: int = 0) -> Samples:
 def client(n: int = 40, id: int = 0, new: bool = False, adapt: dict[str, Any] | None = None, **local: Any) -> Client:
     rule = {"epochs": 6, "batch": 8, "lr": 0.1, "momentum": 0.9, "weight_decay": 0.02} | local
     data = ClientData(id, samples(n, id), samples(0), samples(0), new=new)
-    return Client(
-        data, CLASSES, 1, 7, LocalSettings(**rule), AdaptSettings(**({"epochs": 6, "lr": 0.1} | (adapt or {})))
-    )
+    settings = LocalSettings(**rule), AdaptSettings(**({"epochs": 6, "lr": 0.1} | (adapt or {})))
+    return Client(data, 1, RunContext(CLASSES, 7, *settings))
 
 
 def bases(m: FedBasis) -> Tensor:

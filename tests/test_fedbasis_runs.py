@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from motet.config.experiment import Experiment
-from motet.engines import Task
 from motet.messages.message import Message, State, encode, tensor
+from motet.messages.task import Task
 from motet.methods.fedbasis.warm_start import centroids
 from motet.server.assembly import assemble
 from motet.testing.twin import Played, play, tiny
@@ -60,7 +60,9 @@ def two_rounds(method: str, cohorts: list[list[int]]) -> list[tuple[State, dict[
     assembly = assemble(small(method))
     server, history = assembly.method.start(), []
     for round, cohort in enumerate(cohorts, 1):
-        outcomes = assembly.engine.run([Task("train", i, round, assembly.method.broadcast(server, i)) for i in cohort])
+        outcomes = list(
+            assembly.engine.run([Task("train", i, round, assembly.method.broadcast(server, i)) for i in cohort])
+        )
         replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
         server = assembly.method.aggregate(server, replies)
         history.append((server, replies))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from motet.config.experiment import resolve
+from motet.config.sections import AdaptSettings, LocalSettings
 from motet.data import DataSettings, Federation, Samples, build
 from motet.errors import MotetError
 from motet.messages.message import Message, State, byte_count, tensor
@@ -23,9 +24,8 @@ from motet.nets import build_net
 from motet.runs.served_models import OnlyCounts, ToldClient
 from motet.server.assembly import assemble
 from motet.testing.twin import tiny
-from motet.training.client import AdaptSettings, Client
+from motet.training.client import Client, RunContext
 from motet.training.flat_weights import Layout
-from motet.training.local import LocalSettings
 from motet.training.losses import bsm
 from motet.training.randomness import seeded
 
@@ -51,7 +51,7 @@ def method_of(text: str, net: str = "mlp", split: str | None = None) -> Averagin
 def client_of(i: int = 0, private: State | None = None, **local: object) -> Client:
     rule = LocalSettings.model_validate(LOCAL | local)
     state = {} if private is None else private
-    return Client(digits().clients[i], 10, 1, 7, rule, AdaptSettings.model_validate({"lr": 0.05}), state)
+    return Client(digits().clients[i], 1, RunContext(10, 7, rule, AdaptSettings.model_validate({"lr": 0.05})), state)
 
 
 def start(method: Averaging) -> State:

@@ -8,10 +8,10 @@ from by_hand import EXACT, build, client, flat, sgd, small_net, train
 from torch import Tensor, nn
 
 from motet.config.section import checked
+from motet.config.sections import AdaptSettings
 from motet.messages.message import State, encode
 from motet.nets import Net
 from motet.testing.twin import play, tiny
-from motet.training.client import AdaptSettings
 from motet.training.flat_weights import Layout
 
 # ---------------------------------------------------------------- ft and lp

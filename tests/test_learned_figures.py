@@ -10,9 +10,10 @@ import torch
 
 import motet
 from motet.config.experiment import Experiment
-from motet.engines import Inline, OneByOne, Outcome, Task
+from motet.engines import Inline, OneByOne
 from motet.errors import MotetError
 from motet.messages.message import Message, State, tensor
+from motet.messages.task import Outcome, Task
 from motet.methods import METHODS
 from motet.methods.apfl import APFL
 from motet.methods.base import Axis, Learned, LearnedFigure, Part
@@ -188,7 +189,7 @@ class Refuses(Inline):
     """As real sites do: they train and score, and hand over nothing else."""
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
-        done = super().run([task for task in tasks if task.kind not in ("client_snapshot", "run_metric")])
+        done = list(super().run([task for task in tasks if task.kind not in ("client_snapshot", "run_metric")]))
         return done or [task.failed("refused") for task in tasks]
 
 

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from motet.config.section import checked
+from motet.config.sections import LocalSettings
 from motet.data import Samples, VectorPrepare
 from motet.errors import Diverged
 from motet.training.flat_weights import Layout
-from motet.training.local import Descent, LocalSettings
+from motet.training.local import Descent
 
 LR = 0.1
 

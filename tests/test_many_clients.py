@@ -8,21 +8,22 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from motet.engines import ClientStates, Inline, Outcome, PrivateStore, Task
+from motet.engines import ClientStates, Inline, PrivateStore
 from motet.engines import client_states as store_module
 from motet.errors import MotetError
 from motet.messages.message import State, byte_count, encode
+from motet.messages.task import Outcome, Task
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.server.assembly import assemble
-from motet.server.round_loop import RunState
-from motet.testing.twin import Notes, loop_of, tiny
+from motet.server.round_loop import RoundLoop, RunState
+from motet.testing.twin import Notes, tiny
 
 MANY: dict[str, Any] = {
     "data": {"clients": 300, "partition": "iid", "min_size": 1, "new_clients": 0.0, "val_share": 0.0, "subset": 1.0},
     "rounds": {"count": 6, "cohort": 100.0},
-    "scoring": {"every": 6, "pm_source": "last_participation"},
+    "scoring": {"every": 6, "personal_model": "last_participation"},
     "checkpoint": {"every": 2},
 }
 
@@ -118,16 +119,16 @@ class Suspicious(Inline):
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
         assert all(callable(task.message) for task in tasks)
         self.kinds.update(task.kind for task in tasks)
-        return super().run(tasks)
+        return list(super().run(tasks))
 
 
-@pytest.mark.parametrize("pm_source", ["last_participation", "final_sync"])
-def test_messages_are_written_when_tasks_are_handed_out_whatever_the_kind(pm_source: str) -> None:
-    assembly = assemble(tiny("dbe", scoring={"pm_source": pm_source}))
+@pytest.mark.parametrize("personal_model", ["last_participation", "final_sync"])
+def test_messages_are_written_when_tasks_are_handed_out_whatever_the_kind(personal_model: str) -> None:
+    assembly = assemble(tiny("dbe", scoring={"personal_model": personal_model}))
     assembly.engine = Suspicious(assembly.workplace)
-    progress = loop_of(assembly, Notes()).run(RunState(0, assembly.method.start()))
+    progress = RoundLoop(assembly, Notes()).run(RunState(0, assembly.method.start()))
     assembly.evaluator.new_clients(progress.server, progress.round)
-    last = "sync_score" if pm_source == "final_sync" else "score"
+    last = "sync_score" if personal_model == "final_sync" else "score"
     assert {"prepare", "train", last, "adapt"} <= Suspicious.kinds
 
 

@@ -21,7 +21,7 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("method", ["fedper", "superfed-mm", "fedavg+ft"])
 @pytest.mark.parametrize("source", ["last_participation", "final_sync"])
 def test_afterwards_is_what_it_would_have_been(method: str, source: str, tmp_path: Path) -> None:
-    asked = {"data.test_share": 0.3, "scoring.pm_source": source}
+    asked = {"data.test_share": 0.3, "scoring.personal_model": source}
     before = motet.run(method=method, **SMALL, set=asked | {"scoring.metrics": list(NAMES)}, out=tmp_path / "asked")
     plain = motet.run(method=method, **SMALL, set=asked, out=tmp_path / "plain")
     kept = files(plain.folder)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
+from motet.config.sections import AdaptSettings, LocalSettings
 from motet.data import ClientData, DataSettings, Federation, Samples, build
 from motet.messages.message import State, tensor
 from motet.methods import build_method
@@ -20,8 +21,7 @@ from motet.methods.base import Facts, Training
 from motet.methods.meta_bsm import HIDDEN, MetaBSM, mwnet
 from motet.nets import Net, build_net
 from motet.testing.twin import tiny
-from motet.training.client import AdaptSettings, Client
-from motet.training.local import LocalSettings
+from motet.training.client import Client, RunContext
 from motet.training.losses import bsm
 from motet.training.randomness import seeded
 
@@ -53,7 +53,7 @@ def client_of(private: State | None = None, data: ClientData | None = None) -> C
     state = {} if private is None else private
     rule = AdaptSettings.model_validate({})
     shared = digits().shared_data()
-    return Client(data or digits().clients[0], 10, 1, 7, LOCAL, rule, state, shared_data=shared)
+    return Client(data or digits().clients[0], 1, RunContext(10, 7, LOCAL, rule, shared_data=shared), state)
 
 
 def start(method: Averaging) -> State:

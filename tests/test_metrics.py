@@ -14,8 +14,8 @@ from torch import Tensor, nn
 import motet
 from motet.data import Samples
 from motet.data.prepare import VectorPrepare
-from motet.engines import Task
 from motet.messages.message import Message
+from motet.messages.task import Task
 from motet.metrics.calibration import ece, mce
 from motet.metrics.names import DATA, STATISTICS, MetricName, is_scored, member, variant
 from motet.metrics.one_pass import one_pass

@@ -7,8 +7,8 @@ import torch
 from inputs import input_of
 from torch import nn
 
+from motet.config.data_words import SampleKind
 from motet.data import Input
-from motet.data.input import SampleKind
 from motet.errors import MotetError
 from motet.nets import NETS, Net, build_net, describe_nets
 from motet.training.flat_weights import Layout, parameter_count

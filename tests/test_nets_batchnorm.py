@@ -7,9 +7,9 @@ import torch
 from inputs import input_of
 from torch import Tensor, nn
 
-from motet.engines import Task
+from motet.messages.task import Task
 from motet.nets import build_net
-from motet.nets.batch_statistics import BatchStatistics
+from motet.nets.net import BatchStatistics
 from motet.testing import CHECKS, check_method
 from motet.testing.twin import ALONE, NEED_MORE_CLIENTS, Played, play, tiny
 from motet.training.flat_weights import Layout

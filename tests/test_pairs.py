@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from motet.engines import Task
+from motet.messages.task import Task
 from motet.metrics.pairs import Gain, compared, gain, remember_classes, remember_hits
 from motet.metrics.statistics import paired_interval
 from motet.testing.twin import play, tiny

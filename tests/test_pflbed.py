@@ -10,15 +10,15 @@ import torch
 from torch import nn
 
 from motet.config.experiment import resolve
+from motet.config.sections import AdaptSettings, LocalSettings
 from motet.data import ClientData, DataSettings, Federation, Samples, build, counts_table
-from motet.data.shared_federation import SharedFederation
+from motet.data.federation import SharedFederation
 from motet.errors import MotetError
 from motet.runs.record import Record
 from motet.runs.run import run
 from motet.server.assembly import assemble
 from motet.training.adaptation import best_on_validation
-from motet.training.client import AdaptSettings, Client
-from motet.training.local import LocalSettings
+from motet.training.client import Client, RunContext
 
 
 def made(**choices: Any) -> Federation:
@@ -212,7 +212,7 @@ def test_the_best_epoch_is_judged_by_class_on_the_shared_set(two_domains: str) -
 
     def client(shares: bool) -> Client:
         data = ClientData(0, samples(1, 8, 1), samples(6, 3, 6), samples(0, 0, 0), shares_val=shares)
-        return Client(data, 3, 0, 0, LocalSettings(), AdaptSettings(epochs=3))
+        return Client(data, 0, RunContext(3, 0, LocalSettings(), AdaptSettings(epochs=3)))
 
     def learn(train: Samples) -> None:
         seen.append(len(train))
@@ -236,7 +236,7 @@ def test_the_preset_scores_new_clients_last_and_best_from_one_run(two_domains: s
         "rounds": {"count": 1},
         "local": {"epochs": 1},
         "adapt": {"epochs": 2},
-        "scoring": {"pm_source": "global_plus_personal", "report": "best_on_validation"},
+        "scoring": {"personal_model": "global_plus_personal", "report": "best_on_validation"},
         "engine": {"name": "inline"},
     }
     summary = Record(run(resolve(choices), tmp_path / "run")).summary.model_dump()

@@ -14,9 +14,10 @@ from running import after_cohorts, exchange, refusal, run_twice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from motet.config.experiment import Experiment, merge, resolve
-from motet.engines import Task
+from motet.config.experiment import Experiment, resolve
+from motet.config.nesting import merge
 from motet.messages.message import Message, State, byte_count, tensor
+from motet.messages.task import Task
 from motet.methods.averaging import Averaging
 from motet.methods.base import Facts, Serving
 from motet.methods.pgfed import PGFed, PGFedMo
@@ -34,7 +35,7 @@ SMALL: dict[str, Any] = {
 
 
 def experiment(method: str, **more: Any) -> Experiment:
-    kept = {"scoring": {"pm_source": "last_participation"}}  # FedAvg's clients keep their models too
+    kept = {"scoring": {"personal_model": "last_participation"}}  # FedAvg's clients keep their models too
     return settle(resolve(merge(SMALL, {"method": method}, kept, more)))
 
 
@@ -307,7 +308,7 @@ def test_new_clients_are_served_and_adapted_as_fedavg_would() -> None:
     pgfed, states = rounds("pgfed(mu=3)", [old[:2], old[1:3]], data={"new_clients": 0.25})
     message = pgfed.method.broadcast(states[-1], new)
     assert list(message) == ["w"]
-    scores = [a.engine.run([Task("adapt", new, 2, message)])[0].reply for a in (pgfed, fedavg)]
+    scores = [next(iter(a.engine.run([Task("adapt", new, 2, message)]))).reply for a in (pgfed, fedavg)]
     assert scores[0] == scores[1]
 
 

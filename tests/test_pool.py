@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from motet.engines import Inline, OneByOne, Outcome, Pool, Task, dealing
+from motet.engines import Inline, OneByOne, Pool, dealing
 from motet.engines import pool as pool_module
 from motet.engines.dealing import Dealing
 from motet.errors import MotetError
 from motet.messages.message import State, encode
+from motet.messages.task import Outcome, Task
 
 WORKERS = 2
 
@@ -78,7 +79,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 def test_outcomes_come_in_the_order_of_tasks_and_states_are_kept(pool: Pool) -> None:
     before = [float(pool.private(i).get("seen", 0)) for i in range(5)]
     for times in (1, 2):
-        outcomes = pool.run(tasks(wish=0))
+        outcomes = list(pool.run(tasks(wish=0)))
         assert [o.client_id for o in outcomes] == list(range(5))
         assert all(torch.equal(o.reply["x"], torch.full((10,), 2.0 * o.client_id)) for o in outcomes if o.reply)
         assert all(o.private is None for o in outcomes)
@@ -88,7 +89,7 @@ def test_outcomes_come_in_the_order_of_tasks_and_states_are_kept(pool: Pool) -> 
 
 def test_messages_larger_than_the_box_make_it_grow(pool: Pool) -> None:
     for size in (10, 300_000, 20):
-        outcomes = pool.run(tasks(wish=0, size=size))
+        outcomes = list(pool.run(tasks(wish=0, size=size)))
         assert all(o.reply is not None and len(o.reply["x"]) == size for o in outcomes)
 
 
@@ -102,7 +103,7 @@ def test_messages_are_written_when_they_are_handed_out_the_longest_client_first(
 
         return Task("train", client_id, 1, letter)
 
-    outcomes = pool.run([task(i) for i in (1, 4, 0, 3, 2)])
+    outcomes = list(pool.run([task(i) for i in (1, 4, 0, 3, 2)]))
     assert [client for client, _ in written] == [4, 3, 2, 1, 0]  # the pool was told that client i has i samples
     last_letter, first_answer = written[-1][1], min(float(o.reply["at"]) for o in outcomes if o.reply)
     assert first_answer < last_letter
@@ -111,33 +112,33 @@ def test_messages_are_written_when_they_are_handed_out_the_longest_client_first(
 def test_a_killed_worker_is_replaced_and_the_work_repeated(pool: Pool) -> None:
     pool.states.put(1, {})
     pids = {worker.process.pid for worker in pool.workers}
-    outcomes = pool.run(tasks(wish=1, count=2))
+    outcomes = list(pool.run(tasks(wish=1, count=2)))
     assert [float(o.reply["x"][0]) for o in outcomes if o.reply] == [0.0, 2.0]  # type: ignore[index]
     assert pool.private(1)["seen"] == 1.0
     assert len(pids & {worker.process.pid for worker in pool.workers}) == 1
-    pool.run(tasks(wish=0))
+    list(pool.run(tasks(wish=0)))
     assert len(pool.workers) == WORKERS
 
 
 def test_work_that_always_kills_is_given_up_with_a_sentence(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dealing, "TRIES", 2)
     with pytest.raises(MotetError, match="client 0 ended its process 2 times"):
-        pool.run(tasks(wish=2, count=1))
+        list(pool.run(tasks(wish=2, count=1)))
 
 
 def test_a_users_mistake_and_a_bug_come_back_as_what_they_are(pool: Pool) -> None:
     with pytest.raises(MotetError, match="field x is 3; accepted: 4"):
-        pool.run(tasks(wish=3, count=1))
+        list(pool.run(tasks(wish=3, count=1)))
     with pytest.raises(ZeroDivisionError, match="a bug") as caught:
-        pool.run(tasks(wish=4, count=1))
+        list(pool.run(tasks(wish=4, count=1)))
     assert "test_pool.py" in str(caught.value.__cause__)
 
 
 def test_after_an_error_no_worker_goes_on_with_what_nobody_waits_for(pool: Pool) -> None:
     slow, mistaken = tasks(wish=5, count=2)[1], tasks(wish=3, count=1)[0]
     with pytest.raises(MotetError, match="field x is 3"):
-        pool.run([slow, mistaken])
-    assert [o.client_id for o in pool.run(tasks(wish=0))] == list(range(5))
+        list(pool.run([slow, mistaken]))
+    assert [o.client_id for o in list(pool.run(tasks(wish=0)))] == list(range(5))
 
 
 # ---------------------------------------------------------------- before the workers are there
@@ -145,21 +146,21 @@ def test_after_an_error_no_worker_goes_on_with_what_nobody_waits_for(pool: Pool)
 
 def test_a_patient_pool_starts_no_process_for_a_short_run() -> None:
     pool = Pool(build_double, WORKERS, {}, meanwhile=OneByOne(double), patience=float("inf"))
-    assert processes(pool.run(tasks(wish=0))) == {os.getpid()}
+    assert processes(list(pool.run(tasks(wish=0)))) == {os.getpid()}
     assert pool.workers == [] and pool.private(3)["seen"] == 1.0
     pool.close()
 
 
 def test_an_impatient_pool_works_itself_until_workers_are_ready_and_then_no_more() -> None:
     pool = Pool(build_double, WORKERS, {}, meanwhile=OneByOne(double), patience=0.0)
-    assert processes(pool.run(tasks(wish=0))) == {os.getpid()}  # they take seconds to start, this takes none
+    assert processes(list(pool.run(tasks(wish=0)))) == {os.getpid()}  # they take seconds to start, this takes none
     hired = {worker.process.pid for worker in pool.workers}
     assert len(hired) == WORKERS
     rounds = 1
     while not all(worker.ready for worker in pool.workers):
-        pool.run(tasks(wish=0))
+        list(pool.run(tasks(wish=0)))
         rounds += 1
-    assert processes(pool.run(tasks(wish=0))) <= hired
+    assert processes(list(pool.run(tasks(wish=0)))) <= hired
     assert pool.private(3)["seen"] == rounds + 1
     workers = [worker.process for worker in pool.workers]
     pool.close()
@@ -168,7 +169,7 @@ def test_an_impatient_pool_works_itself_until_workers_are_ready_and_then_no_more
 
 def test_one_task_is_not_worth_a_process() -> None:
     pool = Pool(build_double, WORKERS, {}, meanwhile=OneByOne(double), patience=0.0)
-    pool.run(tasks(wish=0, count=1))
+    list(pool.run(tasks(wish=0, count=1)))
     assert pool.workers == []
 
 
@@ -176,11 +177,11 @@ def test_a_patient_pool_goes_on_alone_if_workers_cannot_start() -> None:
     pool = Pool(build_mistake, 1, {}, meanwhile=OneByOne(double), patience=0.0)
     with pytest.warns(RuntimeWarning, match="going on without more worker processes: method is 'mine'"):
         for _ in range(10_000):
-            assert processes(pool.run(tasks(wish=0))) == {os.getpid()}
+            assert processes(list(pool.run(tasks(wish=0)))) == {os.getpid()}
             if not pool.size:
                 break
             time.sleep(0.01)
-    assert processes(pool.run(tasks(wish=0))) == {os.getpid()}
+    assert processes(list(pool.run(tasks(wish=0)))) == {os.getpid()}
     pool.close()
 
 
@@ -194,14 +195,14 @@ def test_a_pool_that_was_asked_for_says_why_it_cannot_start(
     monkeypatch.setattr(pool_module, "TRIES", 2)
     pool = Pool(build, 1, {})
     with pytest.raises(MotetError, match=f"no worker process can be started .*{reason}"):
-        pool.run(tasks(wish=0))
+        list(pool.run(tasks(wish=0)))
     pool.close()
 
 
 def test_what_cannot_be_sent_to_a_worker_is_a_reason_too() -> None:
     pool = Pool(lambda: OneByOne(double), 1, {})
     with pytest.raises(MotetError, match=r"no worker process can be started .*lambda"):
-        pool.run(tasks(wish=0))
+        list(pool.run(tasks(wish=0)))
     assert pool.workers == []
 
 
@@ -211,7 +212,7 @@ def test_a_worker_does_not_import_the_main_script(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(main, "__file__", "no/such/script.py", raising=False)
     monkeypatch.setattr(main, "__spec__", None, raising=False)
     pool = Pool(build_double, 1, {})
-    assert len(pool.run(tasks(wish=0))) == 5
+    assert len(list(pool.run(tasks(wish=0)))) == 5
     assert pool_module.sys.modules["__main__"] is main
     pool.close()
 
@@ -227,7 +228,7 @@ def test_the_longest_group_goes_first_and_outcomes_come_in_the_order_of_tasks() 
     assert [task.client_id for task in deal.tasks(1)] == [1, 3]
     for group in order:
         deal.done(group, [task.answered({"was": task.client_id}) for task in deal.tasks(group)])
-    assert deal.finished and [o.reply for o in deal.outcomes()] == [{"was": i} for i in range(5)]
+    assert deal.finished and [o.reply for o in deal.ready()] == [{"was": i} for i in range(5)]
 
 
 def test_a_lost_group_is_dealt_again_until_it_has_cost_too_many_workers() -> None:
@@ -242,10 +243,10 @@ def test_a_lost_group_is_dealt_again_until_it_has_cost_too_many_workers() -> Non
 
 def test_inline_and_pool_keep_alike(pool: Pool) -> None:
     engine = Inline(OneByOne(double))
-    engine.run(tasks(wish=0))
+    list(engine.run(tasks(wish=0)))
     assert engine.private(3)["seen"] == 1.0
     pool.go_back(0, {})
-    pool.run(tasks(wish=0))
+    list(pool.run(tasks(wish=0)))
     assert pool.keep(7) == engine.keep(7)
     engine.close()
 
@@ -253,7 +254,7 @@ def test_inline_and_pool_keep_alike(pool: Pool) -> None:
 def test_engines_tell_the_bytes_that_went_and_came(pool: Pool) -> None:
     asked = tasks(wish=0)
     for engine in (pool, Inline(OneByOne(double))):
-        for task, outcome in zip(asked, engine.run(asked), strict=True):
+        for task, outcome in zip(asked, list(engine.run(asked)), strict=True):
             assert (outcome.kind, outcome.client_id, outcome.round) == (task.kind, task.client_id, task.round)
             assert outcome.reply is not None
             assert (outcome.sent, outcome.received) == (len(encode(task.build_message())), len(encode(outcome.reply)))

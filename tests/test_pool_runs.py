@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from motet.config.experiment import EngineSettings, write
+from motet.config.experiment import write
+from motet.config.sections import EngineSettings
 from motet.data import FederationFacts
-from motet.data.shared_federation import SharedFederation
-from motet.engines import ClientStates, Engine, Inline, OneByOne, Outcome, Perform, Pool, Task
+from motet.data.federation import SharedFederation
+from motet.engines import ClientStates, Engine, Inline, OneByOne, Perform, Pool
 from motet.io.hashed_files import ClientFiles
 from motet.messages.message import State, byte_count, encode
+from motet.messages.task import Outcome, Task
 from motet.methods import METHODS
 from motet.methods.base import MethodEntry, Training
 from motet.methods.scaffold import Scaffold
@@ -26,8 +28,8 @@ from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.server import assembly as assembly_module
 from motet.server.assembly import assemble, workplace_of
-from motet.server.round_loop import RunState
-from motet.testing.twin import ALONE, Notes, last_states, loop_of, play, tiny
+from motet.server.round_loop import RoundLoop, RunState
+from motet.testing.twin import ALONE, Notes, last_states, play, tiny
 
 WORKERS = 2
 POOL = {"name": "pool", "workers": WORKERS}
@@ -63,7 +65,7 @@ class OneMethod(Engine):
         pool.states = ClientStates()
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
-        outcomes = self.pool.run([Task(t.kind, t.client_id, t.round, partial(self._letter, t)) for t in tasks])
+        outcomes = list(self.pool.run([Task(t.kind, t.client_id, t.round, partial(self._letter, t)) for t in tasks]))
         # The field beside each message is the test's, not the method's.
         return [replace(o, sent=byte_count(t.build_message())) for t, o in zip(tasks, outcomes, strict=True)]
 
@@ -92,7 +94,7 @@ def pool_of_all() -> Iterator[Pool]:
 def test_the_same_bits_as_inline(number: int, pool_of_all: Pool) -> None:
     inline, assembly, notes = play(tiny(ALONE[number])), assemble(tiny(ALONE[number])), Notes()
     assembly.engine = OneMethod(pool_of_all, number)
-    progress = loop_of(assembly, notes).run(RunState(0, assembly.method.start()))
+    progress = RoundLoop(assembly, notes).run(RunState(0, assembly.method.start()))
     rows = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in notes.rows]
     assert rows == inline.timeless()
     assert notes.clients == inline.clients

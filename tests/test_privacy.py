@@ -28,7 +28,7 @@ from motet.testing.twin import Exchange, Played, play, tiny
 @cache
 def overheard(method: str) -> Played:
     """Two rounds in which everybody takes part: in the second each trains with a private state that it kept."""
-    changes = {"pm_source": "last_participation", "every": 2}
+    changes = {"personal_model": "last_participation", "every": 2}
     return play(
         tiny(method, rounds={"count": 2, "cohort": 1.0}, local={"momentum_across_rounds": "persist"}, scoring=changes),
         strict=True,

@@ -27,7 +27,7 @@ LAST, SYNC, GLOBAL = "last_participation", "final_sync", "global_plus_personal"
 
 @cache
 def scored(source: str, method: str = "fedavg+dbe") -> Played:
-    return play(tiny(method, scoring={"pm_source": source, "every": 1}, rounds={"count": 2}))
+    return play(tiny(method, scoring={"personal_model": source, "every": 1}, rounds={"count": 2}))
 
 
 @pytest.mark.parametrize("method", ["fedavg+dbe", "superfed-mm(start=0.3)"])
@@ -66,7 +66,7 @@ def test_the_summary_has_every_reading() -> None:
         played.assembly.experiment, played.assembly.method, played.rows, played.new.figures, 1.0
     ).model_dump()
     row = played.rows[-1]
-    assert summary["reported"]["pm_source"] == LAST
+    assert summary["reported"]["personal_model"] == LAST
     assert summary["personal"]["readings"] == {
         GLOBAL: {d: row[f"personal@{GLOBAL}.{d}.accuracy.mean"] for d in ("weighted", "split", "validation")}
     }
@@ -74,7 +74,7 @@ def test_the_summary_has_every_reading() -> None:
 
 def test_a_synced_model_is_served_although_it_is_not_kept(tmp_path: Path) -> None:
     words = {"clients": 4, "rounds": 1, "epochs": 1, "subset": 0.3}
-    one, other = (motet.run(**words, set={"scoring.pm_source": s}) for s in ([SYNC, LAST], SYNC))
+    one, other = (motet.run(**words, set={"scoring.personal_model": s}) for s in ([SYNC, LAST], SYNC))
     x = torch.zeros(3, 8, 8)
     assert torch.equal(one.personal_model(0)(x), other.personal_model(0)(x))
 
@@ -82,17 +82,17 @@ def test_a_synced_model_is_served_although_it_is_not_kept(tmp_path: Path) -> Non
 @pytest.mark.parametrize("wrong", ["final", [], ["final_sync", "final_sync"], "last_participation,", 3, [1]])
 def test_what_is_no_list_of_readings(wrong: object) -> None:
     with pytest.raises(MotetError) as error:
-        resolve({"scoring": {"pm_source": wrong}})
+        resolve({"scoring": {"personal_model": wrong}})
     assert str(error.value) == (
-        f"scoring.pm_source is {wrong!r}; accepted: auto; last_participation | final_sync | global_plus_personal, or a "
-        "list of them, each once"
+        f"scoring.personal_model is {wrong!r}; accepted: auto; last_participation | final_sync | global_plus_personal, "
+        "or a list of them, each once"
     )
 
 
 def test_one_reading_stays_a_word() -> None:
     for said in (SYNC, [SYNC]):
-        assert resolve({"scoring": {"pm_source": said}}).scoring.pm_source == SYNC
-    assert resolve({"scoring": {"pm_source": f"{SYNC}, {LAST}"}}).scoring.readings == (SYNC, LAST)
+        assert resolve({"scoring": {"personal_model": said}}).scoring.personal_model == SYNC
+    assert resolve({"scoring": {"personal_model": f"{SYNC}, {LAST}"}}).scoring.personal_sources == (SYNC, LAST)
 
 
 # ---------------------------------------------------------------- FedBasis is not synced
@@ -100,7 +100,7 @@ def test_one_reading_stays_a_word() -> None:
 
 def test_a_method_whose_clients_keep_nothing_is_not_trained_for_a_sync() -> None:
     synced, plain = (
-        play(tiny("fedbasis(k=2)", scoring={"pm_source": source}, rounds={"count": 2}), strict=True)
+        play(tiny("fedbasis(k=2)", scoring={"personal_model": source}, rounds={"count": 2}), strict=True)
         for source in (SYNC, GLOBAL)
     )
     assert {e.task.kind for e in synced.engine.exchanges} == {"train", "score", "adapt"}

@@ -14,9 +14,8 @@ from made_records import made_comparison
 from motet.cli import main
 from motet.errors import MotetError
 from motet.report.charts import ChartRow, ChartSeries, Drawing, Grid, Key, LinesChart, Mark, Plane, RowsChart, Spot
-from motet.report.charts.chart import NARROW, WIDE
-from motet.report.charts.frame import Scale, round_ticks, span
-from motet.report.charts.ink import DARK, LIGHT, SERIES_DARK, SERIES_LIGHT, colour_class, dash_of, shape_of, style_sheet
+from motet.report.charts.frame import NARROW, WIDE, Scale, round_ticks, span
+from motet.report.charts.pen import DARK, LIGHT, SERIES_DARK, SERIES_LIGHT, colour_class, dash_of, shape_of, style_sheet
 from motet.report.page import figures
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -103,7 +103,7 @@ LAST, SYNC, GLOBAL = "last_participation", "final_sync", "global_plus_personal"
 )
 def test_models_score_as_the_record_says(method: str, source: str) -> None:
     """Every client's model, from the outside, has the accuracy that the run measured inside."""
-    result = motet.run(method=method, **{**SMALL, "rounds": 2, "epochs": 1}, set={"scoring.pm_source": source})
+    result = motet.run(method=method, **{**SMALL, "rounds": 2, "epochs": 1}, set={"scoring.personal_model": source})
     federation = build(DataSettings(clients=8, new_clients=0.25), 0)
     rows = {row["client"]: row for row in result.clients}
     for client in federation.clients:

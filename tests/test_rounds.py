@@ -10,14 +10,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from motet.config.sections import RoundSettings
 from motet.data import Samples
-from motet.engines import Inline, Outcome, Task
+from motet.engines import Inline
 from motet.errors import MotetError
 from motet.messages.message import byte_count, encode
+from motet.messages.task import Outcome, Task
 from motet.runs.summary import summarize
 from motet.server.assembly import Assembly, assemble
-from motet.server.round_loop import RoundSettings, RunState
-from motet.testing.twin import Notes, Played, loop_of, play, tiny
+from motet.server.round_loop import RoundLoop, RunState
+from motet.testing.twin import Notes, Played, play, tiny
 
 NAN = "training left the finite numbers (NaN or infinity in the weights)"
 
@@ -67,7 +69,7 @@ def test_cohorts_depend_on_seed_and_round_alone() -> None:
 
 def test_every_client_is_drawn_equally_often() -> None:
     assembly = assemble(tiny("fedavg"))
-    loop = loop_of(assembly, Notes())
+    loop = RoundLoop(assembly, Notes())
     drawn = Counter(i for round in range(1, 1001) for i in loop.sample(round))
     assert sorted(drawn) == assembly.federation.training_ids
     assert max(drawn.values()) - min(drawn.values()) < 120  # of 500 each; five standard deviations
@@ -84,9 +86,9 @@ class Asleep(Inline):
 
 def test_rounds_draw_from_who_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assembly = assemble(tiny("fedavg"))
-    loop = loop_of(assembly, Notes())
+    loop = RoundLoop(assembly, Notes())
     before = [loop.sample(round) for round in range(1, 50)]
-    loop.engine = Asleep(assembly.workplace)
+    assembly.engine = Asleep(assembly.workplace)
     assert [loop.sample(round) for round in range(1, 50)] == before
     sleeper = assembly.client_ids[1]
     monkeypatch.setattr(Asleep, "asleep", {sleeper})
@@ -161,7 +163,8 @@ def test_the_round_goes_on_as_if_the_diverged_client_had_not_been_drawn() -> Non
     method, fresh = assembly.method, assembly.method.start()
     outcomes = [assembly.workplace.perform(Task("train", i, 1, method.broadcast(fresh, i)), {}) for i in good]
     expected = method.aggregate(fresh, {o.client_id: o.reply for o in outcomes})
-    assert encode(played.server) == encode(expected | {"round": 1})
+    assert played.server.keys() == {*expected, "round"}  # scaled to the others' samples: equal up to rounding
+    assert torch.allclose(played.server["w"], expected["w"], atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["fedavg", "scaffold", "feddyn"])
@@ -198,7 +201,7 @@ class Backwards(Inline):
     """Answers in another order than it was asked."""
 
     def run(self, tasks: Sequence[Task]) -> list[Outcome]:
-        return list(reversed(super().run(tasks)))
+        return list(reversed(list(super().run(tasks))))
 
 
 def test_replies_are_summed_in_the_order_of_client_ids_whatever_the_engine_does() -> None:
@@ -208,7 +211,7 @@ def test_replies_are_summed_in_the_order_of_client_ids_whatever_the_engine_does(
     aggregate = assembly.method.aggregate
     assembly.method.aggregate = lambda server, replies: (seen.append(list(replies)), aggregate(server, replies))[1]
     assembly.engine = Backwards(assembly.workplace)
-    progress = loop_of(assembly, Notes()).run(RunState(0, assembly.method.start()))
+    progress = RoundLoop(assembly, Notes()).run(RunState(0, assembly.method.start()))
     assert seen == [assembly.federation.training_ids] * 3
     assert encode(progress.server) == encode(plain.server)
 

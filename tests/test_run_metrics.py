@@ -12,9 +12,9 @@ from vector_problem import vectors
 
 import motet
 from motet.cli import main
-from motet.engines import Task
 from motet.errors import MotetError
 from motet.messages.message import tensor
+from motet.messages.task import Task
 from motet.methods.base import LearnedFigure
 from motet.metrics.calibration import bins_of, ece
 from motet.metrics.cross_client import CrossClient

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from motet.data import Samples, VectorPrepare
-from motet.engines import Inline, OneByOne, Task
+from motet.engines import Inline, OneByOne
+from motet.messages.task import Task
 from motet.methods import METHODS
 from motet.methods.base import MethodEntry, Part
 from motet.metrics.one_pass import class_weighted, one_pass, share_right
@@ -196,7 +197,7 @@ def by_hand(w: Tensor, client_id: int, assembly: Assembly) -> tuple[float, float
 @cache
 def two_rounds(source: str, never: str = "global", method: str = "fedavg") -> Played:
     """Two rounds in which some clients take part and some never do."""
-    scoring = {"pm_source": source, "never_sampled": never, "every": 1}
+    scoring = {"personal_model": source, "never_sampled": never, "every": 1}
     local = {"epochs": 3, "lr": 0.1}
     return play(tiny(method, rounds={"count": 2, "cohort": 0.5}, scoring=scoring, local=local, seed=SEED))
 
@@ -208,7 +209,7 @@ def replayed(assembly: Assembly) -> tuple[list[Tensor], dict[int, tuple[int, Ten
     models, last = [server["w"]], {}
     for row in two_rounds("last_participation").rows:
         tasks = [Task("train", i, row["round"], method.broadcast(server, i)) for i in row["cohort"]]
-        replies = {outcome.client_id: outcome.reply for outcome in engine.run(tasks)}
+        replies = {outcome.client_id: outcome.reply for outcome in list(engine.run(tasks))}
         server = method.aggregate(server, replies)
         models.append(server["w"])
         last |= {i: (row["round"], reply["w"]) for i, reply in replies.items()}
@@ -284,7 +285,7 @@ class PrivateHead(Part):
 
 def test_global_plus_personal_joins_the_global_body_with_the_clients_own_head(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "private-head", MethodEntry("private-head", "", "", part=PrivateHead))
-    scoring = {"pm_source": "global_plus_personal"}
+    scoring = {"personal_model": "global_plus_personal"}
     played = play(tiny("private-head", rounds={"count": 2, "cohort": 1.0}, scoring=scoring))
     assert "model" not in played.engine.private(played.assembly.client_ids[0])
     for row in played.clients:

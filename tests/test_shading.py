@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from motet.cli import main
-from motet.report.tables.partition import FEWER, MOST_BLOCKS, Shading
+from motet.report.tables.catalogue import FEWER, MOST_BLOCKS, Shading
 
 
 def drawn(counts: list[list[int]], names: list[str], width: int = 80) -> list[str]:

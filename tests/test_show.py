@@ -45,7 +45,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shown")
     data = clinics(folder / "clinics.npz")
     words = ["--data", data, "--partition", "natural", "--rounds", "10", "--cohort", "1.0", "--lr", "0.05", "--json"]
-    words += ["--set", "scoring.pm_source=last_participation"]
+    words += ["--set", "scoring.personal_model=last_participation"]
     for method, seed in (("local", 0), ("fedavg", 0), ("fedavg+ft", 0), ("fedavg", 1), ("fedavg", 2)):
         assert (
             main(["run", *words, "--method", method, "--seed", str(seed), "--out", f"{folder}/all/{method}-{seed}"])
@@ -90,7 +90,7 @@ def test_runs_from_before_keep_their_fingerprints() -> None:
     """As written by the Motet whose default was the common test set."""
     data = {"partition": "natural", "name": "clinics.npz", "partition_seed": 0}
     data |= {"normalize_on": "all", "min_count": 1}  # how it acted without these fields
-    scoring = {"test": "common", "train_loss": False, "pm_source": "last_participation", "by_class": True}
+    scoring = {"test": "common", "train_loss": False, "personal_model": "last_participation", "by_class": True}
     scoring |= {"class_weights": "literal"}
     common = resolve({"data": data, "net": {"name": "mlp"}, "scoring": scoring, "local": {"lr": 0.3}})
     written = "1:3ec0eeb3dba7370faf19458192f670372a02275ecc824aae5aec3574873ae807"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from motet.engines import Task
+from motet.messages.task import Task
 from motet.runs.run import run
 from motet.server.assembly import assemble
 from motet.testing.twin import Strict, play, tiny
@@ -87,7 +87,7 @@ class Follows(Wrapped):
         look(client, self.needs_validation)
         return self.inner.adapt(client, message)
 """
-ROWS: dict[str, Any] = {"data": {"test_share": 0.2}, "scoring": {"test": "split", "pm_source": ["final_sync"]}}
+ROWS: dict[str, Any] = {"data": {"test_share": 0.2}, "scoring": {"test": "split", "personal_model": ["final_sync"]}}
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_no_engine_hands_a_method_what_it_is_judged_on(looks: Path, name: str, engine: str) -> None:
     scoring = {
         "test": "split",
-        "pm_source": ["last_participation", "final_sync"],
+        "personal_model": ["last_participation", "final_sync"],
         "metrics": ["accuracy", "calibration"],
     }
     changes = ROWS | {"scoring": scoring, "engine": {"name": engine, "workers": 2}}

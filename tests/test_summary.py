@@ -82,10 +82,10 @@ def test_a_best_figure_names_its_own_round() -> None:
 @pytest.mark.parametrize("report", ["best", "best_on_validation"])
 def test_a_best_round_that_was_never_synced_is_refused(report: str, source: str) -> None:
     with pytest.raises(MotetError) as error:
-        assemble(tiny("fedavg", scoring={"report": report, "pm_source": source}))
+        assemble(tiny("fedavg", scoring={"report": report, "personal_model": source}))
     assert str(error.value) == (
-        f"scoring.report is {report!r} but scoring.pm_source has 'final_sync', which trains everybody once more after "
-        "the last round alone; accepted: report = 'last', or another pm_source"
+        f"scoring.report is {report!r} but scoring.personal_model has 'final_sync', which trains everybody once more "
+        "after the last round alone; accepted: report = 'last', or another personal_model"
     )
 
 
@@ -180,6 +180,6 @@ def test_what_does_not_exist_is_null() -> None:
     ],
 )
 def test_the_summary_says_which_personal_models_were_scored(method: str, asked: str, said: str) -> None:
-    experiment = tiny(method, scoring={"pm_source": asked})
+    experiment = tiny(method, scoring={"personal_model": asked})
     assembly = assemble(experiment)
     assert assembly.method.reading(assembly.experiment.scoring.readings[0]) == said

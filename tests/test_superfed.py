@@ -15,9 +15,9 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 import motet
-from motet.engines import Task
 from motet.errors import MotetError
 from motet.messages.message import Message, encode, tensor
+from motet.messages.task import Task
 from motet.methods import build_method
 from motet.methods.superfed import SuPerFedLM, SuPerFedMM, cos2_shares
 from motet.nets import Net, build_net

@@ -10,7 +10,7 @@ from motet.runs.record import Record
 from motet.runs.run import run
 
 SETTING = {"data": {"clients": 6}, "rounds": {"count": 3, "cohort": 0.5}, "local": {"epochs": 2}}
-SETTING["scoring"] = {"pm_source": "last_participation"}  # as the paper scores FedAvg too
+SETTING["scoring"] = {"personal_model": "last_participation"}  # as the paper scores FedAvg too
 
 
 @pytest.mark.parametrize(

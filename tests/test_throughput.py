@@ -15,7 +15,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from motet.config.experiment import merge, resolve
+from motet.config.experiment import resolve
+from motet.config.nesting import merge
 from motet.data.sources.mnist import find_fashion
 from motet.errors import MotetError
 from motet.nets import build_net

@@ -125,7 +125,7 @@ def test_a_log_that_fails_is_told_and_the_run_goes_on(tmp_path: Path) -> None:
 def test_a_log_that_nobody_knows_or_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MotetError, match="unknown track 'wandb': accepted: mlflow, tensorboard"):
         motet.run(track=["wandb"], out=tmp_path / "run")
-    monkeypatch.setattr("motet.track.tracker.find_spec", lambda name: None)
+    monkeypatch.setattr("motet.track.watching.find_spec", lambda name: None)
     with pytest.raises(MotetError, match=r"needs tensorboard; accepted: pip install 'motet\[tensorboard\]'"):
         motet.run(track=["tensorboard"], out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

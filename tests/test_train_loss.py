@@ -1,7 +1,8 @@
 """Training losses: what they are, that they change nothing, and that no method sees them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import pytest
 import torch
 
 import motet
-from motet.messages.checks import TRAIN_LOSS, without_losses
-from motet.messages.message import Message, State, decode, encode
+from motet.engines import Inline
+from motet.messages.message import Message, State, encode
+from motet.messages.task import Outcome, Task
 from motet.methods.averaging import Averaging
 from motet.runs.record import Record
 from motet.runs.run import run
-from motet.testing.twin import Played, play, tiny
+from motet.server.assembly import assemble
+from motet.server.round_loop import RoundLoop, RunState
+from motet.testing.twin import Notes, Played, play, tiny
 from motet.training.local import TrainLoss
 
 STANDS_STILL: dict[str, Any] = {"lr": 1e-12, "momentum": 0.0, "weight_decay": 0.0, "batch": 7, "epochs": 2}
@@ -99,16 +103,29 @@ def test_no_method_sees_it_and_the_bytes_have_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Averaging, "aggregate", spy)
     played = play(tiny("fedavg"), strict=True)
     assert seen and all(names == {"w", "n"} for names in seen)
-    trained = [decode(e.answered) for e in played.engine.exchanges if e.task.kind == "train"]
-    assert all(TRAIN_LOSS in reply for reply in trained)
+    trained = [e for e in played.engine.exchanges if e.task.kind == "train"]
+    assert all(isinstance(e.train_loss, float) for e in trained)
     for row in played.rows:
         assert (row["bytes_down"], row["bytes_up"]) == played.engine.wire_bytes(row["round"])
 
 
-@pytest.mark.parametrize("lie", [math.nan, math.inf, torch.zeros(3), True])
+class Boasting(Inline):
+    """Its clients tell a loss that is none."""
+
+    lie: Any = math.nan
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        return (replace(o, train_loss=self.lie) if o.kind == "train" else o for o in super().run(tasks))
+
+
+@pytest.mark.parametrize("lie", [math.nan, math.inf, "0.5", True])
 def test_a_lie_about_it_is_no_number_and_does_no_harm(lie: Any) -> None:
-    rest, losses = without_losses({3: {"w": torch.zeros(2), TRAIN_LOSS: lie}, 4: {TRAIN_LOSS: 0.5}})
-    assert rest.keys() == {3, 4} and TRAIN_LOSS not in rest[3] and losses == {4: 0.5}
+    assembly, notes = assemble(tiny("fedavg", rounds={"count": 1})), Notes()
+    engine = assembly.engine = Boasting(assembly.workplace)
+    engine.lie = lie
+    RoundLoop(assembly, notes).run(RunState(0, assembly.method.start()))
+    assert notes.rows[0]["train_loss"] is None and set(notes.rows[0]["train_losses"]) == {None}
+    assert not notes.rows[0]["set_aside"]
 
 
 def test_losses_are_in_every_result() -> None:

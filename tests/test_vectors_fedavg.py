@@ -6,7 +6,7 @@ from vector_problem import Rounds, cohorts, differs, plain_sgd, same, samples, t
 pytestmark = pytest.mark.usefixtures("exact")
 
 
-@pytest.mark.parametrize("batched_clients", [False, True])
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(("epochs", "tag"), [(1, "1epoch"), (2, "2epochs")])
 def test_fedavg(epochs: int, tag: str, together: bool) -> None:
     v = vectors("second_problem")
@@ -18,7 +18,7 @@ def test_fedavg(epochs: int, tag: str, together: bool) -> None:
     same("w", run.figure("w"), v[f"fedavg_global_{tag}"])
 
 
-@pytest.mark.parametrize("batched_clients", [False, True])
+@pytest.mark.parametrize("together", [False, True])
 def test_fedprox(together: bool) -> None:
     """f_i(x) + (μ/2)‖x − w‖², averaged by samples."""
     v, w = vectors("fedprox"), vectors("problem")["w0"]

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.usefixtures("exact")
 METHODS = {"pgfed": "pgfed(mu={mu}, eta2={eta2})", "pgfedmo": "pgfedmo(mu={mu}, eta2={eta2}, beta={beta})"}
 
 
-@pytest.mark.parametrize("batched_clients", [False, True])
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("file", ["pgfed", "pgfed_reset", "pgfedmo", "pgfedmo_reset"])
 def test_pgfed(file: str, together: bool) -> None:
     v, w = vectors(file), vectors("problem")["w0"]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from vector_problem import Rounds, cohorts, differs, plain_sgd, same, tiny_data, tiny_net, vectors
 
-pytestmark = [pytest.mark.usefixtures("exact"), pytest.mark.parametrize("batched_clients", [False, True])]
+pytestmark = [pytest.mark.usefixtures("exact"), pytest.mark.parametrize("together", [False, True])]
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,14 @@ from motet.messages.message import Message, State
 from motet.methods import METHODS
 from motet.methods.averaging import Averaging
 from motet.methods.base import MethodEntry
-from motet.methods.registry import declared_reading
+from motet.methods.registry import declared_source
 from motet.report.tables.wording import own_models
 from motet.runs.record import Record
 from motet.server.assembly import assemble, settle
 from motet.studies.bench import run_bench
 from motet.studies.bench_file import BenchFile
 from motet.studies.compare import CompareRequest, compare_methods
+from motet.training.personal_model_policy import PersonalModelPolicy
 
 NEAR = '''
 from pydantic import Field
@@ -82,7 +83,7 @@ def near(tmp_path: Path) -> str:
 def test_a_users_copy_has_the_numbers_of_the_built_in_method_in_every_command(near: str, tmp_path: Path) -> None:
     mine, theirs = f"{near}:Near(mu=0.01)", "fedprox(mu=0.01)"
     asked = [resolve({"method": method, **CHOICES}) for method in (theirs, mine)]
-    assert settle(asked[0]).scoring.pm_source == settle(asked[1]).scoring.pm_source == "global_plus_personal"
+    assert settle(asked[0]).scoring.personal_model == settle(asked[1]).scoring.personal_model == "global_plus_personal"
     figures = ("personal.weighted.personal_models", "personal.split.personal_models", "generic.accuracy")
     bench = BenchFile(
         name="twins",
@@ -113,8 +114,8 @@ def test_a_users_copy_has_the_numbers_of_the_built_in_method_in_every_command(ne
     ],
 )
 def test_what_a_users_class_declares_or_does_decides(near: str, name: str, reading: str) -> None:
-    assert declared_reading(f"{near}:{name}") == reading
-    assert declared_reading(f"{near}:{name}+ft") == "global_plus_personal"
+    assert declared_source(f"{near}:{name}") == reading
+    assert declared_source(f"{near}:{name}+ft") == "global_plus_personal"
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
@@ -124,7 +125,8 @@ def test_the_class_and_what_is_built_of_it_declare_the_same(method: str) -> None
         pytest.skip("needs a net that normalizes")
     data = {**CHOICES["data"], "val_share": 0.2, "clients": 6}
     built = assemble(settle(resolve({"method": whole, **CHOICES, "data": data}))).method
-    assert built.reading(declared_reading(whole)) == declared_reading(whole)
+    policy = PersonalModelPolicy.of(resolve({"scoring": {"personal_model": declared_source(whole)}}).scoring, built)
+    assert policy.headline == declared_source(whole)
     assert built.personalizes is METHODS[method].thing.personalizes
 
 
@@ -143,19 +145,19 @@ class FromTheServer(Averaging):
 
 def test_who_says_that_models_come_from_the_server_is_scored_by_these(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "from-the-server", MethodEntry("from-the-server", "", "", whole=FromTheServer))
-    asked = {"scoring": {"pm_source": "last_participation"}}
+    asked = {"scoring": {"personal_model": "last_participation"}}
     done = motet.run(method="from-the-server", **flat(CHOICES, **asked))
     theirs = motet.run(method="fedavg", **flat(CHOICES))
-    assert done.summary["reported"]["pm_source"] == "global_plus_personal"
+    assert done.summary["reported"]["personal_model"] == "global_plus_personal"
     assert done.summary["personal"]["weighted"] == theirs.summary["personal"]["weighted"]
     trained = motet.run(method="fedavg", **flat(CHOICES, **asked))
     assert trained.summary["personal"]["weighted"] != theirs.summary["personal"]["weighted"]
 
 
 def test_the_words_under_a_table() -> None:
-    one = {"pm_source": "global_plus_personal", "personalizes": False}
-    kept = {"pm_source": "global_plus_personal", "personalizes": True}
-    last = {"pm_source": "last_participation", "personalizes": True}
+    one = {"personal_model": "global_plus_personal", "personalizes": False}
+    kept = {"personal_model": "global_plus_personal", "personalizes": True}
+    last = {"personal_model": "last_participation", "personalizes": True}
     assert own_models([("fedavg", one), ("fedavg", one)]) == [
         "Own models: the server's model, for the method makes none of clients' own."
     ]

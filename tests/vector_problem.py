@@ -16,6 +16,7 @@ from inputs import input_of
 from torch import Tensor, nn
 
 from motet.config.section import checked
+from motet.config.sections import AdaptSettings, LocalSettings
 from motet.data import ClientData, Samples, VectorPrepare
 from motet.errors import Diverged
 from motet.messages.message import Message, State
@@ -23,9 +24,8 @@ from motet.methods import build_method
 from motet.methods.averaging import Averaging
 from motet.methods.base import Facts, Training
 from motet.nets import Net
-from motet.training.client import AdaptSettings, Client
+from motet.training.client import Client, RunContext
 from motet.training.flat_weights import Layout
-from motet.training.local import LocalSettings
 
 VECTORS = Path(__file__).parent / "vectors"
 TOLERANCE = 1e-10
@@ -180,13 +180,9 @@ class Rounds:
         nothing = self.data[i].part(0, 0)
         who = Client(
             ClientData(i, self.data[i], nothing, nothing),
-            classes=self.classes,
-            round=self.round,
-            seed=0,
-            local=self.local,
-            adapt=AdaptSettings(),
+            self.round,
+            RunContext(self.classes, 0, self.local, AdaptSettings(), shared_data=self.shared),
             private=self.kept[i],
-            shared_data=self.shared,
         )
         if self.counts is not None:
             who.counts = self.counts
@@ -205,7 +201,7 @@ class Rounds:
         self.sent = {i: self.method.broadcast(self.server, i) for i in sorted(map(int, cohort))}
         clients = [self.client(i) for i in self.sent]
         if self.together:
-            assert self.method.together() >= len(clients) > 1
+            assert self.method.most_batched() >= len(clients) > 1
             answers = self.method.train_batched(clients, list(self.sent.values()))
         else:
             answers = [self.method.train(who, self.sent[who.id]) for who in clients]

@@ -4,7 +4,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from motet.config.experiment import Experiment, merge, resolve
+from motet.config.experiment import Experiment, resolve
+from motet.config.nesting import merge
 from motet.runs.run import run
 from throughput_parts.turns import Over, Turns, Unable
 from throughput_parts.workloads import Values

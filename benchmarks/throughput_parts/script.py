@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
-from motet.training.local import LocalSettings
+from motet.config.sections import LocalSettings
 
 Data = tuple[Tensor, Tensor]
 State = dict[str, Tensor]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from motet.config.experiment import merge
+from motet.config.nesting import merge
 from throughput_parts.contest import Result, contest
 from throughput_parts.workloads import DBE_CNN, FEDROD_CONV, NEVER, TWONN, Values, Workload
 

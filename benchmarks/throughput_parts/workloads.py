@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from motet.config.experiment import merge
+from motet.config.nesting import merge
 from throughput_parts.samples import characters, colour_images
 
 Values = dict[str, Any]

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from rich.console import Console
 from torch import Tensor, nn
 
-from motet.config.short_names import among, choose, nested
+from motet.config.nesting import nested
+from motet.config.short_names import among, choose
 from motet.data.readers.in_memory import handed_over, new_scratch_folder, remove_scratch_folder
 from motet.errors import MotetError, shown
 from motet.io.user_paths import user_path

@@ -7,7 +7,8 @@ import typer
 
 from motet.cli.exporting import add_commands
 from motet.cli.options import Json, Trust, with_choices
-from motet.config.short_names import CHOICES, FIELDS, choose, nested
+from motet.config.nesting import nested
+from motet.config.short_names import CHOICES, FIELDS, choose
 from motet.io.user_paths import user_path
 
 app = typer.Typer(

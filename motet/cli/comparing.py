@@ -8,6 +8,7 @@ from pathlib import Path
 from motet.cli.console import messages, note, output, write_json
 from motet.cli.process import told_how_to_go_on
 from motet.config.experiment import Experiment
+from motet.engines.registry import cores
 from motet.errors import MotetError
 from motet.io.files import refuse_special
 from motet.io.text import printable
@@ -16,7 +17,6 @@ from motet.report.progress import StudyProgress, study_onlooker
 from motet.report.tables.bench import bench_table
 from motet.report.tables.compared import compared_table
 from motet.report.tables.tuned import tuned_table
-from motet.server.assembly import cores
 from motet.studies import compare
 from motet.studies.bench import run_bench
 from motet.studies.bench_file import read_bench

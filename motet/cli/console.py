@@ -31,12 +31,12 @@ _IN_ASCII = {
 
 
 def output() -> Console:
-    """Standard output, for tables."""
+    """Return the console that writes tables to standard output."""
     return _console(stderr=False)
 
 
 def messages() -> Console:
-    """Standard error, for progress and notes."""
+    """Return the console that writes progress and notes to standard error."""
     return _console(stderr=True)
 
 
@@ -54,7 +54,7 @@ def write_text(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """One line for the user that is no result."""
+    """Print one line for the user on standard error, where it does not mix with results."""
     messages().print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -29,7 +29,7 @@ Formats = Annotated[
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Give the command line these commands."""
+    """Add export, predict and adapt to the command line."""
     for command in (export, predict, adapt):
         app.command()(command)
 
@@ -151,7 +151,7 @@ def _served(run: Path, trust_code: bool) -> "ServedModels":
 
 
 def _client(served: "ServedModels", word: str) -> str | int:
-    """A name, or else the number that the word is."""
+    """Return a client as the user wrote it: a number where the word is one, or else a name."""
     named = any(client.name == word for client in served.facts.clients)
     return word if named or not word.isdecimal() or len(word) > 12 else int(word)
 

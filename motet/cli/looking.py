@@ -23,9 +23,8 @@ from motet.messages.transforms import describe_transforms
 from motet.methods import describe_methods
 from motet.metrics.registry import describe_metrics
 from motet.nets import describe_nets
-from motet.report.tables.catalogue import catalogue, details, partition
-from motet.report.tables.partition import Shading
-from motet.report.tables.prose import Prose
+from motet.report.tables.catalogue import Shading, catalogue, details, partition
+from motet.report.tables.wording import Prose
 
 CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
     "methods": describe_methods,
@@ -39,7 +38,7 @@ CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
 
 
 def show_catalogue(what: str, json: bool) -> None:
-    """Names with one line and the paper for each."""
+    """Print all names of one kind (methods, nets, data, ...) with a summary and the paper of each."""
     if what not in CATALOGUES:
         raise unknown("list", what, CATALOGUES)
     rows = CATALOGUES[what]()

@@ -1,4 +1,7 @@
-"""Ctrl-C, SIGTERM and SIGHUP are answers too: nothing is lost, and the user is told how to go on."""
+"""The process of a command: unforeseen errors, standard streams, and signals.
+
+Ctrl-C, SIGTERM and SIGHUP end the work so that nothing is lost, and the user reads how to go on.
+"""
 
 import os
 import signal
@@ -14,9 +17,6 @@ from typing import NoReturn
 from motet.errors import MotetError, one_sentence, shown
 from motet.io.text import printable
 from motet.io.user_code import HINT, said_of, trace_of
-
-# -------- What nobody foresaw
-
 
 BUG = 70  # EX_SOFTWARE of sysexits.h
 NO_MEMORY = (
@@ -104,8 +104,8 @@ def refuse_half_characters(words: Sequence[str]) -> None:
 # -------- Ctrl-C, SIGTERM and SIGHUP are answers too
 
 
-ENDING = (signal.SIGTERM, signal.SIGHUP)
-"""From a scheduler, a shutdown, `kill`; from a terminal that went away."""
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""From a scheduler, a shutdown or `kill`; from a terminal that went away, which Windows has no signal for."""
 
 _heard: list[int] = []  # the first of them, whatever became of the exception on its way through libraries
 
@@ -118,12 +118,12 @@ class Stopped(Exception):
 
 
 class Terminated(KeyboardInterrupt):
-    """One of the signals that end a process."""
+    """Raised in the main thread when SIGTERM or SIGHUP came."""
 
 
 @contextmanager
 def told_how_to_go_on(sentence: Callable[[], str]) -> Iterator[None]:
-    """Turn Ctrl-C and signals into that sentence."""
+    """Inside, Ctrl-C and the signals that end a process raise `Stopped` with that sentence."""
     try:
         yield
     except KeyboardInterrupt:

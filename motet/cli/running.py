@@ -14,8 +14,8 @@ from motet.report.finished import Finished, read_finished
 from motet.report.progress import onlooker
 from motet.report.tables.clients import client_tables, clients_json
 from motet.report.tables.metrics import measured_table
-from motet.report.tables.prose import Prose
 from motet.report.tables.runs import comparison
+from motet.report.tables.wording import Prose
 from motet.runs import run as runs
 from motet.runs.local_baseline import local_among
 from motet.runs.measure_again import measure_again
@@ -29,7 +29,7 @@ def run_and_show(experiment: Experiment, out: Path | None, json: bool, track: Se
 
 
 def resume_and_show(folder: Path, json: bool, trust_code: bool = False, track: Sequence[str] = ()) -> None:
-    """Continue a run and show its figures."""
+    """Continue a run from its last checkpoint and print its figures."""
     _watch_and_show(lambda watcher: runs.resume(folder, watcher, trust_code), folder, json, track)
 
 

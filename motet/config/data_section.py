@@ -1,13 +1,12 @@
 """[data] of the experiment file: which data, dealt how, to how many clients."""
 
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from motet.config.section import Section
-from motet.data.image_changes import PAD, AugmentName
-from motet.data.readers.columns import Columns, Decimal
-from motet.data.readers.raw import AUTO, KindOrAuto
+from motet.config.data_words import AUTO, PAD, AugmentName, Columns, Decimal, KindOrAuto
+from motet.config.section import LARGEST_SEED, Section
 
 Levels = Literal["auto", "class", "client/class", "domain/class", "domain/client/class", "split/class"]
 MOST_SIZE = 4096
@@ -66,7 +65,9 @@ class DataSettings(Section):
         description="how samples are dealt, of `motet list partitions`; with @domain behind it, each domain by itself; "
         "auto = natural where the data say whose each sample is, else dirichlet:0.3",
     )
-    partition_seed: int | None = Field(None, ge=0, description="seed of everything in [data]; default the run's seed")
+    partition_seed: int | None = Field(
+        None, ge=0, le=LARGEST_SEED, description="seed of everything in [data]; default the run's seed"
+    )
     clients: int = Field(20, ge=1, description="number of clients; pflbed's in each domain; natural brings its own")
     new_clients: float = Field(0.0, ge=0, lt=1, description="share of clients held out as new")
     new_share: float = Field(
@@ -154,26 +155,25 @@ class DataSettings(Section):
         """Whether the clients of a domain have one validation set together."""
         return self.partition.startswith("pflbed")
 
-    @model_validator(mode="after")
-    def _as_pflbed_has_it(self) -> Self:
-        """PFLBED has numbers of its own for what is left out."""
-        if self.shares_validation:
-            usual = {"clients": 30, "new_clients": 1 / 3, "test_share": 0.0}
-            self.__dict__.update({name: value for name, value in usual.items() if name not in self.model_fields_set})
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_that_depend_on_others(cls, values: Any) -> Any:
+        """Fill in what is left out: a column of clients makes the partition natural, PFLBED has numbers of its own."""
+        if not isinstance(values, Mapping):
+            return values
+        # what a validator hands on is no longer JSON to pydantic, where a list stands for a tuple
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        if values.get("client") is not None and "partition" not in values:
+            values = {**values, "partition": "natural"}
+        if str(values.get("partition", "")).startswith("pflbed"):
+            values = {"clients": 30, "new_clients": 1 / 3, "test_share": 0.0, **values}
+        return values
 
     @field_validator("leave_out", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         """Text is a name, or several with commas: which of them is known once the table is."""
         return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
-
-    @model_validator(mode="after")
-    def _natural_where_clients_are_named(self) -> Self:
-        """Who names a column of clients wants them, unless he says otherwise."""
-        if self.client is not None and "partition" not in self.model_fields_set:
-            self.__dict__["partition"] = "natural"
-        return self
 
     @property
     def columns(self) -> Columns:

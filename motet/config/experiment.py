@@ -7,23 +7,29 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
 from motet.config import toml
 from motet.config.data_section import DataSettings
+from motet.config.nesting import Values, merge, nest
 from motet.config.presets import PROTOCOLS
 from motet.config.scoring_section import ScoringSettings
-from motet.config.section import Section, refusal
+from motet.config.section import LARGEST_SEED, Section, refusal
+from motet.config.sections import (
+    AdaptSettings,
+    CheckpointSettings,
+    EngineSettings,
+    LocalSettings,
+    NetSettings,
+    RoundSettings,
+)
 from motet.config.short_names import FIELDS
-from motet.config.toml import Values, commented, parse_set, read
+from motet.config.toml import commented, parse_set, read
 from motet.errors import MotetError, shown
 from motet.io.files import write_atomic
 from motet.metrics.names import AFTER, BENIGN, MetricName
-from motet.server.round_loop import RoundSettings
-from motet.training.client import AdaptSettings
-from motet.training.local import LocalSettings
 
 __all__ = [
     "CheckpointSettings",
@@ -47,50 +53,13 @@ def _default(section: type[_S]) -> _S:
     return section.model_validate({})
 
 
-class NetSettings(Section):
-    """[net]: the network, and where its head begins."""
-
-    name: str = Field(
-        "auto",
-        description="a network of `motet list nets`, with options such as resnet8(norm=group); auto = the data's",
-    )
-    head: str = Field("auto", description="the first stage of the head; auto = the network's own")
-    weights: str = Field("", description="a .safetensors file with the first weights; empty = random ones")
-    weights_head: bool = Field(True, description="take the head from that file too; false = random, for other classes")
-    weights_sha256: str = Field("", description="the SHA-256 of that file; empty = as it is, and a run notes it")
-    batch_statistics: bool = Field(
-        False, description="BatchNorm by each batch's own statistics, in scoring too; false = by running ones"
-    )
-
-
-class EngineSettings(Section):
-    """[engine]: where client work runs; the numbers are the same everywhere."""
-
-    name: str = Field(
-        "auto",
-        description="inline: one process; pool: worker processes on this machine; auto: with more than one core, a "
-        "pool that starts its workers once the run has lasted some seconds",
-    )
-    workers: int = Field(0, ge=0, le=1024, description="worker processes; 0 = one per core")
-
-
-class CheckpointSettings(Section):
-    """[checkpoint]: how much work a kill can cost."""
-
-    every: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
-        "auto",
-        description="rounds between checkpoints; auto: as often as takes no more than a twentieth of the time; "
-        "the last round is always saved",
-    )
-
-
 class Experiment(Section):
     """Every choice of one run."""
 
     short_names: ClassVar[tuple[str, ...]] = tuple(FIELDS)
 
     method: str = Field("fedavg", description="a method of `motet list methods`, or a sum such as fedprox(mu=0.01)+ft")
-    seed: int = Field(0, ge=0, description="the one source of all randomness")
+    seed: int = Field(0, ge=0, le=LARGEST_SEED, description="the one source of all randomness")
     protocol: Literal["motet", "fedrod", "pgfed", "fedbasis", "superfed", "dbe"] = Field(
         "motet", description="whose way of training and measuring fills in the fields that are left out"
     )
@@ -110,6 +79,13 @@ class Experiment(Section):
     scoring: ScoringSettings = _default(ScoringSettings)
     engine: EngineSettings = _default(EngineSettings)
     checkpoint: CheckpointSettings = _default(CheckpointSettings)
+
+    def with_(self, *changes: Mapping[str, Any]) -> "Experiment":
+        """Return the same experiment with other choices, checked as if they had been written in its file.
+
+        A change is nested, `{"local": {"lr": 0.1}}`, or has dotted names, `{"local.lr": 0.1}`; later ones win.
+        """
+        return resolve(merge(self.model_dump(), *map(nest, changes)))
 
     @property
     def headline(self) -> MetricName:
@@ -146,19 +122,6 @@ def _beside_clients(preset: Mapping[str, Any], chosen: Mapping[str, Any]) -> Map
     if not isinstance(data, Mapping) or data.get("client") is None or not isinstance(dealt, Mapping):
         return preset
     return {**preset, "data": {name: value for name, value in dealt.items() if name != "partition"}}
-
-
-def merge(*values: Mapping[str, Any]) -> Values:
-    """Nested dictionaries over one another, the last one on top; None changes nothing."""
-    merged: Values = {}
-    for layer in values:
-        for name, value in layer.items():
-            if isinstance(value, Mapping):
-                below = merged.get(name)
-                merged[name] = merge(below if isinstance(below, Mapping) else {}, value)
-            elif value is not None:
-                merged[name] = value
-    return merged
 
 
 def to_toml(experiment: Experiment) -> str:

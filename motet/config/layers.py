@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from motet.config.experiment import Experiment, Values
+from motet.config.experiment import Experiment
+from motet.config.nesting import Values, nest
 from motet.config.section import section_of
 from motet.config.short_names import FIELDS
 from motet.errors import MotetError, shown
@@ -39,14 +40,8 @@ def one_layer(choices: Iterable[Mapping[str, Any]], origin: str) -> Values:
                     f"{shown(choice.value)}, which are the same field; accepted: one of them"
                 )
             found[choice.path] = choice
-    layer: Values = {}
-    for choice in sorted(found.values(), key=lambda choice: -len(choice.path)):  # local = 0.5 stays, to be refused
-        *sections, name = choice.path
-        inner = layer
-        for section in sections:
-            inner = inner.setdefault(section, {})
-        inner[name] = choice.value
-    return layer
+    # the deepest first: what gives a value to a whole section, local = 0.5, comes last and stays, to be refused
+    return nest({c.path: c.value for c in sorted(found.values(), key=lambda choice: -len(choice.path))})
 
 
 def _spelled_out(values: Mapping[str, Any]) -> Iterator[_Choice]:

@@ -52,7 +52,7 @@ _FEDROD = Protocol(
         },
         "adapt": {"epochs": 5, "lr": 0.01, "select": "best_on_validation"},
         "scoring": {
-            "pm_source": "last_participation",
+            "personal_model": "last_participation",
             "never_sampled": "global",
             "test": "common",
             "class_weights": "literal",
@@ -88,7 +88,7 @@ _PGFED = Protocol(
         },
         "adapt": {"epochs": 20, "lr": 0.005, "select": "last"},
         "scoring": {
-            "pm_source": "last_participation",
+            "personal_model": "last_participation",
             "never_sampled": "initial",
             "test": "split",
             "common_test": "last",  # each client's own split is what the paper scores
@@ -128,7 +128,7 @@ _FEDBASIS = Protocol(
         "adapt": {"epochs": 20, "lr": 0.01, "select": ("last", "best_on_validation")},
         "scoring": {
             "clients": "new",
-            "pm_source": "final_sync",  # a freshly adapted model, for participants too
+            "personal_model": "final_sync",  # a freshly adapted model, for participants too
             "never_sampled": "global",
             "test": "common",
             "class_weights": "count_corrected",
@@ -162,7 +162,7 @@ _SUPERFED = Protocol(
             "momentum_across_rounds": "reset",
         },
         "scoring": {
-            "pm_source": "global_plus_personal",
+            "personal_model": "global_plus_personal",
             "never_sampled": "global",
             "test": "split",
             "common_test": "last",  # each client's own split is what the paper scores
@@ -199,7 +199,7 @@ _DBE = Protocol(
         },
         "adapt": {"epochs": 10, "lr": 0.005, "select": "last"},
         "scoring": {
-            "pm_source": "global_plus_personal",
+            "personal_model": "global_plus_personal",
             "never_sampled": "global",
             "test": "split",
             "common_test": "last",  # each client's own split is what the paper scores

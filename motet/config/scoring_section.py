@@ -5,16 +5,18 @@ from typing import Annotated, Literal, get_args
 from pydantic import BeforeValidator, Field
 
 from motet.config.section import Section, one_or_several
-from motet.metrics.names import PERSONAL, MetricName, variant
-from motet.training.client import PersonalSource
+from motet.metrics.names import PERSONAL, MetricName
 
+PersonalSource = Literal["last_participation", "final_sync", "global_plus_personal"]
+"""Where a client's personal model comes from; `motet/training/personal_model_policy.py` says what each means."""
+NeverSampled = Literal["global", "initial"]
 CLASS_WEIGHTED = "class-weighted scores, from which class counts can be solved"
 
 
 class ScoringSettings(Section):
     """The choices in which the papers differ. A protocol sets them all."""
 
-    pm_source: Annotated[
+    personal_model: Annotated[
         Literal["auto"] | PersonalSource | tuple[PersonalSource, ...],
         BeforeValidator(one_or_several(*get_args(PersonalSource), alone="auto")),
     ] = Field(
@@ -24,7 +26,7 @@ class ScoringSettings(Section):
         "(global_plus_personal); auto = as the method declares: the first where it makes models of clients' own, the "
         "last where it does not; of a list the first is the headline, and each is scored",
     )
-    never_sampled: Literal["global", "initial"] = Field(
+    never_sampled: NeverSampled = Field(
         "global", description="last_participation of a client never sampled: the current global or the initial model"
     )
     test: Literal["auto", "common", "split", "none"] = Field(
@@ -81,21 +83,10 @@ class ScoringSettings(Section):
     every: int = Field(5, ge=1, description="score every so many rounds; the last round is always scored")
 
     @property
-    def readings(self) -> tuple[PersonalSource, ...]:
-        """Every personal model that is scored, the headline's first."""
-        assert self.pm_source != "auto", "a run has no auto: it is settled"
-        return self.pm_source if isinstance(self.pm_source, tuple) else (self.pm_source,)
-
-    @property
-    def named_readings(self) -> dict[str, PersonalSource]:
-        """The same by the names of their models."""
-        first, *others = self.readings
-        return {PERSONAL: first} | {variant(PERSONAL, reading): reading for reading in others}
-
-    @property
-    def kept_reading(self) -> PersonalSource:
-        """What a client in training is told: it keeps its last model if any reading needs it."""
-        return "last_participation" if "last_participation" in self.readings else self.readings[0]
+    def personal_sources(self) -> tuple[PersonalSource, ...]:
+        """Every personal model that is asked for, the headline's first."""
+        assert self.personal_model != "auto", "a run has no auto: it is settled"
+        return self.personal_model if isinstance(self.personal_model, tuple) else (self.personal_model,)
 
     @property
     def headline(self) -> MetricName:

@@ -18,6 +18,7 @@ LARGEST_COUNT = 10**9
 """Of whole numbers, where a field has no bound of its own."""
 _TRIED = "tried"
 LARGEST_SEED = 2**63 - 1
+"""Of fields that are seeds, which say so by `le=LARGEST_SEED`."""
 LARGEST, SMALLEST = 1e20, 1e-15
 """Of numbers, and of those that must be above 0: a product of one and the other way round still has 32 bits."""
 
@@ -37,9 +38,12 @@ class Section(BaseModel):
         if isinstance(value, bool):
             return value
         if isinstance(value, int):
-            most = LARGEST_SEED if "seed" in (info.field_name or "") else LARGEST_COUNT
-            if abs(value) > most:
-                raise ValueError(f"accepted: a whole number of at most {most}")
+            bounded = any(
+                isinstance(limit, annotated_types.Le | annotated_types.Lt)
+                for limit in cls.model_fields[info.field_name or ""].metadata
+            )
+            if not bounded and abs(value) > LARGEST_COUNT:
+                raise ValueError(f"accepted: a whole number of at most {LARGEST_COUNT}")
         elif isinstance(value, float):
             if math.fabs(value) > LARGEST:
                 raise ValueError(f"accepted: a number of at most {LARGEST:g}")

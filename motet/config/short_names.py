@@ -66,8 +66,9 @@ def choose(
     `beside` are choices of the short names' own layer. What a layer says twice it says the same way, and each layer is
     sound by itself: nothing that somebody wrote is dropped because something stands over it.
     """
-    from motet.config.experiment import merge, read, resolve
+    from motet.config.experiment import read, resolve
     from motet.config.layers import one_layer
+    from motet.config.nesting import merge
 
     layers = [
         one_layer([read(file)] if file else [], f"experiment file {file}"),
@@ -82,10 +83,3 @@ def choose(
 def among(values: Mapping[str, Any]) -> dict[str, Any]:
     """Those of a function's arguments that are short names: `among(locals())`."""
     return {name: values[name] for name in FIELDS if name in values}
-
-
-def nested(dotted: str, value: Any) -> dict[str, Any]:
-    """`local.lr` and 0.1 as {"local": {"lr": 0.1}}."""
-    for name in reversed(dotted.split(".")):
-        value = {name: value}
-    return dict(value)

@@ -1,6 +1,9 @@
-"""A commented experiment file, made from the sections themselves so that it never goes stale."""
+"""TOML: read a file of settings, read one `--set key=value`, and write settings back.
 
-import json
+Python reads TOML itself; tomli-w writes it, and its floats come back bit for bit. `commented` makes the experiment file
+of `motet init` from the sections themselves, so that it never goes stale.
+"""
+
 import re
 import textwrap
 import tomllib
@@ -8,62 +11,35 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from motet.config.section import Section, accepted, section_of
 from motet.config.short_names import FIELDS
 from motet.errors import MotetError, shown
 from motet.io.user_paths import read_small, shown_path
 
-# -------- Nested dictionaries as the text of TOML, which Python reads and does not write
-
-
-def dumps(values: Mapping[str, Any]) -> str:
-    """The text of a nested dictionary: plain values first, then a table per dictionary; None is left out."""
-    return "\n\n".join(_tables(values, ())) + "\n"
-
-
-def literal(value: Any) -> str:
-    """One value as TOML; floats come back bit for bit."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(literal(item) for item in value) + "]"
-    raise TypeError(f"no TOML for a {type(value).__name__}")
-
-
-def _tables(values: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
-    header = ["[" + ".".join(map(_key, path)) + "]"] if path else []
-    plain = [f"{_key(name)} = {literal(v)}" for name, v in values.items() if not isinstance(v, Mapping | None)]
-    within = any(isinstance(value, Mapping) for value in values.values())
-    tables = ["\n".join(header + plain)] if plain or (header and not within) else []
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            tables += _tables(value, (*path, name))
-    return tables
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else literal(name)
-
-
-# -------- TOML as text: read it, write it, and read one `--set key=value`
-
-
-__all__ = ["dumps", "literal", "parse_set", "read"]
+__all__ = ["Values", "commented", "dumps", "parse_set", "read"]
 
 Values = dict[str, Any]
 MOST_NAMES = 8  # in one dotted name; the deepest field has two
+MOST_BYTES = 2**20  # of an experiment file; a complete one has some thousand
 
 
-MOST_BYTES = 2**20
-"""Of an experiment file; a complete one has some thousand."""
+def dumps(values: Mapping[str, Any]) -> str:
+    """Return a nested dictionary as TOML, a table per inner dictionary; a value of None is left out."""
+    return tomli_w.dumps(_without_none(values))
+
+
+def _without_none(values: Mapping[str, Any]) -> Values:
+    return {
+        name: _without_none(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def read(path: Path, kind: str = "experiment file") -> Values:
-    """The choices in an experiment file, or in another file of TOML."""
+    """Return the values in an experiment file, or in another file of TOML; `kind` names it in errors."""
     what = f"{kind} {shown_path(path)}"
     try:
         text = read_small(path, MOST_BYTES, what).decode()
@@ -83,7 +59,7 @@ def read(path: Path, kind: str = "experiment file") -> Values:
 
 
 def _short_and_long(text: str) -> str:
-    """What TOML cannot know: that `rounds = 2` is short for a field of [rounds], which is there too."""
+    """Return a hint where a file has both `rounds = 2`, which is short for a field of [rounds], and that table."""
     for name in ("data", "net", "rounds"):
         short, long = rf"^\s*{name}\s*=", rf"^\s*(\[\s*)?{name}\s*[].]"
         if re.search(short, text, re.MULTILINE) and re.search(long, text, re.MULTILINE):
@@ -92,7 +68,7 @@ def _short_and_long(text: str) -> str:
 
 
 def parse_set(text: str) -> Values:
-    """`local.lr=0.1` as {"local": {"lr": 0.1}}; the value is TOML, a bare word is text."""
+    """Return `local.lr=0.1` as {"local": {"lr": 0.1}}; the value is TOML, and a bare word is text."""
     key, equals, value = text.partition("=")
     names = [name.strip() for name in key.split(".")]
     if not equals or not all(names):
@@ -118,9 +94,6 @@ def _parse(text: str, key: str) -> Any:
     return value if len(found) == 1 and isinstance(value, bool | int | float | str | list | dict) else text
 
 
-# -------- A commented experiment file, made from the sections themselves so that it never goes stale
-
-
 _HEAD = """\
 A complete experiment of Motet. Every line may be left out.
 What counts: the defaults, over them the preset of `protocol`, over it this file, over it the command line.
@@ -128,7 +101,7 @@ A preset cannot change a value that is written here: delete the lines that it sh
 
 
 def commented(section: Section) -> str:
-    """Every field with its meaning, what it accepts and its present value, as TOML."""
+    """Return an experiment file that has every field with its meaning, what it accepts and its present value."""
     return "\n".join([*(f"# {line}" for line in _HEAD.splitlines()), "", *_lines(section, "")]).rstrip() + "\n"
 
 
@@ -151,7 +124,7 @@ def _lines(section: Section, prefix: str) -> Iterator[str]:
 
 
 def _assignment(name: str, value: Any) -> str:
-    return f"# {name} =" if value is None else f"{name} = {literal(value)}"
+    return f"# {name} =" if value is None else dumps({name: value}).rstrip()
 
 
 def _comment(text: str) -> list[str]:

@@ -1,4 +1,10 @@
-"""Data: sources, partitions, and the federation they make."""
+"""Data: from a name, a file or arrays to a federation of clients with their samples.
+
+`build.py` does it in order: `sources/` finds data by name and `readers/` read the user's files (both return `RawData`),
+`partitions/` deal rows to clients, `prepare*.py` turn stored samples into network input, `federation.py` holds the
+result. `facts.py` is what the server may know, `holdings.py` what a client's machine holds. May import config, io and
+training.randomness; knows no net, method or engine. Start reading in `build.py`.
+"""
 
 from motet.config.data_section import DataSettings
 from motet.data.build import build

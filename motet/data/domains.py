@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from motet.config.data_words import KINDS, SampleKind
 from motet.data.image_changes import blurred, rotated
-from motet.data.input import KINDS, SampleKind
 from motet.data.partitions.request import rows_by_value
 from motet.data.readers.raw import Array, Integers, RawData
 from motet.errors import MotetError, shown
@@ -34,7 +34,7 @@ class Change:
 
     @property
     def accepted(self) -> str:
-        """How it is written."""
+        """Return how this change is written in `data.domains`, for errors and lists."""
         if not self.argument:
             return self.name
         optional = "" if self.default is None else f" (or {self.name} for {self.default:g})"
@@ -43,7 +43,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Given:
-    """What a change may need besides the samples."""
+    """What a change may need besides the samples: its number, the largest value, the classes, randomness."""
 
     number: float
     top: float
@@ -118,7 +118,7 @@ def simulate(raw: RawData, text: str, seed: int) -> RawData:
 
 
 def _assigned(raw: RawData, domains: int, rng: np.random.Generator) -> Integers:
-    """The domain of each row."""
+    """Return the number of the domain that each row belongs to."""
     if raw.client is not None:
         clients, number = np.unique(raw.client, return_inverse=True)
         return rng.permutation(len(clients))[number] % domains

@@ -43,7 +43,7 @@ class FederationFacts:
 
     @classmethod
     def of(cls, federation: Federation) -> "FederationFacts":
-        """Of data that is all in one place."""
+        """Return the facts of a federation whose data are all in this process."""
         clients = tuple(
             ClientFacts(c.id, len(c.train), len(c.val), len(c.test), c.new, c.domain, c.name, c.malicious)
             for c in federation.clients
@@ -64,12 +64,12 @@ class FederationFacts:
 
     @cached_property
     def by_id(self) -> dict[int, ClientFacts]:
-        """Each client by its number."""
+        """Return the facts of each client by its number."""
         return {client.id: client for client in self.clients}
 
     @property
     def domains(self) -> set[int]:
-        """The domains that clients belong to."""
+        """Return the numbers of the domains that clients belong to."""
         return {client.domain for client in self.clients if client.domain is not None}
 
     def common_test(self, domain: int | None) -> Samples | None:
@@ -84,15 +84,15 @@ class FederationFacts:
 
     @property
     def training_ids(self) -> list[int]:
-        """The clients that may take part in rounds."""
+        """Return the ids of the clients that may take part in rounds."""
         return [client.id for client in self.clients if not client.new]
 
     @cached_property
     def malicious_ids(self) -> frozenset[int]:
-        """The training clients that are attackers."""
+        """Return the ids of the training clients that are attackers."""
         return frozenset(client.id for client in self.clients if client.malicious)
 
     @property
     def new_ids(self) -> list[int]:
-        """The clients that training never sees."""
+        """Return the ids of the clients that training never sees."""
         return [client.id for client in self.clients if client.new]

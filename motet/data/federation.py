@@ -1,4 +1,4 @@
-"""Clients with their own data, and the test data they have in common."""
+"""A federation: clients with their samples, the common test set, and the form in which it goes to another process."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -37,20 +37,20 @@ class Samples:
         return self.prepare(x), self.y.index_select(0, rows)
 
     def all_batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Everything once, in order, for evaluation."""
+        """Yield all samples once, in order and in batches, as network input, for evaluation."""
         for start in range(0, len(self), size):
             yield self.prepare(self.x[start : start + size]), self.y[start : start + size]
 
     def counts(self, classes: int) -> Tensor:
-        """How many samples of each class."""
+        """Return how many samples there are of each class."""
         return torch.bincount(self.y, minlength=classes)
 
     def part(self, start: int, stop: int) -> "Samples":
-        """Consecutive samples, as a view."""
+        """Return consecutive samples as a view, without a copy."""
         return Samples(self.x[start:stop], self.y[start:stop], self.prepare)
 
     def take(self, rows: Tensor) -> "Samples":
-        """A copy of these rows."""
+        """Return a copy of these rows."""
         return Samples(self.x.index_select(0, rows), self.y.index_select(0, rows), self.prepare)
 
     def classes_only(self, held: Tensor) -> "Samples":
@@ -81,7 +81,7 @@ class ClientData:
 
     @property
     def name(self) -> str:
-        """As the data call it, or else its number."""
+        """Return the name that the data give this client, or else its number as text."""
         return self.given_name or str(self.id)
 
     def __post_init__(self) -> None:
@@ -146,17 +146,17 @@ class Federation:
 
     @property
     def input(self) -> Input:
-        """What a net is given."""
+        """Return the kind and shape of what a net is given."""
         return self.prepare.input
 
     @property
     def training_ids(self) -> list[int]:
-        """The clients that may take part in rounds."""
+        """Return the ids of the clients that may take part in rounds."""
         return [client.id for client in self.clients if not client.new]
 
     @property
     def new_ids(self) -> list[int]:
-        """The clients that training never sees."""
+        """Return the ids of the clients that training never sees."""
         return [client.id for client in self.clients if client.new]
 
     def common_test(self, client: ClientData) -> Samples:
@@ -237,3 +237,49 @@ def counts_table(federation: Federation) -> list[dict[str, int | bool | str | li
         }
         for client in federation.clients
     ]
+
+
+# -------- On the way to another process
+
+
+@dataclass(frozen=True)
+class SharedFederation:
+    """The blocks of samples, which processes map instead of copying, and how to cut the clients from them."""
+
+    blocks: Federation  # without its clients
+    cuts: Tensor  # per client: samples to train, validate and test; whether it is new, malicious, has a domain; which
+    names: tuple[str, ...]  # of the clients; empty where they have none but their numbers
+
+    @classmethod
+    def of(cls, federation: Federation) -> "SharedFederation":
+        """Of a federation whose clients are slices of its stored samples, one after the other."""
+        cuts = [
+            [
+                len(c.train),
+                0 if c.shares_val else len(c.val),
+                len(c.test),
+                c.new,
+                c.malicious,
+                c.domain is not None,
+                c.domain or 0,
+            ]
+            for c in federation.clients
+        ]
+        names = tuple(c.given_name for c in federation.clients)
+        return cls(replace(federation, clients=[]), torch.tensor(cuts, dtype=torch.int64), names if any(names) else ())
+
+    def cut(self) -> Federation:
+        """Return the whole federation, with clients that are views of the shared blocks."""
+        stored, clients, start = self.blocks.stored, [], 0
+        shared = self.blocks.shared_validation()
+        for id, (*sizes, new, malicious, has_domain, domain) in enumerate(self.cuts.tolist()):
+            parts = []
+            for size in sizes:
+                parts.append(stored.part(start, start + size))
+                start += size
+            train, val, test = parts
+            name = self.names[id] if self.names else ""
+            where = domain if has_domain else None
+            val = shared.get(where, val)
+            clients.append(ClientData(id, train, val, test, where, bool(new), name, bool(malicious), bool(shared)))
+        return replace(self.blocks, clients=clients)

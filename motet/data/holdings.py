@@ -1,4 +1,4 @@
-"""A federation whose samples are elsewhere: enough to serve what was learned, and a sentence where data are needed."""
+"""What is there where a client's work is done: its samples, or, where data are elsewhere, enough to serve a model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,11 +13,9 @@ from motet.data.federation import ClientData, Federation, Samples
 from motet.data.prepare import Prepare
 from motet.errors import MotetError
 
-# -------- What is there where clients' work is done
-
 
 class Holdings(Protocol):
-    """The data that a workplace works with."""
+    """The data that the process of a client has: a whole federation, one site, or none."""
 
     @property
     def clients(self) -> Sequence[ClientData] | Mapping[int, ClientData]:
@@ -25,11 +23,11 @@ class Holdings(Protocol):
 
     @property
     def classes(self) -> int:
-        """How many classes the whole federation has."""
+        """Return how many classes the whole federation has."""
 
     @property
     def prepare(self) -> Prepare:
-        """From stored samples to network input."""
+        """Return the preparation that makes network input of stored samples."""
 
     def common_test(self, client: ClientData) -> Samples | None:
         """The test set that a client is also scored on; None where it has none."""
@@ -59,20 +57,20 @@ class Site:
 
     @cached_property
     def clients(self) -> Mapping[int, ClientData]:
-        """One."""
+        """Return the one client of this site, by its number."""
         return {self.own.id: self.own}
 
     @property
     def prepare(self) -> Prepare:
-        """The same at every site."""
+        """Return the preparation, which is the same at every site."""
         return self.own.train.prepare
 
     def common_test(self, client: ClientData) -> Samples | None:
-        """Of this client's domain."""
+        """Return the common test set of this client's domain."""
         return self.test
 
     def shared_data(self) -> Samples:
-        """What the federation showed to everybody."""
+        """Return the samples that the federation shares with every client."""
         if self.shared is None:
             raise MotetError(f"client {self.own.id} was given no shared data; accepted: a method that declares it")
         return self.shared
@@ -94,7 +92,7 @@ class NeedsData(MotetError):
 
 
 class AbsentSamples(Samples):
-    """So many samples that are not here."""
+    """Samples of a known number whose content is elsewhere; their use raises a `MotetError`."""
 
     def __init__(self, whose: str, count: int, prepare: Prepare):
         for name, value in (("whose", whose), ("count", count), ("prepare", prepare)):
@@ -134,24 +132,24 @@ class AbsentFederation:
 
     @property
     def classes(self) -> int:
-        """How many there are."""
+        """Return how many classes there are."""
         return self.facts.classes
 
     @cached_property
     def clients(self) -> dict[int, ClientData]:
-        """Everybody, by number."""
+        """Return all clients by number, with samples that are not here."""
         return {c.id: self._client(c.id, (c.train, c.val, c.test), c.new, c.name) for c in self.facts.clients}
 
     def common_test(self, client: ClientData) -> Samples | None:
-        """Not here."""
+        """Return samples that are not here."""
         return None
 
     def shared_data(self) -> Samples:
-        """Not here, which only its use shows."""
+        """Return samples that are not here; only their use raises."""
         return AbsentSamples("the federation's shared set", 1, self.prepare)
 
     def pooled(self) -> ClientData:
-        """The one client of the centralized yardstick."""
+        """Return the one client that holds all data, for the centralized yardstick."""
         return self._client(-1, (1, 0, 0), False, "")
 
     def _client(self, id: int, sizes: tuple[int, int, int], new: bool, name: str) -> ClientData:

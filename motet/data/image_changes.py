@@ -1,24 +1,20 @@
-"""What is done once to whole arrays of stored images [n, H, W, C]: they keep their type."""
+"""Changes of images: the random ones of training batches, and those that are made once to all stored images.
+
+Both take whole arrays in the stored layout [n, H, W, C] and keep their type.
+"""
 
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from motet.config.data_words import PAD, AugmentName
 from motet.data.readers.raw import Array
 
-# -------- What varies images from epoch to epoch, in training batches alone; whole batches at a time, in stored layout
-
-
-PAD = 4
-"""Pixels of black on every side that a crop may reach into (He et al., CVPR 2016, section 4.2)."""
-
-AugmentName = Literal["none", "flip-crop"]
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 """From stored images [n, H, W, C] and randomness of its own to other images of the same shape and type."""
 

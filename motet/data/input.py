@@ -1,15 +1,12 @@
 """What data hands to a net: the kind of its samples, their shape, their vocabulary."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from motet.config.data_words import SampleKind
 from motet.errors import MotetError
-
-SampleKind = Literal["image", "signal", "vector", "tokens"]
-KINDS: tuple[SampleKind, ...] = get_args(SampleKind)
 
 _AXES: dict[SampleKind, tuple[str, ...]] = {
     "image": ("channels", "height", "width"),

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from motet.config.data_words import SampleKind
 from motet.data.image_changes import Augment
-from motet.data.input import Input, SampleKind
+from motet.data.input import Input
 from motet.data.readers.raw import MOST_FEATURES, MOST_TOKENS, Array, Integers, RawData
 from motet.errors import MotetError
 
@@ -36,7 +37,7 @@ class Prepare:
 
     @property
     def input(self) -> Input:
-        """What a net is given."""
+        """Return the kind and shape of what a net is given."""
         return Input(self.kind, self.sample_shape)
 
     def __call__(self, stored: Tensor) -> Tensor:
@@ -69,7 +70,7 @@ class Prepare:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of what was fitted."""
+        """Return sentences that a user should know of what was fitted."""
         return ()
 
     def as_given(self, stored: Tensor) -> Tensor:
@@ -81,13 +82,13 @@ class Prepare:
         return given
 
     def _checked(self, stored: Tensor) -> Tensor:
-        """Refuse values that are none of this kind."""
+        """Return the samples, or raise a `MotetError` for values that are none of this kind."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class NumbersPrepare(Prepare):
-    """x * scale + shift as float32."""
+    """Preparation of numbers: x * scale + shift as float32."""
 
     summed_axes: ClassVar[tuple[int, ...]]
     """Over which `standard` takes mean and deviation: all but channels or features."""
@@ -97,7 +98,7 @@ class NumbersPrepare(Prepare):
     shift: Tensor | None = None
 
     def __call__(self, stored: Tensor) -> Tensor:
-        """Converted and normalized."""
+        """Return samples as normalized float32."""
         x = stored.to(torch.float32)
         if self.scale is not None and self.shift is not None:
             target = torch.empty_like(x) if x is stored else x
@@ -105,7 +106,7 @@ class NumbersPrepare(Prepare):
         return x
 
     def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
-        """With its constants."""
+        """Return all that makes this preparation again, its constants included, as JSON can hold it."""
         words, _ = super().saved()
         if self.scale is None or self.shift is None:
             return words, {}
@@ -135,11 +136,11 @@ class ImagePrepare(NumbersPrepare):
 
     @property
     def input(self) -> Input:
-        """(C, H, W)."""
+        """Return the input (C, H, W)."""
         return Input(self.kind, (self.sample_shape[2], *self.sample_shape[:2]))
 
     def __call__(self, stored: Tensor) -> Tensor:
-        """As a view with channels first."""
+        """Return normalized images as a view with channels first."""
         return super().__call__(stored).permute(0, 3, 1, 2)
 
     def _arranged(self, given: Tensor) -> Tensor:
@@ -153,7 +154,7 @@ class ImagePrepare(NumbersPrepare):
 
 @dataclass(frozen=True, eq=False)
 class SignalPrepare(NumbersPrepare):
-    """Stored [n, C, T]."""
+    """Preparation of signals, which are stored as [n, C, T]."""
 
     kind: ClassVar[SampleKind] = "signal"
     summed_axes: ClassVar[tuple[int, ...]] = (0, 2)
@@ -161,7 +162,7 @@ class SignalPrepare(NumbersPrepare):
 
 @dataclass(frozen=True, eq=False)
 class VectorPrepare(NumbersPrepare):
-    """Stored [n, F]."""
+    """Preparation of vectors, which are stored as [n, F]."""
 
     kind: ClassVar[SampleKind] = "vector"
     summed_axes: ClassVar[tuple[int, ...]] = (0,)
@@ -177,16 +178,16 @@ class TokensPrepare(Prepare):
 
     @property
     def input(self) -> Input:
-        """With its vocabulary."""
+        """Return the input with the size of its vocabulary."""
         return Input(self.kind, self.sample_shape, self.vocabulary)
 
     @property
     def told(self) -> list[object]:
-        """Or else the bytes could be a vector's."""
+        """Return what the hash of the data must know of these: without it the bytes could be a vector's."""
         return [self.vocabulary]
 
     def __call__(self, stored: Tensor) -> Tensor:
-        """The same tokens."""
+        """Return the tokens as they are."""
         return stored.to(torch.int64)
 
     def _checked(self, stored: Tensor) -> Tensor:

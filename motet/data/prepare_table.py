@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motet.data.input import Input, SampleKind
+from motet.config.data_words import SampleKind
+from motet.data.input import Input
 from motet.data.prepare import Normalize, Prepare
 from motet.data.readers.raw import Array, Integers
 from motet.data.readers.values import stored_rows
@@ -44,7 +45,7 @@ class TablePrepare(Prepare):
 
     @property
     def input(self) -> Input:
-        """As wide as all columns together."""
+        """Return the input, a vector as wide as all columns together."""
         return Input(self.kind, (sum(column.width for column in self.schema.columns.values()),))
 
     @property
@@ -67,11 +68,11 @@ class TablePrepare(Prepare):
         return (said,) if found else ()
 
     def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
-        """Words alone."""
+        """Return the schema as JSON can hold it, which makes this preparation again."""
         return {"kind": "table", "schema": self.schema.plain(), "constants": False}, {}
 
     def __call__(self, stored: Tensor) -> Tensor:
-        """float32, with no hole."""
+        """Return rows as float32, with missing values filled in."""
         numbers = stored.index_select(1, self._numbers)
         numbers = torch.where(numbers.isnan(), self._fill, numbers)
         numbers = torch.addcmul(self._shift, numbers, self._scale)
@@ -102,10 +103,10 @@ class TablePrepare(Prepare):
 
     @property
     def schema_categories(self) -> list[tuple[str, ...]]:
-        """Of each category column."""
+        """Return the categories of each category column."""
         return [column.categories for column in self.schema.columns.values() if isinstance(column, CategoryColumn)]
 
-    # ------------------------------------------------------------ constants, made once in each process
+    # -------- Constants, made once in each process
 
     def __getstate__(self) -> dict[str, Any]:
         """Without them: they are made again where it arrives."""
@@ -180,7 +181,7 @@ class TableColumns:
     min_count: int = 1
 
     def fit(self, x: Array, normalize: Normalize, rows: Integers) -> TablePrepare:
-        """The preparation that these rows make."""
+        """Return the preparation that is fitted on these rows."""
         columns: dict[str, Column] = {}
         for i, (name, listed) in enumerate(self.lists.items()):
             values = x[rows, i]
@@ -200,7 +201,7 @@ class GivenSchema:
     schema: Schema
 
     def fit(self, x: Array, normalize: Normalize, rows: Integers) -> TablePrepare:
-        """As it was given."""
+        """Return the preparation of the schema that was given, whatever the rows are."""
         return TablePrepare((len(self.schema.columns),), self.schema, given=True)
 
 
@@ -241,7 +242,7 @@ def _fit_category(values: Array, listed: Sequence[str], min_count: int) -> Categ
 
 
 def _translated(places: Tensor, here: Sequence[str], there: Sequence[str]) -> Tensor:
-    """Places in one list as places in another."""
+    """Return places in one list of categories as places in another."""
     index = {name: i for i, name in enumerate(there)}
     table = torch.tensor([float("nan"), -1.0, *(float(index.get(name, -1)) for name in here)])
     return table[places.nan_to_num(nan=-2.0).to(torch.int64) + 2]

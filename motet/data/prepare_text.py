@@ -1,4 +1,7 @@
-"""From texts to tokens by a vocabulary that training rows make: the same for training and for a user's texts."""
+"""From texts to tokens: words and characters, the vocabulary that training rows make, and the preparation that uses it.
+
+The same preparation serves training and the texts that a user brings to an exported model.
+"""
 
 import re
 from collections import Counter
@@ -14,9 +17,6 @@ from torch import Tensor
 from motet.data.prepare import Normalize, TokensPrepare
 from motet.data.readers.raw import Array, Integers, token_type
 from motet.errors import MotetError, shown
-
-# -------- Texts as rows of tokens
-
 
 PADDING, UNKNOWN = 0, 1
 RESERVED = 2
@@ -85,7 +85,7 @@ def word_tokens(
 def char_tokens(
     texts: Sequence[str], vocabulary_size: int, length: int, fit_on: Iterable[int] | None = None
 ) -> tuple[Array, Tokenizer]:
-    """The same with characters."""
+    """Return the tokens of texts cut into characters."""
     return _tokens("character", texts, vocabulary_size, length, fit_on)
 
 
@@ -132,13 +132,13 @@ class TextPrepare(TokensPrepare):
 
     @cached_property
     def _places(self) -> Tensor:
-        """The token of each of the larger vocabulary's."""
+        """Return the token here of each token of the larger vocabulary."""
         assert self.larger is not None
         place = {unit: token for token, unit in enumerate(self.tokenizer.known, RESERVED)}
         return torch.tensor([PADDING, UNKNOWN, *(place.get(unit, UNKNOWN) for unit in self.larger.known)])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is made again where it arrives."""
+        """Return the state without tables that are made again where it arrives."""
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def stored(self, x: Any) -> Tensor:
@@ -155,13 +155,13 @@ class TextPrepare(TokensPrepare):
 
     @cached_property
     def _larger_places(self) -> Tensor:
-        """The larger vocabulary's token of each."""
+        """Return the larger vocabulary's token of each word."""
         assert self.larger is not None
         place = {unit: token for token, unit in enumerate(self.larger.known, RESERVED)}
         return torch.tensor([PADDING, UNKNOWN, *(place[unit] for unit in self.tokenizer.known)])
 
     def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
-        """Words alone."""
+        """Return the vocabulary as JSON can hold it, which makes this preparation again."""
         made = self.tokenizer
         words = {"unit": made.unit, "known": list(made.known), "length": made.length, "column": self.column}
         return {"kind": "text", **words, "constants": False}, {}

@@ -34,7 +34,7 @@ _HEAD = """\
 
 
 class NumberColumn(Section):
-    """Numbers, which are centred and scaled."""
+    """A column of numbers, which are centred and scaled."""
 
     kind: Literal["number"] = "number"
     mean: float = Field(0.0, strict=True)
@@ -45,7 +45,7 @@ class NumberColumn(Section):
 
 
 class BooleanColumn(Section):
-    """True or false, as 1 and 0."""
+    """A column of true and false, as 1 and 0."""
 
     kind: Literal["boolean"] = "boolean"
     fill: bool | None = Field(None, strict=True)
@@ -54,7 +54,7 @@ class BooleanColumn(Section):
 
 
 class CategoryColumn(Section):
-    """One of several names, as a place for each."""
+    """A column of names, each of which has a place of its own in the input."""
 
     kind: Literal["category"] = "category"
     categories: tuple[str, ...] = Field(min_length=1)
@@ -62,7 +62,7 @@ class CategoryColumn(Section):
 
     @property
     def width(self) -> int:
-        """Of the network input that it makes."""
+        """Return how many places of the network input it makes."""
         return len(self.categories)
 
 
@@ -79,12 +79,12 @@ class Schema:
     columns: Mapping[str, Column] = field(default_factory=dict)
 
     def to_toml(self) -> str:
-        """As a file that can be edited and read again."""
+        """Return the schema as TOML that can be edited and read again."""
         columns = {name: column.model_dump() for name, column in self.columns.items()}
         return _HEAD + dumps({"label": self.label, "classes": self.classes, "columns": columns})
 
     def plain(self) -> dict[str, Any]:
-        """As JSON can hold it, whatever order that gives to names."""
+        """Return the schema as JSON can hold it; columns are pairs, so that their order stays."""
         columns = [[name, column.model_dump()] for name, column in self.columns.items()]
         return {"label": self.label, "classes": self.classes, "columns": columns}
 
@@ -95,7 +95,7 @@ def of_plain(values: Mapping[str, Any]) -> Schema:
 
 
 def read_schema(text: str) -> Schema:
-    """The schema in a file."""
+    """Return the schema in a file; raise a `MotetError` that says what is wrong with it."""
     path = user_path(text, "data.table_schema")
     what = f"schema {shown_path(path)}"
     try:

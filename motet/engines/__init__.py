@@ -1,21 +1,14 @@
-"""Where client work runs."""
+"""Engines: where client work runs, and how it gets there.
+
+`engine.py` says what an engine is, `inline.py` is the reference, `pool.py` has worker processes (`worker.py` is their
+side, `shared_memory.py` what lies between), `dealing.py` decides who does what next, `client_states.py` keeps private
+states, `registry.py` lists engines by name. May import messages, config and io; knows no method, data or metric. Start
+reading in `inline.py`.
+"""
 
 from motet.engines.client_states import ClientStates, PrivateStore, WithStates
-from motet.engines.engine import Engine, OneByOne, Outcome, Perform, Task, TaskKind, Work
+from motet.engines.engine import Engine, OneByOne, Perform, Work
 from motet.engines.inline import Inline
 from motet.engines.pool import Pool
 
-__all__ = [
-    "ClientStates",
-    "Engine",
-    "Inline",
-    "OneByOne",
-    "Outcome",
-    "Perform",
-    "Pool",
-    "PrivateStore",
-    "Task",
-    "TaskKind",
-    "WithStates",
-    "Work",
-]
+__all__ = ["ClientStates", "Engine", "Inline", "OneByOne", "Perform", "Pool", "PrivateStore", "WithStates", "Work"]

@@ -216,6 +216,7 @@ class ClientStates:
         """Write the states that changed, one at a time; the entries of all clients."""
         self._next = dict(self._entries)
         for client_id in sorted(self._changed):
+            self._next.pop(client_id, None)  # of a client that emptied its state, nothing is left to come back
             if state := self.store.get(client_id):
                 self._next[client_id] = self.shelf.write(
                     f"client-{client_id:05d}-{round:06d}.safetensors", encode(state)

@@ -1,15 +1,39 @@
 """Who does which tasks next: for every engine that has several workers, whatever they are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from motet.engines.engine import Outcome, Task
+from motet.engines.engine import Groups
 from motet.errors import MotetError
+from motet.messages.task import Outcome, Task
 
 TRIES = 3  # how often the work of one client may cost a worker its life
+LEAST_GROUPS = 4  # so that several cores have work
+BACKLOG = 256 * 2**20  # bytes of replies that may wait for an earlier one
+
+
+def batches_of_clients(most: int, samples: Callable[[int], int]) -> Groups:
+    """Return the rule that puts up to `most` trainings into a group, clients with most samples first.
+
+    The groups are the same for the same tasks on any machine; other kinds of tasks are done one by one.
+    """
+
+    def groups(tasks: Sequence[Task]) -> list[list[int]]:
+        train = bool(tasks) and tasks[0].kind == "train"
+        size = min(most, -(-len(tasks) // LEAST_GROUPS)) if train else 1
+        if size <= 1:
+            return [[i] for i in range(len(tasks))]
+        order = sorted(range(len(tasks)), key=lambda i: -samples(tasks[i].client_id))
+        return [order[at : at + size] for at in range(0, len(order), size)]
+
+    return groups
 
 
 class Dealing:
-    """The tasks of one `Engine.run`, in groups that are done as one. The longest group goes first."""
+    """The tasks of one `Engine.run`, in groups that are done as one.
+
+    The longest group goes first, so that workers end at the same time. Outcomes are needed in the order of the tasks:
+    once those that came early take much memory, the group that all wait for goes first instead.
+    """
 
     def __init__(self, tasks: Sequence[Task], groups: Sequence[Sequence[int]], samples: Mapping[int, int]):
         """`groups` are places among the tasks; `samples` tells which clients take long."""
@@ -18,7 +42,9 @@ class Dealing:
         length = [sum(samples.get(task.client_id, 0) for task in group) for group in self._tasks]
         self._waiting = sorted(range(len(groups)), key=lambda g: length[g])
         self._tries = [0] * len(groups)
-        self._outcomes: dict[int, list[Outcome]] = {}
+        self._early: dict[int, Outcome] = {}  # by the place of its task
+        self._next = 0  # the place of the outcome that is taken next
+        self._done = 0
 
     def __len__(self) -> int:
         """How many groups there are."""
@@ -32,36 +58,38 @@ class Dealing:
     @property
     def finished(self) -> bool:
         """Whether every group is done."""
-        return len(self._outcomes) == len(self._places)
+        return self._done == len(self._places)
 
     def hand_out(self) -> int:
-        """The number of the longest group that waits; whoever takes it says `done` or `lost`."""
-        group = self._waiting.pop()
+        """Return the number of the group to do next; whoever takes it says `done` or `lost`."""
+        if sum(outcome.received for outcome in self._early.values()) > BACKLOG:
+            group = min(self._waiting, key=lambda g: min(self._places[g]))
+            self._waiting.remove(group)
+        else:
+            group = self._waiting.pop()
         self._tries[group] += 1
         return group
 
     def tasks(self, group: int) -> list[Task]:
-        """What there is to do."""
+        """Return the tasks of a group."""
         return self._tasks[group]
 
     def done(self, group: int, outcomes: Sequence[Outcome]) -> None:
-        """What came of it."""
-        self._outcomes[group] = list(outcomes)
+        """Take in the outcomes of a group, in the order of its tasks."""
+        self._done += 1
+        self._early |= zip(self._places[group], outcomes, strict=True)
+
+    def ready(self) -> Iterator[Outcome]:
+        """Yield the outcomes whose turn it is, in the order of the tasks."""
+        while self._next in self._early:
+            yield self._early.pop(self._next)
+            self._next += 1
 
     def lost(self, group: int) -> None:
-        """Its worker is gone: another will try, but not for ever."""
+        """Note that the worker of a group is gone: another will try, but not for ever."""
         if self._tries[group] >= TRIES:
             raise MotetError(
                 f"the work of client {', '.join(str(task.client_id) for task in self._tasks[group])} ended its process "
                 f"{TRIES} times; accepted: work that fits in memory (try engine.name=inline to see why)"
             )
         self._waiting.append(group)
-
-    def outcomes(self) -> list[Outcome]:
-        """All of them, in the order of the tasks."""
-        in_place = {
-            place: outcome
-            for group, places in enumerate(self._places)
-            for place, outcome in zip(places, self._outcomes[group], strict=True)
-        }
-        return [in_place[place] for place in sorted(in_place)]

@@ -23,13 +23,14 @@ import torch.multiprocessing  # noqa: F401  teaches processes to hand tensors ov
 
 from motet.engines.client_states import WithStates
 from motet.engines.dealing import Dealing
-from motet.engines.engine import Groups, Outcome, Task, Work, counted, each_alone
+from motet.engines.engine import Groups, Work, each_alone
 from motet.engines.inline import perform_and_keep
 from motet.engines.shared_memory import InBox, OutBox
 from motet.engines.worker import STOP, work
 from motet.errors import MotetError
 from motet.io.user_code import unpacked
 from motet.messages.message import byte_count, decode, pieces
+from motet.messages.task import Outcome, Task, counted
 
 TRIES = 3  # how often workers may die while they start
 _SAFE_PATH = "PYTHONSAFEPATH"  # Python's -P
@@ -92,10 +93,10 @@ class Pool(WithStates):
         self.began = math.inf
         self.false_starts = 0
 
-    def run(self, tasks: Sequence[Task]) -> list[Outcome]:
+    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         self.began = min(self.began, time.monotonic())
         try:
-            return self._work_off(tasks)
+            yield from self._work_off(tasks)
         finally:
             for worker in [w for w in self.workers if w.group is not None]:  # only after an error, or Ctrl-C
                 self._dismiss(worker)
@@ -107,7 +108,7 @@ class Pool(WithStates):
         self.workers.clear()
         super().close()
 
-    def _work_off(self, tasks: Sequence[Task]) -> list[Outcome]:
+    def _work_off(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         dealing = Dealing(tasks, self.groups(tasks), self.samples)
         while not dealing.finished:
             self._staff(len(dealing))
@@ -115,6 +116,7 @@ class Pool(WithStates):
                 if worker.ready and worker.group is None and dealing.anything_waits:
                     worker.group = dealing.hand_out()
                     self._hand_out(worker, dealing.tasks(worker.group))
+            yield from dealing.ready()  # while the workers work
             for worker in self._heard_of():
                 group, worker.group = worker.group, None
                 if group is None:
@@ -126,7 +128,7 @@ class Pool(WithStates):
             if self.meanwhile and dealing.anything_waits and not self._anyone_ready:
                 here = dealing.hand_out()
                 dealing.done(here, perform_and_keep(self.meanwhile, dealing.tasks(here), self.states))
-        return dealing.outcomes()
+        yield from dealing.ready()
 
     # ------------------------------------------------------------ workers
 
@@ -230,10 +232,11 @@ class Pool(WithStates):
         states = [None if size is None else decode(next(encoded)) for size in answer["sizes"]]
         outcomes = []
         for words, reply, private, sent in zip(answer["outcomes"], states[::2], states[1::2], worker.sent, strict=True):
-            kind, client_id, round, failure = words
+            kind, client_id, round, failure, loss = words
             if private is not None:
                 self.states.put(client_id, private)
-            outcomes.append(counted(Outcome(kind, client_id, round, reply, failure=failure), sent))
+            outcome = Outcome(kind, client_id, round, reply, failure=failure, train_loss=loss)
+            outcomes.append(counted(outcome, sent))
         return outcomes
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import torch
 
-from motet.engines.engine import Task, Work
+from motet.engines.engine import Work
 from motet.engines.shared_memory import InBox, OutBox
 from motet.errors import MotetError
 from motet.io.malloc import keep_freed_memory
 from motet.io.user_code import packed, place_of
 from motet.messages.message import decode, pieces
+from motet.messages.task import Task
 
 STOP = b"stop"
 NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "outcomes": [], "mistake": None, "theirs": None, "bug": None}
@@ -67,7 +68,7 @@ def _answer(connection: Connection, order: dict[str, Any], inbox: InBox, outbox:
     except (Exception, SystemExit) as error:
         return NOTHING | _what_is_wrong(error)
     sizes = [None if of_one is None else sum(map(len, of_one)) for of_one in parts]
-    found = [[outcome.kind, outcome.client_id, outcome.round, outcome.failure] for outcome in outcomes]
+    found = [[o.kind, o.client_id, o.round, o.failure, o.train_loss] for o in outcomes]
     return NOTHING | {"new_box": new_box, "sizes": sizes, "outcomes": found}
 
 

@@ -26,7 +26,7 @@ Run = Callable[[Tensor], Tensor]
 
 
 class Whole(nn.Module):
-    """From samples as they are stored to logits."""
+    """A module from samples as they are stored to logits: preparation and model in one."""
 
     def __init__(self, model: nn.Module, prepare: Prepare):
         super().__init__()
@@ -35,7 +35,7 @@ class Whole(nn.Module):
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits."""
+        """Return the logits of stored samples."""
         logits: Tensor = self.model(self.prepare(x))
         return logits
 

@@ -1,4 +1,4 @@
-"""An exported model as a plain torch module, in a process that has nothing of its run."""
+"""`motet.load_model` and `motet predict`: an exported model as a torch module, and its predictions as lines of CSV."""
 
 import csv
 import os
@@ -16,11 +16,9 @@ from motet.export.reading import UserSamples
 from motet.io.user_paths import user_path
 from motet.runs.served_models import RawModel
 
-# -------- An exported model as a plain torch module, in a process that has nothing of its run
-
 
 class LoadedModel(RawModel):
-    """Takes samples as the data file has them, gives logits."""
+    """An exported model: called with samples as the data file has them, it returns logits."""
 
     def __init__(self, known: Description, model: RawModel):
         super().__init__(model.model, model.prepare)
@@ -28,17 +26,17 @@ class LoadedModel(RawModel):
 
     @property
     def class_names(self) -> list[str]:
-        """Of the logits 0, 1, …"""
+        """Return the names of the classes that logits 0, 1, … stand for."""
         return list(self.known.class_names)
 
     @property
     def client(self) -> str | None:
-        """Whose model it is; None for the generic one."""
+        """Return the name of the client whose model it is; None for the generic model."""
         return self.known.client
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """What the run measured of it."""
+        """Return the figures that the run measured for this model."""
         return self.known.figures
 
 
@@ -60,7 +58,7 @@ BATCH = 1000
 
 
 def probabilities(model: LoadedModel, x: Array) -> Iterator[Tensor]:
-    """Of every class, for one batch after the other."""
+    """Yield the probability of every class, for one batch of samples after the other."""
     for start in range(0, len(x), BATCH):
         yield torch.softmax(model(x[start : start + BATCH]), 1)
 

@@ -33,7 +33,7 @@ class NotPortable(MotetError):
 
 @dataclass(frozen=True)
 class Voting:
-    """How kNN-Per's neighbours vote; the model of it in model.json."""
+    """The numbers by which kNN-Per's neighbours vote; the model of them in model.json."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -43,7 +43,7 @@ class Voting:
 
 
 class Portable(nn.Module):
-    """Logits of prepared samples."""
+    """A net with its constants: a module from prepared samples to logits."""
 
     shift: Tensor | None
     matrix: Tensor | None
@@ -84,7 +84,7 @@ class Portable(nn.Module):
         return (voting.lam * votes + (1 - voting.lam) * torch.softmax(logits, 1)).log()
 
     def constants(self) -> dict[str, Tensor]:
-        """Every tensor by name, the net's under `net.`."""
+        """Return every tensor by name, the net's under `net.`."""
         return dict(self.state_dict())
 
 
@@ -125,7 +125,7 @@ def _plain_net(net: Net, plain: Net) -> Net:
 
 
 def _added(model: PersonalModel) -> dict[str, Tensor]:
-    """What all parts add together."""
+    """Return the constants that all parts of a method add together."""
     total: dict[str, Tensor] = {}
     for part, note in zip(model.parts, model.notes, strict=True):
         kind = type(part)

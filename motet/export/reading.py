@@ -49,7 +49,7 @@ def read_given(path: Path, prepare: Prepare, labels: Labels | None = None) -> Us
     found = (read for endings, read in READERS.items() if path.name.lower().endswith(endings))
     reader = _images if path.is_dir() else next(found, None)
     if reader is None:
-        endings = ", ".join(final_evaluation for endings in READERS for final_evaluation in endings)
+        endings = ", ".join(suffix for suffixes in READERS for suffix in suffixes)
         raise MotetError(
             f"{shown_path(path)} is of no form that is read; accepted: a file in {endings}, or a folder of images"
         )
@@ -158,18 +158,16 @@ def _images(path: Path, prepare: Prepare, labels: Labels | None) -> UserSamples:
         if not files:
             raise MotetError(f"{shown_path(path)}: holds no image; accepted: files of {', '.join(SUFFIXES)}")
         wanted = {"color": "grey" if channels == 1 else "rgb", "size": size}
-        figures_learned = read_images(box, files, DataSettings.model_validate(wanted))
+        images = read_images(box, files, DataSettings.model_validate(wanted))
     around = {len(file.parts) > 1 for file in files} == {True}
     if labels and not around:
         raise MotetError(f"{shown_path(path)}: images are in no folder of a class; accepted: class/file")
     y = np.array([file.parts[-2] for file in files]) if around else None
-    return UserSamples(figures_learned.x, y, [file.name for file in files])
+    return UserSamples(images.x, y, [file.name for file in files])
 
 
 def _others() -> str:
-    return ", ".join(
-        final_evaluation for endings in READERS for final_evaluation in endings if READERS[endings] is not _images
-    )
+    return ", ".join(suffix for suffixes in READERS for suffix in suffixes if READERS[suffixes] is not _images)
 
 
 READERS: dict[tuple[str, ...], Callable[[Path, Prepare, Labels | None], UserSamples]] = {

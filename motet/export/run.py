@@ -1,4 +1,7 @@
-"""The models of a finished run as folders that need neither the run nor its data."""
+"""`motet export`: the models of a finished run as folders that need neither the run nor its data.
+
+Each exported model is compared with the run's own on samples before it counts.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,9 +28,6 @@ from motet.runs.rows import Row
 from motet.runs.served_models import RawModel, ServedModels
 from motet.runs.serving_file import stored_type
 from motet.training.randomness import generator
-
-# -------- Whether an exported model answers as the run's own does, told from samples
-
 
 SAMPLES = 64
 CLOSE = {"torch": 1e-6, "torch.export": 1e-5, "onnx": 1e-4}
@@ -77,7 +77,7 @@ def _made_up(prepare: Prepare, stored: torch.dtype) -> Tensor:
 
 
 def _made_up_column(column: Column, rng: torch.Generator) -> Tensor:
-    """Numbers, truths, or places of categories."""
+    """Return made-up values for a column: numbers, booleans or places of categories."""
     if isinstance(column, NumberColumn):
         return column.mean + column.deviation * torch.randn(SAMPLES, generator=rng)
     most = len(column.categories) if isinstance(column, CategoryColumn) else 2
@@ -107,7 +107,7 @@ class Exported:
 
     @property
     def line(self) -> dict[str, Any]:
-        """For programs."""
+        """Return one line of JSON about this model, for programs."""
         return {
             "folder": str(self.folder),
             "model": self.known.which,
@@ -133,7 +133,7 @@ class Exporter:
     def write(
         self, folder: Path, model: nn.Module, which: Which, client: tuple[int, str] | None, figures: dict[str, float]
     ) -> Exported:
-        """One model into a folder of its own."""
+        """Write one model into a folder of its own."""
         assert isinstance(model, RawModel)
         known = self._description(which, client, figures)
         form = self._portable(model)

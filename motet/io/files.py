@@ -14,6 +14,7 @@ from typing import Any
 
 from motet.errors import MotetError
 from motet.io.json_models import to_json
+from motet.io.memory_limits import total_memory
 
 _REMEDIES = {
     errno.ENOSPC: "free some space",
@@ -28,20 +29,24 @@ _REMEDIES = {
 
 
 class NotOwn(OSError):
-    """Something that is no file of its own, or too large to be one; `strerror` says what it is."""
+    """An error about a path that is no regular file of its folder, or too large; `strerror` says what it is."""
 
 
-MOST_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-"""Of a file that is read whole: this machine's memory."""
+MOST_BYTES = total_memory()
+"""The most bytes of a file that is read whole: as many as this machine has memory."""
 
-
+# Windows has none of these flags but O_BINARY: its files are never inherited and open without waiting.
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+_BYTES = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_SYNCS_FOLDERS = os.name != "nt"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _BYTES
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the disk refuses into one sentence that names the file."""
+    """Inside, an `OSError` becomes a `MotetError` whose one sentence names the file and what to do."""
     try:
         yield
     except OSError as error:
@@ -54,9 +59,14 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def open_own(path: Path, flags: int) -> int:
-    """A descriptor of a regular file that no link leads to, in the words of `os.open`; never waits for a pipe."""
+    """Open a regular file that is no link, with the flags of `os.open`; return its descriptor, never wait for a pipe.
+
+    Raises `NotOwn` for anything else, and for a second name of a file (a hard link) if it would be written.
+    """
+    if not _NO_LINK and path.is_symlink():  # where the system cannot refuse a link while it opens
+        raise NotOwn(errno.ELOOP, "it is a link, not a file of the folder", str(path))
     try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, flags | _NO_LINK | _NO_WAIT | _BYTES, 0o644)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise NotOwn(error.errno, f"it is {kind_of_file(path)}, not a file of the folder", str(path)) from None
@@ -74,7 +84,7 @@ def open_own(path: Path, flags: int) -> int:
 
 
 def read_own(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a regular file that is no link; an `OSError` for what is too large to be sane."""
+    """Return the bytes of a regular file that is no link; raise `NotOwn` if it has more than `most`."""
     with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
@@ -83,7 +93,7 @@ def read_own(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def kind_of_file(path: Path) -> str:
-    """What a path is, whatever it leads to."""
+    """Return what a path is, in words: a file, a link, a folder, a pipe, a device or socket, or nothing."""
     try:
         mode = path.lstat().st_mode
     except OSError:
@@ -96,7 +106,7 @@ def kind_of_file(path: Path) -> str:
 
 
 def is_own_folder(path: Path) -> bool:
-    """Whether it is a folder that no link leads to; an error where something else is in its place."""
+    """Return whether a folder is there that is no link; raise a `MotetError` if something else is in its place."""
     kind = kind_of_file(path)
     if kind not in ("a folder", "nothing"):
         raise MotetError(f"{path} is {kind}; accepted: a folder of its own, so that nothing outside it is touched")
@@ -104,14 +114,14 @@ def is_own_folder(path: Path) -> bool:
 
 
 def refuse_special(path: Path) -> None:
-    """Before a file is written: what is there already and is no file, such as /dev/null, would be lost under it."""
+    """Raise a `MotetError` before a file is written over something that is no file, such as /dev/null."""
     kind = kind_of_file(path)
     if kind not in ("a file", "nothing"):
         raise MotetError(f"cannot write {path}: it is {kind}; accepted: a file, or a name that nothing has yet")
 
 
 def refuse_links(folder: Path) -> None:
-    """Before work goes on in a folder that may be anybody's: no link at any depth leads what is written elsewhere."""
+    """Raise a `MotetError` if a folder holds a link at any depth, through which a write would land elsewhere."""
     for inside, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(inside, name)
@@ -122,7 +132,7 @@ def refuse_links(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and those above it, if they are not there."""
+    """Create a folder and those above it, if they are not there, and sync the name."""
     if not path.is_dir():
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -130,13 +140,13 @@ def make_folder(path: Path) -> None:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """The whole file or nothing, on disk when this returns."""
+    """Write a whole file or nothing; it is on disk when this returns."""
     replace_file(path, data)
     sync_folder(path.parent)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """As `write_atomic`, but the name reaches the disk only with the next `sync_folder`."""
+    """Do as `write_atomic` does, but let the name reach the disk only with the next `sync_folder`."""
     refuse_special(path)
     temporary = path.with_name(f".{path.name}.tmp")
     with writing(path):
@@ -155,7 +165,9 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on disk."""
+    """fsync a folder, so that the names in it survive a power cut; Windows cannot, and does nothing."""
+    if not _SYNCS_FOLDERS:
+        return
     with writing(folder):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -165,25 +177,25 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_temporaries(folder: Path) -> None:
-    """Remove what a killed process left half written."""
+    """Remove the temporary files that a killed process left half written."""
     for path in folder.glob(".*.tmp"):
         with suppress(OSError):
             path.unlink()
 
 
 def append_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add one JSON object per line."""
+    """Append rows to a file, one JSON object per line."""
     append_text(path, "".join(to_json(row) + "\n" for row in rows))
 
 
 def append_text(path: Path, text: str) -> None:
-    """Add whole lines to a file, which is made if it is not there."""
+    """Append whole lines to a file, which is made if it is not there."""
     with writing(path), os.fdopen(open_own(path, _APPEND), "ab") as file:
         file.write(text.encode())
 
 
 def synced_length(path: Path) -> int:
-    """The length of a file in bytes, all of them on disk; 0 for a file that is not there."""
+    """fsync a file and return its length in bytes; 0 for a file that is not there."""
     if not os.path.lexists(path):
         return 0
     with writing(path), os.fdopen(open_own(path, _APPEND), "ab") as file:
@@ -192,7 +204,7 @@ def synced_length(path: Path) -> int:
 
 
 def truncate(path: Path, length: int) -> None:
-    """Cut a file to the length it once had; a file that is shorter has lost data."""
+    """Cut a file to the length it once had; raise a `MotetError` if it is shorter, for then it has lost data."""
     with writing(path), os.fdopen(open_own(path, _APPEND), "ab") as file:
         found = os.fstat(file.fileno()).st_size
         if found < length:

@@ -1,17 +1,17 @@
-"""How much memory there is, asked before much of it is taken: a sentence instead of a machine that stands still."""
+"""How much memory there is, asked before much of it is taken: one sentence instead of a machine that stands still."""
 
-import os
-import re
 from pathlib import Path
+
+import psutil
 
 from motet.errors import MotetError
 
-_MEMINFO = Path("/proc/meminfo")
-_CGROUP = Path("/sys/fs/cgroup")
+_CGROUP = Path("/sys/fs/cgroup")  # psutil knows the machine; a container may have less
+_NO_LIMIT = 2**63
 
 
 def refuse_if_too_large(needed: float, what: str, accepted: str) -> None:
-    """Raise a sentence if so many bytes are not there; `what` needs them, `accepted` says what would do."""
+    """Raise a `MotetError` if fewer bytes are free than `what` needs; `accepted` says what would fit."""
     free = free_memory()
     if needed > free:
         raise MotetError(
@@ -20,12 +20,17 @@ def refuse_if_too_large(needed: float, what: str, accepted: str) -> None:
 
 
 def free_memory() -> int:
-    """Bytes that this process may still take: of the machine, or of the container that it runs in."""
-    return max(0, min(_of_machine(), _of_container()))
+    """Return the bytes that this process may still take: of the machine, or of the container that it runs in."""
+    return max(0, min(int(psutil.virtual_memory().available), _of_container()))
+
+
+def total_memory() -> int:
+    """Return the bytes of memory that this machine has."""
+    return int(psutil.virtual_memory().total)
 
 
 def in_words(size: float) -> str:
-    """Such as 3.2 TB."""
+    """Return a number of bytes as people write it, such as 3.2 TB."""
     for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
         if size < 1000:
             return f"{size:.3g} {unit}"
@@ -33,20 +38,11 @@ def in_words(size: float) -> str:
     return "more than 1000 PB"
 
 
-def _of_machine() -> int:
-    try:
-        found = re.search(r"^MemAvailable:\s+(\d+) kB", _MEMINFO.read_text(), re.MULTILINE)
-    except OSError:  # another system
-        found = None
-    if found:
-        return int(found[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def _of_container() -> int:
+    """Return the bytes that a Linux control group leaves; a large number where there is no limit."""
     try:
         most = (_CGROUP / "memory.max").read_text().strip()
         taken = int((_CGROUP / "memory.current").read_text())
-        return int(most) - taken if most.isdigit() else 2**63
+        return int(most) - taken if most.isdigit() else _NO_LIMIT
     except (OSError, ValueError):
-        return 2**63
+        return _NO_LIMIT

@@ -1,4 +1,7 @@
-"""Names in a sentence: some of them as they are, the others counted."""
+"""Foreign text made safe to print: names of clients, classes, files and methods, alone or several in a sentence.
+
+A terminal shows such text and never obeys it.
+"""
 
 import unicodedata
 from collections.abc import Iterable
@@ -6,9 +9,6 @@ from collections.abc import Iterable
 from rich.cells import cell_len, set_cell_size
 
 from motet.errors import shown
-
-# -------- Names that users give (clients, classes, files, methods) as text that a terminal only shows, never obeys
-
 
 _OBEYED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # control, direction marks, half characters, line ends
 ELLIPSIS = "…"

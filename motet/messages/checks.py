@@ -1,107 +1,132 @@
-"""What a server asks of replies before a method sees them: a client may be broken, late, or a liar.
+"""Which replies a method is shown: a client may be broken, late, or a liar.
 
-Whoever does not pass is set aside for the round with a sentence; the others go on.
+A reply is looked at when it arrives (`ReplyChecks.wrong`), and once more when all are there (`ReplyChecks.outliers`),
+because some forms are known only from what most clients sent. A client that fails is set aside for the round with a
+sentence; the others go on.
 """
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from motet.engines.engine import Outcome, TaskKind
 from motet.messages.message import Message, Scalar
+from motet.messages.task import Outcome, TaskKind
 
-Replies = dict[int, Message]
 Reasons = dict[int, str]
 _T = TypeVar("_T")
-Form = tuple[torch.dtype, tuple[int, ...]] | None  # of a field; None: a number
+Form = tuple[torch.dtype, tuple[int, ...]] | None
+"""The type and shape of a field; None of a number."""
 
 
-TRAIN_LOSS = "train.loss"
-"""The field in which a client tells the loss of its training. No method sees it."""
-
-
-def without_losses(replies: Replies) -> tuple[Replies, dict[int, float]]:
-    """The replies as methods know them, and the training loss of each client that told a number."""
-    told = {which: reply.get(TRAIN_LOSS) for which, reply in replies.items()}
-    losses = {i: v for i, v in told.items() if isinstance(v, float) and math.isfinite(v)}
-    rest = {i: {name: v for name, v in reply.items() if name != TRAIN_LOSS} for i, reply in replies.items()}
-    return rest, losses
-
-
-def answers(outcomes: Sequence[Outcome], kind: TaskKind, round: int, asked: Sequence[int]) -> tuple[Replies, Reasons]:
-    """The replies to what was asked, in the order of client ids, and why others have none."""
-    replies: Replies = {}
-    reasons: Reasons = {}
-    times = Counter(outcome.client_id for outcome in outcomes)
-    for outcome in outcomes:
-        which = outcome.client_id
-        if which not in asked:
-            reasons[which] = "answered unasked"
-        elif times[which] > 1:
-            reasons[which] = f"answered {times[which]} times; accepted: once"
-        elif (outcome.kind, outcome.round) != (kind, round):
-            reasons[which] = f"answered {outcome.kind} of round {outcome.round}; accepted: {kind} of round {round}"
-        elif outcome.reply is None:
-            reasons[which] = outcome.failure or "no answer"
-        else:
-            replies[which] = outcome.reply
-    reasons |= {which: "no answer" for which in asked if which not in times}
-    return dict(sorted(replies.items())), reasons
-
-
-def well_formed(
-    replies: Replies, declared: Mapping[str, str] | None = None, like: Mapping[str, Tensor] | None = None
-) -> tuple[Replies, Reasons]:
-    """The replies that have the fields they should have, of the form they should have, and finite.
-
-    `declared` are all fields that a reply may have. `like` has tensors whose form is known. For the rest, what most
-    replies have is right: clients of one round run one method on one net.
-    """
-    usual = _most([frozenset(reply.keys() & declared if declared else reply) for reply in replies.values()])
-    forms = {name: _most([_form(r[name]) for r in replies.values() if name in r]) for name in usual or ()}
-    forms |= {name: _form(value) for name, value in (like or {}).items() if name in forms}
-    reasons: Reasons = {}
-    for which, reply in replies.items():
-        wrong = _wrong_names(reply, usual or frozenset(), declared)
-        for name, value in reply.items() if not wrong else ():
-            wrong = wrong or _wrong_field(name, value, forms)
-        if wrong:
-            reasons[which] = wrong
-    return {which: reply for which, reply in replies.items() if which not in reasons}, reasons
-
-
-def _wrong_names(reply: Message, usual: frozenset[str], declared: Mapping[str, str] | None) -> str | None:
-    known = set(declared) if declared else usual
-    for name in sorted(reply.keys() - known):
-        return f"reply field {name!r} is not known; accepted: {', '.join(sorted(known)) or 'an empty reply'}"
-    for name in sorted(usual - reply.keys()):
-        return f"reply field {name!r} is missing; accepted: {', '.join(sorted(usual))}"
+def unusable(outcome: Outcome, kind: TaskKind, round: int, waiting: set[int], asked: Sequence[int]) -> str | None:
+    """Return why an outcome does not answer what was asked, or None; `waiting` are clients that have not answered."""
+    if outcome.client_id not in asked:
+        return "answered unasked"
+    if outcome.client_id not in waiting:
+        return "answered more than once; its first answer counts"
+    if (outcome.kind, outcome.round) != (kind, round):
+        return f"answered {outcome.kind} of round {outcome.round}; accepted: {kind} of round {round}"
+    if outcome.reply is None:
+        return outcome.failure or "no answer"
     return None
 
 
-def _wrong_field(name: str, value: Tensor | Scalar, forms: Mapping[str, Form]) -> str | None:
-    found = _form(value)
+class ReplyChecks:
+    """Checks the replies of one round: the declared fields, of the form they should have, and finite.
+
+    `declared` are all fields that a reply may have; without it any. `like` has tensors whose form is known. For the
+    rest, what most replies have is right: clients of one round run one method on one net.
+    """
+
+    def __init__(self, declared: Mapping[str, str] | None = None, like: Mapping[str, Tensor] | None = None):
+        self.declared = declared
+        self.known = {name: form_of(value) for name, value in (like or {}).items()}
+        self._names: Counter[frozenset[str]] = Counter()
+        self._forms: dict[str, Counter[Form]] = {}
+
+    def wrong(self, reply: Message) -> str | None:
+        """Return why a reply that just arrived cannot be used, or None; its form counts for the majority anyway."""
+        self._names[frozenset(reply.keys() & self.declared if self.declared else reply)] += 1
+        for name, value in reply.items():
+            self._forms.setdefault(name, Counter())[form_of(value)] += 1
+        unknown = sorted(reply.keys() - self.declared.keys()) if self.declared else []
+        if unknown:
+            return _not_known(unknown[0], set(self.declared or ()))
+        for name, value in reply.items():
+            why = _wrong_form(name, form_of(value), self.known) or _wrong_value(name, value)
+            if why:
+                return why
+        return None
+
+    def outliers(self, forms: Mapping[int, Mapping[str, Form]]) -> Reasons:
+        """Return which of the replies that passed differ from what most have, and how, when all are there."""
+        usual = _most(self._names) or frozenset()
+        right = {name: _most(self._forms[name]) for name in usual if name in self._forms} | {
+            name: form for name, form in self.known.items() if name in usual
+        }
+        allowed = usual | self.declared.keys() if self.declared else usual
+        reasons = {client_id: _outlier(form, usual, allowed, right) for client_id, form in forms.items()}
+        return {client_id: why for client_id, why in reasons.items() if why}
+
+
+def well_formed(
+    replies: Mapping[int, Message],
+    declared: Mapping[str, str] | None = None,
+    like: Mapping[str, Tensor] | None = None,
+) -> tuple[dict[int, Message], Reasons]:
+    """Return the replies that pass all checks, and why others do not, where all are there at once."""
+    checks = ReplyChecks(declared, like)
+    reasons = {i: why for i, reply in replies.items() if (why := checks.wrong(reply))}
+    forms = {i: forms_of(reply) for i, reply in replies.items() if i not in reasons}
+    reasons |= checks.outliers(forms)
+    return {i: reply for i, reply in replies.items() if i not in reasons}, reasons
+
+
+def forms_of(reply: Message) -> dict[str, Form]:
+    """Return the form of every field of a reply."""
+    return {name: form_of(value) for name, value in reply.items()}
+
+
+def form_of(value: Tensor | Scalar) -> Form:
+    """Return the type and shape of a field; None of a number."""
+    return (value.dtype, tuple(value.shape)) if isinstance(value, Tensor) else None
+
+
+def _outlier(
+    found: Mapping[str, Form], usual: frozenset[str], allowed: frozenset[str], right: Mapping[str, Form]
+) -> str | None:
+    for name in sorted(found.keys() - allowed):
+        return _not_known(name, usual)
+    for name in sorted(usual - found.keys()):
+        return f"reply field {name!r} is missing; accepted: {', '.join(sorted(usual))}"
+    return next((why for name, form in found.items() if (why := _wrong_form(name, form, right))), None)
+
+
+def _not_known(name: str, known: Iterable[str]) -> str:
+    return f"reply field {name!r} is not known; accepted: {', '.join(sorted(known)) or 'an empty reply'}"
+
+
+def _wrong_form(name: str, found: Form, forms: Mapping[str, Form]) -> str | None:
     right = forms.get(name, found)
     if found is None or right is None:
-        if found != right:
-            return f"reply field {name!r} is {_words(found)}; accepted: {_words(right)}"
-    elif found[1] != right[1]:
+        return None if found == right else f"reply field {name!r} is {_words(found)}; accepted: {_words(right)}"
+    if found[1] != right[1]:
         return f"reply field {name!r} has shape {found[1]}; accepted: {right[1]}"
-    elif found[0] != right[0]:
+    if found[0] != right[0]:
         return f"reply field {name!r} has type {found[0]}; accepted: {right[0]}"
+    return None
+
+
+def _wrong_value(name: str, value: Tensor | Scalar) -> str | None:
     if not _finite(value):
         return f"reply field {name!r} holds NaN or infinity; accepted: finite numbers"
     if name == "n" and not isinstance(value, Tensor) and value <= 0:
         return f"reply field 'n' is {value}; accepted: a number of samples above 0"
     return None
-
-
-def _form(value: Tensor | Scalar) -> Form:
-    return (value.dtype, tuple(value.shape)) if isinstance(value, Tensor) else None
 
 
 def _words(form: Form) -> str:
@@ -114,6 +139,6 @@ def _finite(value: Tensor | Scalar) -> bool:
     return math.isfinite(value)
 
 
-def _most(found: Sequence[_T]) -> _T | None:
-    """What most have; of equals, what comes first in the order of client ids."""
-    return Counter(found).most_common(1)[0][0] if found else None
+def _most(found: Counter[_T]) -> _T | None:
+    """Return what most have; of equals, what came first in the order of client ids."""
+    return found.most_common(1)[0][0] if found else None

@@ -22,6 +22,20 @@ State = dict[str, Tensor | Scalar]
 Message = State
 Piece = bytes | memoryview
 
+
+class AddedUp:
+    """Stands in a reply for a field that was added up over all clients while the replies arrived."""
+
+    def __init__(self, name: str, rule: str):
+        self.name, self.rule = name, rule
+
+    def __str__(self) -> str:
+        return (
+            f"added up over all clients, as its rule {self.rule!r} says, so that no client's own is here (use "
+            f"replies.{self.rule}({self.name!r}), or the rule 'each' in uploads)"
+        )
+
+
 _DTYPES = {  # safetensors' names for them
     torch.float64: "F64",
     torch.float32: "F32",
@@ -130,4 +144,6 @@ def _scalar_type(name: str, value: Scalar) -> torch.dtype:
 
 
 def _describe(value: object) -> str:
+    if isinstance(value, AddedUp):
+        return str(value)
     return "missing" if value is None else f"a {type(value).__name__}"

@@ -11,9 +11,9 @@ from torch.nn.functional import cross_entropy
 
 from motet.config.section import Section
 from motet.messages.message import Message, State, number, tensor
+from motet.messages.replies import Rule
 from motet.methods.averaging import Averaging
 from motet.methods.base import Facts, Learned, LearnedFigure, MethodEntry
-from motet.methods.base.method import Rule
 from motet.training.client import Client
 
 
@@ -101,8 +101,7 @@ class APPLE(Averaging):
         theta[moving] = p @ cores[:, moving]
         core[: moving.start] = theta[: moving.start]  # statistics
         client.private["apple.p"] = p
-        if client.pm_source == "last_participation":
-            client.private["model"] = theta
+        client.offer_model(theta)
         return {"apple.core": core.clone(), "n": client.samples}
 
     def p(self, client: Client, message: Message) -> Tensor:

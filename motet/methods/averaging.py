@@ -1,7 +1,6 @@
 """FedAvg (McMahan et al. 2017), and everything that is FedAvg plus parts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -14,13 +13,14 @@ from motet.config.section import Section
 from motet.data import Samples
 from motet.errors import Diverged
 from motet.messages.message import Message, State, tensor
+from motet.messages.replies import Rule, Weighting, average
 from motet.methods.base.entry import MethodEntry
 from motet.methods.base.learned_figure import Learned, LearnedFigure
 from motet.methods.base.local_steps import learn_batched, learn_in_phases
-from motet.methods.base.method import Facts, Method, Rule
+from motet.methods.base.method import Facts, Method
 from motet.methods.base.part import ORDER, Part
 from motet.methods.base.personal_model import PersonalModel, through
-from motet.methods.base.serving import Serving, average
+from motet.methods.base.serving import Serving
 from motet.methods.base.training import Training
 from motet.nets import Net
 from motet.training.adaptation import best_on_validation
@@ -77,9 +77,9 @@ class Averaging(Method):
         recipes = {self.recipe, *(part.weighting for part in parts)}
         asked = options.weighting if isinstance(options, Averaging.Options) else "auto"  # who averages nothing has none
         uniform = asked == "uniform" or (asked == "auto" and "uniform" in recipes)
-        self.weighting = "uniform" if uniform else "samples"
+        self.weighting: Weighting = "uniform" if uniform else "samples"
         # a part's recipe is for the net's own weights; what parts add to it keeps the plain rule
-        self.added_weighting = "uniform" if asked == "uniform" else "samples"
+        self.added_weighting: Weighting = "uniform" if asked == "uniform" else "samples"
         self.personalizes = type(self).personalizes or any(part.personalizes for part in parts)
         self.prepares = any(part.preparation() is not None for part in parts)
         self.needs_shared_data = any(part.needs_shared_data for part in parts)
@@ -88,7 +88,9 @@ class Averaging(Method):
         self.from_counts = any(part.makes_from_counts() for part in parts)
         self.shows = tuple(dict.fromkeys((*type(self).shows, *(name for part in parts for name in part.shows))))
         self.tells = frozenset().union(type(self).tells, *(part.tells for part in parts))
-        model: dict[str, Rule] = {"w": "mean", "n": "sum"} if self.travels and self.averages else {}
+        combines = any(type(part).combine is not Part.combine for part in parts)  # then every client's w is looked at
+        model: dict[str, Rule] = {"w": "each" if combines else "mean", "n": "sum"}
+        model = model if self.travels and self.averages else {}
         self.uploads = {**model, **type(self).uploads, **{k: v for part in parts for k, v in part.uploads.items()}}
 
     @property
@@ -148,6 +150,11 @@ class Averaging(Method):
         if self.added_weighting != self.weighting and added.stop > added.start:
             w[added] = average(replies, "w", self.added_weighting)[added]
         return w
+
+    def weightings(self, field: str) -> Sequence[Weighting]:
+        if field == "w" and self.added_weighting != self.weighting:
+            return (self.weighting, self.added_weighting)
+        return (self.weighting,)
 
     def generic(self, server: State) -> Tensor | None:
         """The averaged model; none where clients keep some of the net's own weights, for those have no average."""
@@ -238,8 +245,7 @@ class Averaging(Method):
             part.after(t, reply)
         if self.layout.size > self.layout.private.start:
             client.private["private"] = t.w[self.layout.private].clone()
-        if client.pm_source == "last_participation":
-            client.private["model"] = t.w
+        client.offer_model(t.w)
         if client.local.momentum_across_rounds == "persist" and t.descent.velocity is not None:
             client.private["velocity"] = t.descent.velocity
         return reply
@@ -318,11 +324,8 @@ class Averaging(Method):
         """The whole weights of the client's personal model."""
         if client.data.new and not self.travels:
             return None  # nobody hands a new client a model
-        if client.pm_source == "last_participation" and "model" in client.private:
-            return tensor(client.private, "model")
-        if client.pm_source == "last_participation" and client.never_sampled == "initial" and not client.data.new:
-            return self.fresh.clone()
-        return self.received(client, message)
+        kept = client.kept_model(self.fresh)
+        return self.received(client, message) if kept is None else kept
 
     def weights(self, client: Client, message: Message) -> Tensor | None:
         """Of the net's own weights alone: what parts added to it has no place in the plain net."""
@@ -350,7 +353,7 @@ class Averaging(Method):
         turns = facts.rounds * facts.cohort / facts.clients
         each = local.steps / len(client.descent().sizes(client.samples)) if local.steps else local.epochs
         epochs = max(client.adapt.epochs, round(turns * each))
-        return replace(client, adapt=client.adapt.model_copy(update={"epochs": epochs, "lr": local.lr}))
+        return client.adapting(epochs=epochs, lr=local.lr)
 
     def adapted_weights(self, t: Training) -> Tensor:
         """What a new client's training has made of its personal model so far."""
@@ -366,4 +369,4 @@ class Averaging(Method):
         return PersonalModel(self.net, self.parts, client).eval()
 
 
-ENTRY = MethodEntry("fedavg", "average the clients' models", "McMahan et al. 2017", whole=Averaging)
+ENTRY = MethodEntry("fedavg", "average the clients' models", "McMahan et al. 2017", whole=Averaging, base=True)

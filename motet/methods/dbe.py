@@ -13,8 +13,8 @@ from torch.nn.functional import mse_loss
 
 from motet.config.section import tried
 from motet.messages.message import Message, tensor
+from motet.messages.replies import Rule
 from motet.methods.base import Forward, Learned, LearnedFigure, MethodEntry, Part, Serving, Training, average
-from motet.methods.base.method import Rule
 from motet.methods.base.part import Acts
 from motet.nets import Net
 from motet.training.client import Client

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from motet.config.section import tried
 from motet.messages.message import Message, tensor
+from motet.messages.replies import Rule
 from motet.methods.base import MethodEntry, Part, Serving, Training
 
 
@@ -21,6 +22,7 @@ class FedDyn(Part):
     weighting: ClassVar[Literal["samples", "uniform"]] = "uniform"
     serves_adaptation: ClassVar[bool] = False
     role: ClassVar[str | None] = "drift correction"
+    uploads: ClassVar[Mapping[str, Rule]] = {"w": "each"}  # for Σ (w_i − w)
 
     lam: float = Field(
         0.1,

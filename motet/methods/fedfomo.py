@@ -11,9 +11,9 @@ from torch.nn.functional import cross_entropy
 from motet.config.section import Section, tried
 from motet.data import Samples
 from motet.messages.message import Message, State, tensor
+from motet.messages.replies import Rule
 from motet.methods.averaging import Averaging
 from motet.methods.base import Facts, Learned, LearnedFigure, MethodEntry, Training
-from motet.methods.base.method import Rule
 from motet.training.client import Client
 
 PASS_BATCH = 1000

@@ -13,8 +13,8 @@ from torch.nn.functional import cross_entropy, kl_div, log_softmax, one_hot
 
 from motet.errors import MotetError
 from motet.messages.message import Message, number, tensor
+from motet.messages.replies import Rule
 from motet.methods.base import Forward, MethodEntry, Part, Serving, Training
-from motet.methods.base.method import Rule
 from motet.methods.base.part import Acts
 from motet.nets import Net
 from motet.training.flat_weights import Layout, matches
@@ -117,7 +117,7 @@ class FedGen(Part):
     serves_adaptation: ClassVar[bool] = False
     serves_prediction: ClassVar[bool] = False
     tells: ClassVar[frozenset[str]] = frozenset({"class counts"})
-    uploads: ClassVar[Mapping[str, Rule]] = {"fedgen.counts": "each"}
+    uploads: ClassVar[Mapping[str, Rule]] = {"fedgen.counts": "each", "w": "each"}
 
     alpha: float = Field(1.0, ge=0, description="α, weight of the generated features in a client's loss")
     beta: float = Field(0.0, ge=0, description="weight of the KL from h(G(ε, y)) to h(x) of the same y")

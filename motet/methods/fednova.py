@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from motet.messages.message import Message, number, tensor
+from motet.messages.replies import Rule
 from motet.methods.base import MethodEntry, Part, Serving, Training
-from motet.methods.base.method import Rule
 from motet.methods.base.part import Acts
 
 

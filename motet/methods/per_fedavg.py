@@ -63,7 +63,7 @@ class PerFedAvg(Averaging):
             return super().personal(client.from_the_global_model(), message)
         plain = {"momentum": 0.0, "weight_decay": 0.0, "steps": self.options.steps, "clip": 0.0}
         rule = client.local.model_copy(update=plain)
-        descent = Descent(rule, self.options.alpha, client.rng("per-fedavg"), joins_lone=client.joins_lone)
+        descent = Descent(rule, self.options.alpha, client.rng("per-fedavg"), joins_lone=client.context.joins_lone)
         t = self.training(client, message, (), descent)
         t.bind()
         descent.run(client.data.train, t.w[self.layout.trainable], t.g[self.layout.trainable], t.backward)

@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from motet.messages.message import Message, State, tensor
+from motet.messages.replies import Rule
 from motet.methods.averaging import Averaging
 from motet.methods.base import Facts, Learned, LearnedFigure, MethodEntry, Part
 from motet.methods.base.learned_figure import MOST
@@ -26,6 +27,7 @@ class PFedHN(Averaging):
     """
 
     personalizes = True  # the server makes each client a model of its own
+    uploads: Mapping[str, Rule] = {"w": "each"}  # a step for each client
     carries: ClassVar[tuple[str, ...]] = ("mr", "prbm", "dbe", "bsm", "ir", "ldam", "cdt", "shared-data")
 
     class Options(Averaging.Options):

@@ -8,8 +8,8 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.messages.message import Message, tensor
+from motet.messages.replies import Rule
 from motet.methods.base import MethodEntry, Part, Serving, Training
-from motet.methods.base.method import Rule
 
 
 class Scaffold(Part):

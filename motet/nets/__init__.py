@@ -1,67 +1,12 @@
-"""The networks: each a row of named stages, split into body and head at any boundary, in a file with its entry."""
+"""Networks: each is a row of named stages, which any stage boundary splits in body and head.
 
-from functools import partial
+One file per family (`mlp.py`, `conv.py`, `resnet.py`, ...) builds the nets and ends with their entries; `registry.py`
+lists them by name. `net.py` has the class and what an entry says, `dense.py` the fast path for rows of linear layers,
+`imported.py` nets of the user's own code, `pretrained.py` weights from a file. May import data.input, config and io;
+knows no method and no client. Start reading in `net.py`, then `mlp.py`.
+"""
 
-import torch
-
-from motet.config.names import Term, parse_one
-from motet.data.input import Input
-from motet.errors import MotetError, unknown
-from motet.io.plugins import is_import
-from motet.nets import conv, fedrod_conv, mlp, mobilenet, resnet, text, vgg
-from motet.nets.batch_statistics import by_batch_statistics
-from motet.nets.entry import NetEntry
-from motet.nets.imported import build_imported
-from motet.nets.net import Net
+from motet.nets.net import Net, NetEntry
+from motet.nets.registry import NETS, build_net, describe_nets, net_term
 
 __all__ = ["NETS", "Net", "NetEntry", "build_net", "describe_nets", "net_term"]
-
-_FAMILIES = (mlp, conv, fedrod_conv, resnet, vgg, mobilenet, text)
-NETS: dict[str, NetEntry] = {entry.name: entry for family in _FAMILIES for entry in family.ENTRIES}
-
-
-def net_term(text: str) -> Term:
-    """A net as it is written, such as `resnet8(norm=group)`: its name, or an import, and its options."""
-    return Term(text) if is_import(text) else parse_one(text, "net", "resnet8(norm=group)")
-
-
-def build_net(
-    name: str, input: Input, classes: int, split: str | None = None, *, batch_statistics: bool = False
-) -> Net:
-    """A fresh network for this input, of a registered name or by import; `split` names the first stage of the head.
-
-    Initial weights come from torch's global generator: wrap the call in `rng.seeded`.
-    """
-    if classes < 1:
-        raise MotetError(f"number of classes is {classes}; accepted: 1 or more")
-    term = net_term(name)
-    if term.name in NETS:
-        net = NETS[term.name].build_for(input, classes, split, **term.options)
-    elif is_import(term.name):
-        net = build_imported(term.name, input, classes, split, **term.options)
-    else:
-        raise unknown("net", term.name, [*NETS, "FILE.py:build"])
-    if batch_statistics:
-        by_batch_statistics(net)
-    net.another = partial(build_net, name, input, classes, split, batch_statistics=batch_statistics)
-    return net
-
-
-def describe_nets() -> list[dict[str, object]]:
-    """What `motet list nets` shows: each net as it is at its own example input, for 10 classes."""
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):  # which holds shapes and nothing else
-        return [_describe(info, info.build_for(info.example, 10, None)) for info in NETS.values()]
-
-
-def _describe(info: NetEntry, net: Net) -> dict[str, object]:
-    return {
-        "name": info.name,
-        "summary": info.summary,
-        "paper": info.paper,
-        "accepts": list(info.accepts),
-        "example": str(info.example),
-        "options": {name: field.default for name, field in info.options.model_fields.items()},
-        "stages": net.stage_names,
-        "head": net.split,
-        "parameters": sum(p.numel() for p in net.parameters()),
-    }

@@ -8,7 +8,7 @@ from torch import nn
 
 from motet.config.section import Section
 from motet.data.input import Input
-from motet.nets.entry import wrong_input
+from motet.nets.net import wrong_input
 
 Norm = Literal["batch", "group", "none"]
 GROUPS = 2
@@ -22,7 +22,7 @@ class BatchByDefault(Section):
 
 
 def normalization(norm: Norm, channels: int) -> nn.Module:
-    """What follows a convolution."""
+    """Return the layer that normalizes what a convolution of so many channels returns."""
     if norm == "batch":
         return nn.BatchNorm2d(channels)
     return nn.GroupNorm(GROUPS, channels) if norm == "group" else nn.Identity()

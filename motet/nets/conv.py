@@ -1,4 +1,4 @@
-"""har-cnn: DBE's network for the signals of smartphones."""
+"""Small convolutional nets of the papers: cnn4, fedrep-conv, twocnn for images, har-cnn for signals."""
 
 from collections import OrderedDict
 
@@ -6,11 +6,8 @@ from torch import Tensor, nn
 
 from motet.data.input import Input
 from motet.nets.blocks import conv_stage, dense_stage, flat_size_after_two, refuse_small
-from motet.nets.entry import NetEntry, wrong_input
 from motet.nets.mlp import bias_free, xavier
-from motet.nets.net import Net
-
-# -------- cnn4: the 4-layer CNN of McMahan et al., used by PGFed and DBE
+from motet.nets.net import Net, NetEntry, wrong_input
 
 
 def build_cnn4(input: Input, classes: int, split: str | None = None) -> Net:
@@ -105,7 +102,7 @@ TWOCNN = NetEntry(
 )
 
 
-# ------------------------------------------------------------ har-cnn: DBE's network for the signals of smartphones
+# -------- har-cnn: DBE's network for the signals of smartphones
 
 
 WINDOW = 9
@@ -116,7 +113,7 @@ class AsImage(nn.Module):
     """A signal as an image of one line: the fast order of memory is for images."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """(channels, time) becomes (channels, 1, time)."""
+        """Return signals as images of one row: (channels, time) becomes (channels, 1, time)."""
         return x.unsqueeze(2)
 
 

@@ -1,4 +1,4 @@
-"""fedrod-conv: the network of FED-ROD for MNIST-like images."""
+"""The networks of FED-ROD and of its authors' related code: fedrod-conv, -1m, -small and fedrod-dropout."""
 
 from collections import OrderedDict
 
@@ -6,10 +6,7 @@ from torch import nn
 
 from motet.data.input import Input
 from motet.nets.blocks import conv_stage, dense_stage, flat_size_after_two, refuse_small
-from motet.nets.entry import NetEntry
-from motet.nets.net import Net
-
-# ------------------------------------------------------------ fedrod-conv: the network of FED-ROD for MNIST-like images
+from motet.nets.net import Net, NetEntry
 
 
 def build_fedrod_conv(input: Input, classes: int, split: str | None = None) -> Net:
@@ -24,7 +21,11 @@ def build_fedrod_conv(input: Input, classes: int, split: str | None = None) -> N
         fc1=dense_stage(flat, 50),
         fc2=nn.Linear(50, classes, bias=False),
     )
-    net = Net(stages, input, split)
+    return _drawn_normal(Net(stages, input, split))
+
+
+def _drawn_normal(net: Net) -> Net:
+    """Draw all weights of a net anew, layer by layer, and return it."""
     for module in net.modules():
         init_normal(module)
     return net
@@ -48,10 +49,10 @@ FEDROD_CONV = NetEntry(
 )
 
 
-# ------------------------------------------------------------ fedrod-conv-1m: a network of FED-ROD's size for CIFAR
+# -------- fedrod-conv-1m: a network of FED-ROD's size for CIFAR
 
 
-SMALLEST_FEDROD_CONV_1M = 8
+SMALLEST_1M = 8  # a side that leaves one position after three poolings
 
 
 def build_fedrod_conv_1m(input: Input, classes: int, split: str | None = None) -> Net:
@@ -59,22 +60,19 @@ def build_fedrod_conv_1m(input: Input, classes: int, split: str | None = None) -
 
     The paper gives no channels and counts 1,025,610; 64, 128 and 192 come nearest among tidy ones.
     """
-    refuse_small("fedrod-conv-1m", input, SMALLEST_FEDROD_CONV_1M)
-    height, width = (side // SMALLEST_FEDROD_CONV_1M for side in input.shape[1:])
+    refuse_small("fedrod-conv-1m", input, SMALLEST_1M)
+    height, width = (side // SMALLEST_1M for side in input.shape[1:])
     stages: OrderedDict[str, nn.Module] = OrderedDict(
-        conv1=_fedrod_conv_1m_conv_stage(input.shape[0], 64),
-        conv2=_fedrod_conv_1m_conv_stage(64, 128),
-        conv3=_fedrod_conv_1m_conv_stage(128, 192),
+        conv1=_padded_stage(input.shape[0], 64),
+        conv2=_padded_stage(64, 128),
+        conv3=_padded_stage(128, 192),
         fc1=dense_stage(192 * height * width, 64),
         fc2=nn.Linear(64, classes, bias=False),
     )
-    net = Net(stages, input, split)
-    for module in net.modules():
-        init_normal(module)
-    return net
+    return _drawn_normal(Net(stages, input, split))
 
 
-def _fedrod_conv_1m_conv_stage(channels_in: int, channels_out: int) -> nn.Sequential:
+def _padded_stage(channels_in: int, channels_out: int) -> nn.Sequential:
     """conv 5x5 that keeps the size, max-pool 2x2, ReLU (pooling first: see blocks.conv_stage)."""
     conv = nn.Conv2d(channels_in, channels_out, 5, padding=2)
     return nn.Sequential(conv, nn.MaxPool2d(2), nn.ReLU(inplace=True))
@@ -93,7 +91,7 @@ FEDROD_CONV_1M = NetEntry(
 # -------- fedrod-conv-small
 
 
-SMALLEST_FEDROD_CONV_SMALL = 18  # a side that leaves the last convolution one position
+SMALLEST_SMALL = 18  # a side that leaves the last convolution one position
 
 
 def build_fedrod_conv_small(input: Input, classes: int, split: str | None = None) -> Net:
@@ -101,22 +99,19 @@ def build_fedrod_conv_small(input: Input, classes: int, split: str | None = None
 
     The lead author's earlier code has it. The centralized 85.4 % of the paper need fedrod-conv-1m.
     """
-    refuse_small("fedrod-conv-small", input, SMALLEST_FEDROD_CONV_SMALL)
+    refuse_small("fedrod-conv-small", input, SMALLEST_SMALL)
     height, width = (((side - 2) // 2 - 2) // 2 - 2 for side in input.shape[1:])
     stages: OrderedDict[str, nn.Module] = OrderedDict(
-        conv1=_fedrod_conv_small_conv_stage(input.shape[0], 32, nn.MaxPool2d(2)),
-        conv2=_fedrod_conv_small_conv_stage(32, 64, nn.MaxPool2d(2)),
-        conv3=_fedrod_conv_small_conv_stage(64, 64),
+        conv1=_narrow_stage(input.shape[0], 32, nn.MaxPool2d(2)),
+        conv2=_narrow_stage(32, 64, nn.MaxPool2d(2)),
+        conv3=_narrow_stage(64, 64),
         fc1=dense_stage(64 * height * width, 64),
         fc2=nn.Linear(64, classes, bias=False),
     )
-    net = Net(stages, input, split)
-    for module in net.modules():
-        init_normal(module)
-    return net
+    return _drawn_normal(Net(stages, input, split))
 
 
-def _fedrod_conv_small_conv_stage(channels_in: int, channels_out: int, *pool: nn.Module) -> nn.Sequential:
+def _narrow_stage(channels_in: int, channels_out: int, *pool: nn.Module) -> nn.Sequential:
     """conv 3x3 without padding, pooling or none, ReLU (pooling first: see blocks.conv_stage)."""
     return nn.Sequential(nn.Conv2d(channels_in, channels_out, 3), *pool, nn.ReLU(inplace=True))
 

@@ -12,8 +12,7 @@ from motet.data.input import Input
 from motet.errors import MotetError, unknown
 from motet.io.plugins import load_object
 from motet.io.user_code import place_of
-from motet.nets.entry import NetEntry
-from motet.nets.net import Net
+from motet.nets.net import Net, NetEntry
 
 TRUNK, LAST = "trunk", "last"  # the stages of a module that is no row of stages
 
@@ -72,7 +71,7 @@ def _refuse_what_cannot_be_trained(name: str, net: Net) -> None:
 def _called(
     name: str, build: Callable[..., object], input: Input, classes: int, split: str | None, options: dict[str, object]
 ) -> object:
-    """What the user's function builds."""
+    """Return what the user's function builds, or raise a sentence about how it failed."""
     try:
         takes = inspect.signature(build)
     except ValueError:  # some functions of C tell nothing

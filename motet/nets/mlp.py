@@ -1,4 +1,4 @@
-"""mlp: hidden layers for vectors and small images."""
+"""Nets of linear layers alone: logistic, mlp and SuPerFed's twonn."""
 
 import math
 from collections import OrderedDict
@@ -10,10 +10,7 @@ from torch import nn
 from motet.config.section import Section
 from motet.data.input import Input
 from motet.nets.blocks import dense_stage
-from motet.nets.entry import NetEntry
-from motet.nets.net import Net
-
-# ------------------------------------------------------------ logistic: one linear layer on the samples as they are
+from motet.nets.net import Net, NetEntry
 
 
 def build_logistic(input: Input, classes: int, split: str | None = None) -> Net:
@@ -34,7 +31,7 @@ LOGISTIC = NetEntry(
 )
 
 
-# ------------------------------------------------------------ mlp: hidden layers for vectors and small images
+# -------- mlp: hidden layers for vectors and small images
 
 
 WIDEST, DEEPEST = 100_000, 20

@@ -6,9 +6,8 @@ from torch import nn
 
 from motet.data.input import Input
 from motet.nets.blocks import BatchByDefault, Norm, normalization, pooled
-from motet.nets.entry import NetEntry
 from motet.nets.mlp import bias_free, xavier
-from motet.nets.net import Net
+from motet.nets.net import Net, NetEntry
 from motet.nets.resnet import conv3, stem
 
 SEPARABLE = ((32, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 1))

@@ -1,13 +1,20 @@
-"""A net is named stages in a row; any stage boundary splits it in body (features z) and head (logits)."""
+"""What a net is: named stages in a row, which any stage boundary splits in body (features z) and head (logits).
+
+Also BatchNorm without running statistics (`BatchStatistics`), and what the list of nets holds of each (`NetEntry`).
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
+from motet.config.data_words import SampleKind
+from motet.config.section import Section, checked
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
 from motet.nets.dense import leading_row, run_row, takes_vectors, worth_it
@@ -56,15 +63,15 @@ class Net(nn.Sequential):
             self._collecting = before
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits; modules that a method adds beside the stages take no part."""
+        """Return the logits; modules that a method adds beside the stages take no part."""
         return self.between(x, None, None)
 
     def body(self, x: Tensor) -> Tensor:
-        """The features z at the split."""
+        """Return the features z at the split."""
         return self.between(x, None, self.split)
 
     def head(self, z: Tensor) -> Tensor:
-        """The logits of features at the split."""
+        """Return the logits of features at the split."""
         return self.between(z, self.split, None)
 
     def between(self, x: Tensor, first: str | None, end: str | None) -> Tensor:
@@ -87,11 +94,11 @@ class Net(nn.Sequential):
         return x
 
     def head_names(self) -> tuple[str, ...]:
-        """Name prefixes of the head's parameters, for methods that share or keep them apart."""
+        """Return the name prefixes of the head's parameters, for methods that share or keep them apart."""
         return tuple(name + "." for name in self.stage_names[self.stage_names.index(self.split) :])
 
     def body_names(self) -> tuple[str, ...]:
-        """Likewise of the body's."""
+        """Return the name prefixes of the body's parameters."""
         return tuple(name + "." for name in self.stage_names[: self.stage_names.index(self.split)])
 
     def feature_shape(self) -> tuple[int, ...]:
@@ -107,3 +114,68 @@ class Net(nn.Sequential):
     def normalizes_batches(self) -> bool:
         """Whether a sample's logits depend on its batch while learning, so that a batch of one cannot be learned."""
         return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self.modules())
+
+
+# -------- BatchNorm without a memory
+
+
+class BatchStatistics(_BatchNorm):
+    """A BatchNorm layer's scale and shift, and no statistics that could be averaged or kept.
+
+    A single sample of a single position has no variance and becomes the shift, where torch refuses it.
+    """
+
+    def __init__(self, layer: _BatchNorm):
+        super().__init__(layer.num_features, layer.eps, layer.momentum, affine=False, track_running_stats=False)
+        self.weight, self.bias = layer.weight, layer.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalized over the batch at hand, in training and after it."""
+        return torch.batch_norm(x, self.weight, self.bias, None, None, True, 0.0, self.eps, False)
+
+
+def by_batch_statistics(net: nn.Module) -> None:
+    """Replace every BatchNorm layer of a net by `BatchStatistics` with the same scale and shift."""
+    for module in list(net.modules()):
+        for name, layer in module.named_children():
+            if isinstance(layer, _BatchNorm):
+                setattr(module, name, BatchStatistics(layer))
+
+
+# -------- The entry of a network in the list of nets
+
+
+Build = Callable[..., Net]
+"""From the input, the number of classes and the first stage of the head (None: the net's own); and its options, by
+their names."""
+
+
+@dataclass(frozen=True)
+class NetEntry:
+    """The entry of one network. `build` draws initial weights from torch's global generator."""
+
+    name: str
+    summary: str
+    paper: str
+    accepts: tuple[SampleKind, ...]
+    example: Input
+    """An input that the net is known to take, to look at it without data."""
+    build: Build
+    options: type[Section] = Section
+    """What may stand in brackets behind its name."""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """How names of weights begin in other people's files, and how they begin here."""
+
+    def build_for(self, input: Input, classes: int, split: str | None, **options: object) -> Net:
+        """Return the net; raise a `MotetError` about an option or an input of another kind."""
+        if input.kind not in self.accepts:
+            raise wrong_input(self.name, input, ", ".join(self.accepts))
+        chosen = checked(self.options, options, f"net {self.name}")
+        net = self.build(input, classes, split, **{name: getattr(chosen, name) for name in type(chosen).model_fields})
+        net.elsewhere = self.elsewhere
+        return net
+
+
+def wrong_input(net: str, input: Input, accepted: str) -> MotetError:
+    """Return the error for an input that does not fit a net."""
+    return MotetError(f"net {net!r} cannot take {input}; accepted: {accepted}")

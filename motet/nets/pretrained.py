@@ -18,7 +18,7 @@ COUNTS = ".num_batches_tracked"
 
 
 def weights_sha256(text: str) -> str:
-    """The SHA-256 of a weights file."""
+    """Return the SHA-256 of a weights file."""
     try:
         with _file(text).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

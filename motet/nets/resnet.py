@@ -1,4 +1,4 @@
-"""resnet9: SuPerFed's residual network, four stages of one block each."""
+"""Residual nets: resnet8 and resnet20 for small images, resnet18, and SuPerFed's resnet9."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -12,12 +12,8 @@ from torch.nn.functional import avg_pool2d, pad
 
 from motet.data.input import Input
 from motet.nets.blocks import BatchByDefault, Norm, normalization, pooled
-from motet.nets.entry import NetEntry
 from motet.nets.mlp import bias_free, xavier
-from motet.nets.net import Net
-
-# -------- Residual stages (He et al., CVPR 2016), of which the ResNets are made
-
+from motet.nets.net import Net, NetEntry
 
 Shortcut = Literal["pad", "convolve"]
 
@@ -26,7 +22,7 @@ ELSEWHERE = {"conv1.": "layer1.conv1.", "bn1.": "layer1.bn1."}
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions, and a way around them."""
+    """A residual block: two 3x3 convolutions and a shortcut around them."""
 
     def __init__(self, channels_in: int, channels_out: int, stride: int, norm: Norm, shortcut: Shortcut):
         super().__init__()
@@ -45,7 +41,7 @@ class Block(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """ReLU(F(x) + x)"""
+        """Return ReLU(F(x) + x)."""
         y = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu_()))
         return torch.relu_(y + (x if self.downsample is None else self.downsample(x)))
 
@@ -121,7 +117,7 @@ def build_thin(blocks: int, input: Input, classes: int, split: str | None, norm:
     return net
 
 
-# ------------------------------------------------------------ resnet8: the ResNet of 8 layers for small images
+# -------- resnet8: the ResNet of 8 layers for small images
 
 
 RESNET8 = NetEntry(
@@ -135,7 +131,7 @@ RESNET8 = NetEntry(
 )
 
 
-# ------------------------------------------------------------ resnet20: the ResNet of 20 layers for small images
+# -------- resnet20: the ResNet of 20 layers for small images
 
 
 RESNET20 = NetEntry(

@@ -1,4 +1,4 @@
-"""stacked-lstm: LEAF's network for the next character of Shakespeare."""
+"""Nets for text: fasttext (the mean of word vectors) and stacked-lstm (LEAF's net for the next character)."""
 
 from collections import OrderedDict
 
@@ -7,10 +7,7 @@ from torch import Tensor, nn
 
 from motet.config.section import Section
 from motet.data.input import Input
-from motet.nets.entry import NetEntry
-from motet.nets.net import Net
-
-# -------- fasttext: the mean of a text's words, and two linear layers
+from motet.nets.net import Net, NetEntry
 
 
 class FastTextOptions(Section):
@@ -29,7 +26,7 @@ class MeanOfWords(nn.Module):
         self.embedding = nn.Embedding(vocabulary, size)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, words) becomes (batch, size)."""
+        """Return the mean of the words' vectors: (batch, words) becomes (batch, size)."""
         vectors: Tensor = self.embedding(x)
         words = (x != self.padding).unsqueeze(2).to(vectors.dtype)
         return (vectors * words).sum(1) / words.sum(1).clamp_min(1)
@@ -69,10 +66,10 @@ class StackedLSTMOptions(Section):
 
 
 class LastStep(nn.LSTM):
-    """What an LSTM knows after the last character."""
+    """Keeps the output of an LSTM after the last character alone."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        """The last layer's output at the last step."""
+        """Return the last layer's output at the last step."""
         return super().forward(x)[0][:, -1]
 
 

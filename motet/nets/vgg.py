@@ -1,4 +1,4 @@
-"""What the VGGs share: 3x3 convolutions that keep the size, and pooling that halves it."""
+"""VGG nets: 3x3 convolutions that keep the size and pooling that halves it. vgg9 is SuPerFed's, vgg11 VGG's own."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -9,13 +9,9 @@ from torch import nn
 from motet.config.section import Section
 from motet.data.input import Input
 from motet.nets.blocks import BatchByDefault, Norm, normalization, refuse_small
-from motet.nets.entry import NetEntry
 from motet.nets.mlp import bias_free, xavier
-from motet.nets.net import Net
+from motet.nets.net import Net, NetEntry
 from motet.nets.resnet import init_residual
-
-# -------- What the VGGs share
-
 
 Widths = Sequence[Sequence[int]]
 """Channels of the convolutions of each stage."""

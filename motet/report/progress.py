@@ -1,4 +1,4 @@
-"""Who looks on while experiments run: a bar per run on a terminal, a few lines elsewhere."""
+"""Progress on the terminal: a bar per run or study, or a few lines where the output is no terminal."""
 
 import time
 from collections.abc import Callable
@@ -15,9 +15,6 @@ from motet.io.text import printable, shortened
 from motet.metrics.names import GENERIC, MetricName, is_scored
 from motet.report.tables.wording import percent
 from motet.server.evaluation import Row
-
-# -------- Who looks on while experiments run
-
 
 LEAST_NAME, BESIDE_NAME = 10, 66  # cells of a method's name beside its bar, and what bar and figures take
 _AN_HOUR = 3600.0  # rounds may be long: the time left is told from all those of the last hour
@@ -37,7 +34,7 @@ class Onlooker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to clear away."""
+        """Do nothing; there is nothing to clear away."""
 
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
         """A run begins, or goes on after that many rounds."""
@@ -48,7 +45,7 @@ class Onlooker:
             )
 
     def round(self, row: Row) -> None:
-        """A round ended."""
+        """Show that a round ended."""
 
     def scores(self, row: Row) -> str:
         """The figures of a round in which everybody was scored, or nothing.
@@ -64,7 +61,7 @@ class Onlooker:
 
 
 class RunLines(Onlooker):
-    """For a log: a few lines per run."""
+    """Progress for a log file: a few lines per run."""
 
     def __init__(self, console: Console, lines: int):
         super().__init__(console)
@@ -135,15 +132,15 @@ def onlooker(console: Console, lines: int = 10) -> Onlooker:
 
 
 class ShownJob(Protocol):
-    """What is told of a run."""
+    """What progress shows of a run of a study."""
 
     @property
     def label(self) -> str:
-        """Which it is."""
+        """Return the name under which the run is shown."""
 
     @property
     def rounds(self) -> int:
-        """The round it gets to."""
+        """Return the number of the last round."""
 
 
 class StudyProgress:
@@ -162,29 +159,29 @@ class StudyProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to clear away."""
+        """Do nothing; there is nothing to clear away."""
 
     def expect(self, rounds: int) -> None:
-        """The plan changed: so many in all."""
+        """Take note that the plan changed to so many runs in all."""
         self.total = rounds
 
     def began(self, job: ShownJob) -> None:
-        """A run is computed, or goes on."""
+        """Take note that a run is computed, or goes on."""
         self.running[job.label] = self.at.get(job.label, 0)
 
     def round(self, job: ShownJob, round: int) -> None:
-        """A round of it ended."""
+        """Take note that a round of a run ended."""
         self.running[job.label] = round
         self._advance(job.label, round, computed=True)
 
     def ended(self, job: ShownJob, failure: str | None) -> None:
-        """It is done, was done before, or failed."""
+        """Take note that a run is done, was done before, or failed."""
         ours = self.running.pop(job.label, None) is not None
         self._advance(job.label, job.rounds, computed=ours and failure is None)
 
     @property
     def share(self) -> float:
-        """What is done, of all rounds that are planned."""
+        """Return the share of all planned rounds that is done."""
         return min(1.0, (self.before + self.computed) / max(1, self.total))
 
     @property
@@ -219,7 +216,7 @@ class StudyLines(StudyProgress):
 
 
 class StudyBar(StudyProgress):
-    """For a terminal."""
+    """Progress of a study on a terminal: a bar with the time that is left."""
 
     def __init__(self, console: Console, total: int, clock: Callable[[], float] = time.monotonic):
         super().__init__(console, total, clock)
@@ -262,7 +259,7 @@ class StudyBar(StudyProgress):
 
 
 def study_onlooker(console: Console, total: int) -> StudyProgress:
-    """What suits the console."""
+    """Return the progress display that suits the console."""
     return StudyBar(console, total) if console.is_terminal else StudyLines(console, total)
 
 

@@ -19,7 +19,6 @@ from typing import Any
 
 from motet.config import experiment as experiments
 from motet.config.experiment import Experiment
-from motet.config.identity import recorded
 from motet.errors import MotetError
 from motet.io.files import (
     append_text,
@@ -174,7 +173,7 @@ class Record:
             values = tomllib.loads(self.read_bytes(path.name).decode())
             if any(len(text) > MOST_TEXT for text in _texts(values)):
                 raise ValueError(f"a text of more than {MOST_TEXT} characters")
-            return recorded(values)
+            return experiments.resolve(values)
         except MotetError as error:
             raise MotetError(f"{path}: {_cut(str(error))}") from error
         except (ValueError, RecursionError, OverflowError) as error:  # no TOML, no UTF-8, numbers without end

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import torch
 
-from motet.config.experiment import Experiment
-from motet.config.identity import differences, fingerprint, recorded, same_experiment
+from motet.config.experiment import Experiment, resolve
+from motet.config.identity import differences, fingerprint, same_experiment
 from motet.data.readers.in_memory import keep
 from motet.errors import MotetError
 from motet.io.malloc import keep_freed_memory
@@ -104,7 +104,7 @@ def _differences(checkpoints: Checkpoints, experiment: Experiment) -> str:
     """What is another in the experiment that the newest checkpoint tells, if it can be read."""
     there = checkpoints.recorded_extra().get("experiment")
     try:
-        found = differences(recorded(there), experiment) if isinstance(there, dict) else []
+        found = differences(resolve(there), experiment) if isinstance(there, dict) else []
     except MotetError:
         return ""
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
@@ -113,8 +113,7 @@ def _differences(checkpoints: Checkpoints, experiment: Experiment) -> str:
 
 def _is_of(experiment: Experiment, saved_as: str, extra: Mapping[str, Any]) -> bool:
     """Whether a checkpoint with this fingerprint is one of the experiment."""
-    there = extra.get("experiment")
-    return same_experiment(saved_as, there if isinstance(there, Mapping) else {}, experiment)
+    return same_experiment(saved_as, experiment)
 
 
 def _finish(
@@ -129,18 +128,7 @@ def _finish(
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
     keeper = _Keeper(assembly, record, checkpoints, watcher)
     keep_first_weights(experiment, record.folder)
-    loop = RoundLoop(
-        method,
-        assembly.engine,
-        assembly.evaluator,
-        experiment.rounds,
-        experiment.local,
-        experiment.seed,
-        assembly.client_ids,
-        keeper,
-        already_prepared=loaded is not None,
-        transforms=assembly.transforms,
-    )
+    loop = RoundLoop(assembly, keeper, already_prepared=loaded is not None)
     try:
         if loaded is None:
             progress = loop.run(progress)

@@ -12,13 +12,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from motet.config.experiment import EngineSettings, Experiment
+from motet.config.experiment import Experiment
+from motet.config.sections import EngineSettings
 from motet.data import ClientData, FederationFacts, Prepare, Samples
 from motet.data.holdings import AbsentFederation, AbsentSamples, NeedsData
-from motet.engines import Inline, Task
+from motet.engines import Inline
 from motet.errors import MotetError, shown
 from motet.io.user_code import place_of
 from motet.messages.message import Message, State
+from motet.messages.task import Task
 from motet.metrics import family
 from motet.nets import Net
 from motet.runs.checkpoint import Checkpoints
@@ -163,10 +165,7 @@ class ModelWorkbench:
         client = self.workplace.client(Task("score", client_id, self.round, message), private)
         if client.data.new:
             return self._adapt(client, message)
-        client = client.reading(self.method.reading(self.side.experiment.scoring.readings[0]))
-        if client.pm_source == "final_sync":
-            client = self.workplace.synced(client, message)
-        client = self.workplace.shown(client)
+        client = self.workplace.shown(self.workplace.read(client, message))
         self.method.net.eval()
         if self.method.family:
             return self._raw(self.method.member(client, message, self._member(client_id)))

@@ -13,6 +13,7 @@ from motet.methods.base import Method
 from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, MetricName, diverged, is_scored, one_class
 from motet.metrics.run_metric import Finding
 from motet.runs.rows import Round, Row
+from motet.training.personal_model_policy import PersonalModelPolicy
 
 if TYPE_CHECKING:
     from motet.runs.record import Record
@@ -41,7 +42,7 @@ class Reported(FileModel):
     headline: Text
     figure: Figure
     client_weighting: Literal["uniform", "by_samples"]
-    pm_source: Text
+    personal_model: Text
     personalizes: bool
 
 
@@ -135,6 +136,7 @@ def summarize(
 ) -> Summary:
     """Return the summary of a run, with what its run metrics found; a figure that does not exist is None."""
     scoring = experiment.scoring
+    policy = PersonalModelPolicy.of(scoring, method)
     first, headline = experiment.headline, experiment.training_headline
     rows = {model: reported(rounds, scoring, model, headline) for model in (GENERIC, PERSONAL)}
     figures = figures_of(rows[GENERIC], rows[PERSONAL], new_clients)
@@ -164,7 +166,7 @@ def summarize(
             headline=f"new_clients.{AFTER}" if first.model == AFTER else f"personal.{headline.data}.personal_models",
             figure=str(first),
             client_weighting=scoring.client_weighting,
-            pm_source=method.reading(scoring.readings[0]),
+            personal_model=policy.headline,
             personalizes=method.personalizes,
         ),
         generic=GenericSummary(
@@ -185,7 +187,7 @@ def summarize(
             compared_clients=of_headline("compared_clients"),
             readings={
                 source: {data: on(data, model) for data in ("weighted", "split", "validation")}
-                for model, source in scoring.named_readings.items()
+                for model, source in zip(policy.scored, policy.asked, strict=True)
                 if model != PERSONAL
             },
         ),

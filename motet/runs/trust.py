@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from platformdirs import user_state_path
+
 from motet.config.experiment import Experiment
 from motet.config.names import parse
 from motet.errors import MotetError
@@ -101,8 +103,7 @@ def _known() -> set[str]:
 
 
 def _file() -> Path:
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "motet" / "code-run-before"
+    return user_state_path("motet", appauthor=False) / "code-run-before"
 
 
 def _short(value: object) -> str:

@@ -1,8 +1,8 @@
 """From an experiment to the parts that run it."""
 
-import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
@@ -12,26 +12,27 @@ from motet.config.experiment import Experiment
 from motet.config.names import parse
 from motet.config.scoring_section import ScoringSettings
 from motet.data import Federation, FederationFacts, Holdings, build, default_net, default_partition
+from motet.data.federation import SharedFederation
 from motet.data.readers.in_memory import look_in
-from motet.data.shared_federation import SharedFederation
-from motet.engines import Engine, Inline, Pool
-from motet.errors import MotetError, shown, unknown
-from motet.messages.attacks import attack_of
+from motet.engines.dealing import batches_of_clients
+from motet.engines.engine import Engine
+from motet.engines.registry import EngineRequest, build_engine, factory_of
+from motet.errors import MotetError, shown
+from motet.messages.task import EVERY_TASK, TaskKind
 from motet.messages.transform import Transform
 from motet.messages.transform import TransformEntry as TransformEntry
 from motet.messages.transforms import TRANSFORMS, build_transforms, canonical_transforms
 from motet.methods import METHODS, build_method, canonical
 from motet.methods.base import Facts, Method, MethodEntry
-from motet.methods.registry import declared_reading, entry_of
+from motet.methods.registry import declared_source, entry_of
 from motet.nets import Net, build_net, net_term
 from motet.nets.pretrained import put_weights, weights_sha256
 from motet.server.evaluation import Evaluator
 from motet.server.final_evaluation import FinalEvaluation
 from motet.server.memory_estimate import refuse_what_needs_too_much
 from motet.server.workplace import POOLED, Workplace
+from motet.training.personal_model_policy import PersonalModelPolicy
 from motet.training.randomness import seeded
-
-ENGINES = ("inline", "pool")
 
 
 @dataclass
@@ -44,10 +45,21 @@ class ServerSide:
     generic_net: Net  # a plain net, for the generic model
     engine: Engine
 
-    @property
+    @cached_property
     def transforms(self) -> tuple[Transform, ...]:
         """What happens to replies on their way."""
         return build_transforms(self.experiment.transforms)
+
+    @property
+    def policy(self) -> PersonalModelPolicy:
+        """Which models of clients are scored."""
+        return PersonalModelPolicy.of(self.experiment.scoring, self.method)
+
+    def samples_of(self, cohort: Sequence[int]) -> dict[int, float]:
+        """Return how many training samples each of these clients has, as the federation's facts say."""
+        samples = {client.id: float(client.train) for client in self.federation_facts.clients}
+        whole = sum(samples[i] for i in self.federation_facts.training_ids)
+        return {i: samples.get(i, whole) for i in cohort}
 
     def refuse_what_cannot_be_followed(self) -> None:
         """What the method lacks in this experiment, in one sentence before anything runs."""
@@ -82,7 +94,9 @@ class ServerSide:
     @property
     def evaluator(self) -> Evaluator:
         """Scores server states through the engine."""
-        return Evaluator(self.method, self.generic_net, self.federation_facts, self.experiment.scoring, self.engine)
+        return Evaluator(
+            self.method, self.generic_net, self.federation_facts, self.experiment.scoring, self.policy, self.engine
+        )
 
     @property
     def final_evaluation(self) -> FinalEvaluation:
@@ -129,8 +143,8 @@ def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) 
     FedAvg, that is a step on the way to the next average, and what everybody is served is the server's model. And
     scores that tell class counts are made where no real client is, or where they are asked for.
     """
-    if scoring.pm_source == "auto":
-        scoring = scoring.model_copy(update={"pm_source": declared_reading(method)})
+    if scoring.personal_model == "auto":
+        scoring = scoring.model_copy(update={"personal_model": declared_source(method)})
     if scoring.by_class == "auto":
         told = data.partition != "natural" or scoring.test not in ("split", "none")
         scoring = scoring.model_copy(update={"by_class": told})
@@ -149,8 +163,7 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
         look_in(experiment.data.name, folder.parent)
     federation = build(experiment.data, experiment.seed)
     facts = FederationFacts.of(federation)
-    cohort = experiment.rounds.cohort_size(len(facts.training_ids))
-    refuse_what_needs_too_much(experiment, facts, cohort)
+    refuse_what_needs_too_much(experiment, facts, told_to_methods(experiment, facts))
     workplace = workplace_of(experiment, federation, facts)
     engine = _engine(experiment, federation, workplace, folder)
     assembly = Assembly(experiment, facts, workplace.method, workplace.generic_net, engine, federation, workplace)
@@ -159,14 +172,19 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
 
 
 def _engine(experiment: Experiment, federation: Federation, workplace: Workplace, folder: Path | None) -> Engine:
-    """The engine asked for; `auto` is a pool that starts no process for a run of seconds."""
-    asked, workers = experiment.engine.name, experiment.engine.workers or cores()
-    if asked == "inline" or (asked == "auto" and (workers == 1 or experiment.device != "cpu")):
-        return Inline(workplace, folder)
-    samples = {client.id: client.train for client in workplace.facts.clients}
+    """Return the engine that the experiment names."""
     build = partial(_perform_elsewhere, experiment, SharedFederation.of(federation), dict(METHODS), dict(TRANSFORMS))
-    meanwhile = workplace if asked == "auto" else None
-    return Pool(build, workers, samples, meanwhile, groups=workplace.groups, folder=folder)
+    return build_engine(
+        EngineRequest(
+            experiment.engine,
+            experiment.device,
+            workplace,
+            build,
+            {client.id: client.train for client in workplace.facts.clients},
+            batches_of_clients(workplace.most_batched, workplace.samples_of),
+            folder,
+        )
+    )
 
 
 def _perform_elsewhere(
@@ -184,27 +202,17 @@ def _perform_elsewhere(
     return workplace_of(experiment, federation, FederationFacts.of(federation))
 
 
-def cores() -> int:
-    """How many processes of this kind can compute at the same time."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def workplace_of(
+    experiment: Experiment,
+    holdings: Holdings,
+    facts: FederationFacts,
+    allowed: frozenset[TaskKind] = EVERY_TASK,
+) -> Workplace:
+    """Return a workplace with a method of its own: the same from the same experiment, in any process.
 
-
-def workplace_of(experiment: Experiment, holdings: Holdings, facts: FederationFacts) -> Workplace:
-    """A workplace with a method of its own: the same from the same experiment, in any process."""
-    method, data = method_of(experiment, facts), experiment.data
-    return Workplace(
-        method,
-        net_of(experiment, facts),
-        holdings,
-        facts,
-        experiment.seed,
-        experiment.local,
-        experiment.adapt,
-        experiment.scoring,
-        experiment.device,
-        build_transforms(experiment.transforms),
-        attack_of(data.attack, method.facts.cohort) if data.malicious else (),
-    )
+    `allowed` are the kinds of tasks that it serves: a real site passes `SITE_TASKS`.
+    """
+    return Workplace(experiment, method_of(experiment, facts), net_of(experiment, facts), holdings, facts, allowed)
 
 
 def method_of(experiment: Experiment, facts: FederationFacts) -> Method:
@@ -255,8 +263,7 @@ def _refuse_methods_of_the_script(experiment: Experiment) -> None:
 
 def _refuse_contradictions(experiment: Experiment) -> None:
     data, scoring = experiment.data, experiment.scoring
-    if experiment.engine.name not in ("auto", *ENGINES):
-        raise unknown("engine (engine.name)", experiment.engine.name, ("auto", *ENGINES))
+    factory_of(experiment.engine.name)
     _refuse_device(experiment.device)
     if experiment.engine.name == "pool":
         _refuse_methods_of_the_script(experiment)
@@ -269,10 +276,10 @@ def _refuse_contradictions(experiment: Experiment) -> None:
             "scoring.report is 'best' on the common test set but scoring.common_test is 'last'; "
             "accepted: common_test = 'always', or report = 'last' or 'best_on_validation'"
         )
-    if scoring.report != "last" and "final_sync" in scoring.readings:
+    if scoring.report != "last" and "final_sync" in scoring.personal_sources:
         raise MotetError(
-            f"scoring.report is {scoring.report!r} but scoring.pm_source has 'final_sync', which trains everybody once "
-            "more after the last round alone; accepted: report = 'last', or another pm_source"
+            f"scoring.report is {scoring.report!r} but scoring.personal_model has 'final_sync', which trains everybody "
+            "once more after the last round alone; accepted: report = 'last', or another personal_model"
         )
     if scoring.test == "none" and not data.val_share:
         raise MotetError("scoring.test is 'none' but data.val_share is 0; accepted: a val_share above 0")

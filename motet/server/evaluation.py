@@ -10,8 +10,9 @@ from torch import Tensor
 
 from motet.config.scoring_section import ScoringSettings
 from motet.data import FederationFacts
-from motet.engines import Engine, Outcome, Task, TaskKind
+from motet.engines import Engine
 from motet.messages.message import Message, State, number, tensor
+from motet.messages.task import Outcome, Task, TaskKind
 from motet.methods.base import Family, Method
 from motet.metrics import family
 from motet.metrics.client_scores import COUNTS, FAILED, right_of
@@ -23,6 +24,7 @@ from motet.metrics.registry import metrics_of, run_metrics_of
 from motet.metrics.run_metric import RunMetric
 from motet.nets import Net
 from motet.training.flat_weights import Layout
+from motet.training.personal_model_policy import PersonalModelPolicy
 
 # -------- A generic model for methods that have none
 
@@ -73,6 +75,7 @@ class Evaluator:
     generic_net: Net
     facts: FederationFacts
     scoring: ScoringSettings
+    policy: PersonalModelPolicy
     engine: Engine
     metrics: tuple[Metric, ...] = field(init=False)
     run_metrics_of: tuple[RunMetric, ...] = field(init=False)
@@ -88,10 +91,10 @@ class Evaluator:
         common = tested and self.facts.test is not None and (last or self.scoring.common_test == "always")
         by_clients = not common and self.facts.test_is_clients and not self.facts.new_ids
         answers = {} if generic is None or by_clients or not tested else self._on_common_test(generic)
-        sync = last and "final_sync" in self.scoring.readings and not self.method.keeps_nothing
+        sync = last and self.policy.trains_at_the_end
 
         def build_message(client_id: int) -> Message:
-            message = self.method.broadcast(server, client_id, scoring=not sync)
+            message = dict(self.method.broadcast(server, client_id, scoring=not sync))  # it may be the server's own
             message |= {"score.common": common, "score.whole": common and last}
             if generic is not None:
                 message |= generic_beside(message, generic)
@@ -100,7 +103,9 @@ class Evaluator:
             return message
 
         kind: TaskKind = "sync_score" if sync else "score"
-        outcomes = self.engine.run([Task(kind, i, round, partial(build_message, i)) for i in self.facts.training_ids])
+        outcomes = list(
+            self.engine.run([Task(kind, i, round, partial(build_message, i)) for i in self.facts.training_ids])
+        )
         replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
         figures: Row = {str(MetricName(GENERIC, "common", statistic="pooled")): None, DERIVED: derived}
         if answers:
@@ -110,7 +115,7 @@ class Evaluator:
         if self.method.family:
             replies, chosen = self._choose_members(replies, self.method.family)
             figures |= chosen
-        models = [GENERIC, *self.scoring.named_readings]
+        models = [GENERIC, *self.policy.scored]
         figures |= self._over(replies, models)
         if answers and answers[None].one_class:
             figures[one_class(GENERIC)] = len(self.facts.training_ids)
@@ -129,7 +134,9 @@ class Evaluator:
             there = self.facts.test is not None
             return self.method.broadcast(server, client_id) | {"score.common": there, "score.whole": there}
 
-        outcomes = self.engine.run([Task("adapt", i, round, partial(build_message, i)) for i in self.facts.new_ids])
+        outcomes = list(
+            self.engine.run([Task("adapt", i, round, partial(build_message, i)) for i in self.facts.new_ids])
+        )
         replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
         figures = self._over(replies, self._models_of_new_clients(replies))
         return Scores(figures, self._rows(outcomes, replies, round, new=True))

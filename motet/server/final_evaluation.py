@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from motet.engines import Task, TaskKind
 from motet.errors import one_sentence
 from motet.messages.message import Message, State
+from motet.messages.task import Task, TaskKind
 from motet.methods.base import Learned, LearnedFigure
 from motet.methods.base.learned_figure import MOST
 from motet.metrics import family
@@ -105,8 +105,8 @@ class FinalEvaluation:
         self, metric: RunMetric, which: int, server: State, run: RunFacts, members: Mapping[int, int], client_id: int
     ) -> Message:
         """What a client is sent to be scored, and which metric it is about."""
-        syncs = run.scoring.readings[0] == "final_sync"  # then the client trains once more
-        message = self.evaluator.method.broadcast(server, client_id, scoring=not syncs)
+        syncs = self.evaluator.policy.headline == "final_sync"  # then the client trains once more
+        message = dict(self.evaluator.method.broadcast(server, client_id, scoring=not syncs))
         if run.generic is not None:
             message |= generic_beside(message, run.generic)
         return message | {WHICH: which, MEMBER: members.get(client_id, 0), **metric.asked(run, client_id)}

@@ -1,52 +1,24 @@
-"""The one round loop."""
+"""The one round loop: draw a cohort, send, let work, collect, aggregate, score, record."""
 
+import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, Protocol
+from typing import Protocol
 
-from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 from torch import Tensor
 
-from motet.config.section import Section
-from motet.engines import Engine, Task, TaskKind
 from motet.errors import MotetError
-from motet.messages.checks import Reasons, Replies, answers, well_formed, without_losses
+from motet.messages.checks import Reasons, ReplyChecks, unusable
 from motet.messages.message import Message, State
-from motet.messages.transform import Arrival, Transform, open_reply
-from motet.methods.base import Method
-from motet.server.evaluation import Evaluator, Row
-from motet.training.local import LocalSettings
+from motet.messages.replies import Replies, ReplyCollector, Rule
+from motet.messages.task import Outcome, Task, TaskKind, in_task_order
+from motet.messages.transform import Arrival, open_reply
+from motet.metrics.run_metric import RunMetric
+from motet.server.assembly import ServerSide
+from motet.server.evaluation import Row
 from motet.training.randomness import numpy_generator
-
-
-def _one_stays_whole(value: Any, checked: ValidatorFunctionWrapHandler) -> float:
-    """1 without a point is one client, 1.0 is all of them; other numbers mean the same in both spellings."""
-    number: float = checked(value)
-    return 1 if type(value) is int and number == 1 else number
-
-
-class RoundSettings(Section):
-    """[rounds]: how long, and how many clients take part each time."""
-
-    count: int = Field(20, ge=1, description="rounds of training")
-    cohort: Annotated[float, WrapValidator(_one_stays_whole)] = Field(
-        0.4,
-        gt=0,
-        description="clients per round: a number such as 1 or 5, or a share such as 0.4; 1 is one, 1.0 is all",
-    )
-
-    def cohort_size(self, clients: int) -> int:
-        """How many of the training clients take part in a round."""
-        if isinstance(self.cohort, float) and self.cohort <= 1:
-            return max(1, int(self.cohort * clients + 1e-9))
-        if self.cohort != int(self.cohort) or self.cohort > clients:
-            raise MotetError(
-                f"rounds.cohort is {self.cohort:g}; accepted: a share up to 1, or a whole number up to the "
-                f"{clients} clients that take part in training"
-            )
-        return int(self.cohort)
 
 
 @dataclass
@@ -58,126 +30,193 @@ class RunState:
 
 
 class RoundLog(Protocol):
-    """Who is told about each round: the record on disk, a progress bar, a test."""
+    """Who hears about each round: the record on disk, a progress bar, a test."""
 
-    def round_done(self, row: Row, clients: list[Row], progress: RunState) -> None:
-        """A round ended."""
+    def round_done(self, row: Row, clients: list[Row], state: RunState) -> None:
+        """Take in a round that ended."""
+
+
+@dataclass
+class _Exchange:
+    """What came back from the clients that were asked."""
+
+    replies: Replies
+    set_aside: Reasons
+    losses: dict[int, float] = field(default_factory=dict)  # training losses by client
+    bytes_down: int = 0
+    bytes_up: int = 0
 
 
 @dataclass
 class RoundLoop:
-    """Everything a run needs but its state."""
+    """Runs an experiment from where it stands to its last round."""
 
-    method: Method
-    engine: Engine
-    evaluator: Evaluator
-    settings: RoundSettings
-    local: LocalSettings
-    seed: int
-    client_ids: Sequence[int]
+    side: ServerSide
     log: RoundLog
     already_prepared: bool = False
-    transforms: Sequence[Transform] = ()
 
-    def run(self, progress: RunState) -> RunState:
-        """From where the run stands to its last round."""
-        if self.method.prepares and not self.already_prepared:
-            progress = self._prepare(progress)
-        while progress.round < self.settings.count:
-            progress = self._round(progress)
-        return progress
+    def run(self, state: RunState) -> RunState:
+        """Do what is left of the run, and return where it stands then."""
+        if self.side.method.prepares and not self.already_prepared:
+            state = self._prepare(state)
+        while state.round < self.side.experiment.rounds.count:
+            state = self._round(state)
+        return state
 
-    def _prepare(self, progress: RunState) -> RunState:
-        """What some methods do once with every training client before the first round."""
+    def _prepare(self, state: RunState) -> RunState:
+        """Do what some methods do once with every training client before the first round."""
         began = time.perf_counter()
-        replies, row = self._exchange("prepare", self.client_ids, 0, progress.server)
-        progress = RunState(0, self.method.prepared(progress.server, replies) if replies else progress.server)
-        row |= {"seconds": time.perf_counter() - began}
-        self.log.round_done(row, [], progress)
-        return progress
+        method, cohort = self.side.method, self.side.client_ids
+        came = self._exchange("prepare", cohort, 0, state.server)
+        state = RunState(0, method.prepared(state.server, came.replies) if came.replies else state.server)
+        row = self._row(0, cohort, came) | {"seconds": time.perf_counter() - began}
+        self.log.round_done(row, [], state)
+        return state
 
-    def _round(self, progress: RunState) -> RunState:
+    def _round(self, state: RunState) -> RunState:
         began = time.perf_counter()
-        round = progress.round + 1
-        server = {**progress.server, "round": round}
-        replies, row = self._exchange("train", self.sample(round), round, server)
-        row |= self._measured(server, replies)
-        if replies:
-            server = {**self.method.aggregate(server, replies), "round": round}
-        del replies  # models of a whole cohort, while others are made for scoring
-        row |= {"lr": self.local.at_round(round), "train_seconds": time.perf_counter() - began}
-        row |= self.method.diagnostics(server)
+        method, experiment = self.side.method, self.side.experiment
+        round, last = state.round + 1, state.round + 1 == experiment.rounds.count
+        server = {**state.server, "round": round}
+
+        cohort = self.sample(round)
+        came = self._exchange("train", cohort, round, server)
+        row = self._row(round, cohort, came) | self._trained(cohort, came) | self._measured(server, came.replies)
+        if came.replies:
+            server = {**method.aggregate(server, came.replies), "round": round}
+        del came  # what is kept of a whole cohort, while models are made for scoring
+        row |= {"lr": experiment.local.at_round(round), "train_seconds": time.perf_counter() - began}
+        row |= method.diagnostics(server)
+
         clients: list[Row] = []
-        last = round == self.settings.count
-        if last or round % self.evaluator.scoring.every == 0:
-            scores = self.evaluator.training_clients(server, round, last)
+        if last or round % experiment.scoring.every == 0:
+            scores = self.side.evaluator.training_clients(server, round, last)
             row |= scores.figures
             clients = scores.clients
         row["seconds"] = time.perf_counter() - began
-        progress = RunState(round, server)
-        self.log.round_done(row, clients, progress)
-        return progress
+        state = RunState(round, server)
+        self.log.round_done(row, clients, state)
+        return state
+
+    def sample(self, round: int) -> list[int]:
+        """Return the clients of a round, in the order of their ids."""
+        ids = self.side.client_ids
+        if self.side.method.pooled:
+            return list(ids)
+        size, there = self.side.experiment.rounds.cohort_size(len(ids)), self.side.engine.available(ids)
+        if len(there) < size:
+            raise MotetError(
+                f"round {round} takes {size} clients but {len(there)} of {len(ids)} can be asked now; "
+                f"accepted: a smaller rounds.cohort, or resume when more of them are there"
+            )
+        drawn = numpy_generator(self.side.experiment.seed, "cohort", round).choice(len(there), size, replace=False)
+        return sorted(there[i] for i in drawn)
+
+    # ------------------------------------------------------------ what goes to clients and comes back
+
+    def _exchange(self, kind: TaskKind, cohort: Sequence[int], round: int, server: State) -> _Exchange:
+        """Send, let work, collect; who diverged or answers nonsense is set aside for this round and named.
+
+        Replies are taken in as they arrive and held no longer than their rules need.
+        """
+        method = self.side.method
+        opened = _Opened(self.side, server, Arrival(-1, round, len(cohort), self.side.experiment.seed))
+        w = server.get("w") if kind == "train" else None
+        rules: dict[str, Rule] = {"n": "sum", **method.uploads} if kind == "train" else {}
+        checks = ReplyChecks({"n": "sum", **method.uploads}, {"w": w} if isinstance(w, Tensor) else None)
+        if any(type(metric).in_round is not RunMetric.in_round for metric in self.side.evaluator.run_metrics):
+            rules["w"] = "each"  # a metric looks at every client's model
+        collector = ReplyCollector(checks, rules, method.weightings, self.side.samples_of(cohort))
+        found = _Exchange(Replies({}), {})
+        waiting = set(cohort)
+        tasks = [
+            Task(kind, i, round, opened.message_for(i) if kind == "train" else self._message(server, i)) for i in cohort
+        ]
+        for outcome in in_task_order(tasks, self.side.engine.run(tasks)):
+            why = unusable(outcome, kind, round, waiting, cohort)
+            waiting.discard(outcome.client_id)
+            found.bytes_down += outcome.sent
+            found.bytes_up += outcome.received
+            if why:
+                found.set_aside[outcome.client_id] = why
+                continue
+            if type(outcome.train_loss) is float and math.isfinite(outcome.train_loss):
+                found.losses[outcome.client_id] = outcome.train_loss
+            self._take_in(outcome, collector, opened if kind == "train" else None, found)
+        found.set_aside |= dict.fromkeys(waiting, "no answer")
+        broken = bool(found.set_aside)
+        found.replies, wrong = collector.finish()
+        if wrong and not found.replies and not broken:  # not a client but a method that does what it does not declare
+            raise MotetError(f"no reply to {kind} of round {round} can be used: {next(iter(wrong.values()))}")
+        found.set_aside |= wrong
+        return found
+
+    def _message(self, server: State, client_id: int) -> Callable[[], Message]:
+        return partial(self.side.method.broadcast, server, client_id)
+
+    @staticmethod
+    def _take_in(outcome: Outcome, collector: ReplyCollector, opened: "_Opened | None", found: _Exchange) -> None:
+        assert outcome.reply is not None
+        try:
+            reply = opened.reply(outcome.client_id, outcome.reply) if opened else outcome.reply
+        except MotetError as error:
+            found.set_aside[outcome.client_id] = str(error)
+            return
+        collector.add(outcome.client_id, reply)
+
+    # ------------------------------------------------------------ what is noted of a round
+
+    def _row(self, round: int, cohort: Sequence[int], came: _Exchange) -> Row:
+        pooled = self.side.method.pooled
+        return {
+            "round": round,
+            "cohort": list(cohort),
+            "set_aside": {str(client_id): reason for client_id, reason in sorted(came.set_aside.items())},
+            "bytes_down": None if pooled else came.bytes_down,
+            "bytes_up": None if pooled else came.bytes_up,
+        }
+
+    def _trained(self, cohort: Sequence[int], came: _Exchange) -> Row:
+        """The training losses, where clients tell them."""
+        if not self.side.experiment.scoring.train_loss:
+            return {}
+        losses = came.losses
+        mean = sum(losses.values()) / len(losses) if losses else None
+        return {"train_loss": mean, "train_losses": [losses.get(client_id) for client_id in cohort]}
 
     def _measured(self, server: State, replies: Mapping[int, Message]) -> Row:
-        """What measures of a run note of each round."""
+        """What run metrics note of each round."""
         sent, came = server.get("w"), [w for reply in replies.values() if isinstance(w := reply.get("w"), Tensor)]
         if not isinstance(sent, Tensor) or not came or any(w.shape != sent.shape for w in came):
             return {}
-        own = self.method.own_weights
-        found = (m.in_round(sent[own], [w[own] for w in came]) for m in self.evaluator.run_metrics)
+        own = self.side.method.own_weights
+        found = (m.in_round(sent[own], [w[own] for w in came]) for m in self.side.evaluator.run_metrics)
         return {name: value for numbers in found for name, value in numbers.items()}
 
-    def sample(self, round: int) -> list[int]:
-        """The clients of a round, in the order of their ids."""
-        if self.method.pooled:
-            return list(self.client_ids)
-        size, there = self.settings.cohort_size(len(self.client_ids)), self.engine.available(self.client_ids)
-        if len(there) < size:
-            raise MotetError(
-                f"round {round} takes {size} clients but {len(there)} of {len(self.client_ids)} can be asked now; "
-                f"accepted: a smaller rounds.cohort, or resume when more of them are there"
-            )
-        drawn = numpy_generator(self.seed, "cohort", round).choice(len(there), size, replace=False)
-        return sorted(there[i] for i in drawn)
 
-    def _exchange(
-        self, kind: TaskKind, cohort: Sequence[int], round: int, server: State
-    ) -> tuple[dict[int, Message], Row]:
-        """Send, let work, collect; who diverged or answers nonsense is set aside for this round and named."""
-        tasks = [Task(kind, i, round, partial(self.method.broadcast, server, i)) for i in cohort]
-        outcomes = self.engine.run(tasks)
-        replies, reasons = answers(outcomes, kind, round, cohort)
-        losses: dict[int, float] = {}
-        if self.evaluator.scoring.train_loss:
-            replies, losses = without_losses(replies)
-        if kind == "train" and self.transforms:
-            replies, unreadable = self._opened(replies, server, Arrival(-1, round, len(cohort), self.seed))
-            reasons |= unreadable
-        declared = {"n": "sum", **self.method.uploads}
-        w = server.get("w") if kind == "train" else None
-        replies, wrong = well_formed(replies, declared, {"w": w} if isinstance(w, Tensor) else None)
-        if wrong and not replies and not reasons:  # not a broken client but a method that does what it does not declare
-            raise MotetError(f"no reply to {kind} of round {round} can be used: {next(iter(wrong.values()))}")
-        row: Row = {
-            "round": round,
-            "cohort": list(cohort),
-            "set_aside": {str(client_id): reason for client_id, reason in sorted((reasons | wrong).items())},
-            "bytes_down": None if self.method.pooled else sum(o.sent for o in outcomes),
-            "bytes_up": None if self.method.pooled else sum(o.received for o in outcomes),
-        }
-        if kind == "train" and self.evaluator.scoring.train_loss:
-            row["train_loss"] = sum(losses.values()) / len(losses) if losses else None
-            row["train_losses"] = [losses.get(client_id) for client_id in cohort]
-        return replies, row
+class _Opened:
+    """Undoes what transforms did to replies on their way; each message is built once, and held until its reply is."""
 
-    def _opened(self, replies: Replies, server: State, arrival: Arrival) -> tuple[Replies, Reasons]:
-        """The replies without what the transforms did to them on their way."""
-        readable: Replies = {}
-        reasons: Reasons = {}
-        for client_id, reply in replies.items():
-            message = self.method.broadcast(server, client_id)
-            try:
-                readable[client_id] = open_reply(self.transforms, replace(arrival, client_id=client_id), message, reply)
-            except MotetError as error:
-                reasons[client_id] = str(error)
-        return readable, reasons
+    def __init__(self, side: ServerSide, server: State, arrival: Arrival):
+        self.side, self.server, self.arrival = side, server, arrival
+        self.transforms = side.transforms
+        self._sent: dict[int, Message] = {}
+
+    def message_for(self, client_id: int) -> Callable[[], Message]:
+        """Return what builds the message of a client."""
+        return partial(self._build, client_id)
+
+    def _build(self, client_id: int) -> Message:
+        message = self.side.method.broadcast(self.server, client_id)
+        if self.transforms:
+            self._sent[client_id] = message
+        return message
+
+    def reply(self, client_id: int, reply: Message) -> Message:
+        """Return a reply as the method's server wants it."""
+        if not self.transforms:
+            return reply
+        message = self._sent.pop(client_id, None)
+        if message is None:
+            message = self.side.method.broadcast(self.server, client_id)
+        return open_reply(self.transforms, replace(self.arrival, client_id=client_id), message, reply)

@@ -11,13 +11,14 @@ from functools import cached_property, partial
 
 from torch import Tensor, nn
 
-from motet.config.scoring_section import ScoringSettings
+from motet.config.experiment import Experiment
 from motet.data import ClientData, FederationFacts, Holdings
-from motet.engines.engine import Outcome, Task, TaskKind, each_alone
 from motet.errors import Diverged
-from motet.messages.checks import TRAIN_LOSS
+from motet.messages.attacks import attack_of
 from motet.messages.message import Message, State, number, tensor
+from motet.messages.task import EVERY_TASK, Outcome, Task, TaskKind
 from motet.messages.transform import Transform, pack_reply
+from motet.messages.transforms import build_transforms
 from motet.methods.base import Method
 from motet.metrics.client_scores import Common, Scorer
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, member, variant
@@ -25,11 +26,10 @@ from motet.metrics.pairs import compared
 from motet.metrics.registry import run_metrics_of
 from motet.metrics.run_metric import ClientScope
 from motet.nets import Net
-from motet.training.client import AdaptSettings, Client
+from motet.training.client import Client, RunContext
 from motet.training.flat_weights import Layout, is_finite
-from motet.training.local import LocalSettings
+from motet.training.personal_model_policy import PersonalModelPolicy
 
-LEAST_GROUPS = 4  # so that several cores have work
 WHICH, MEMBER = "metric.which", "metric.member"  # in a task `metric`: of the list, of the client's family
 SCORED: tuple[TaskKind, ...] = (
     "score",
@@ -42,36 +42,33 @@ POOLED = -1  # the id of the one client that holds everybody's data, for the cen
 
 @dataclass
 class Workplace:
-    """Clients' data and a method, ready to work."""
+    """Clients' data and a method, ready to work by the experiment's rules."""
 
+    experiment: Experiment
     method: Method
     generic_net: Net  # a plain net of its own, for the generic model
     holdings: Holdings
     facts: FederationFacts
-    seed: int
-    local: LocalSettings
-    adapt: AdaptSettings
-    scoring: ScoringSettings
-    device: str = "cpu"
-    transforms: tuple[Transform, ...] = ()
-    attack: tuple[Transform, ...] = ()  # what malicious clients do to their replies before anything else
+    allowed: frozenset[TaskKind] = EVERY_TASK  # what is served here; a real site passes SITE_TASKS
 
     def perform(self, task: Task, private: State) -> Outcome:
         """Do the task for one client with its private state; a diverged client changes nothing."""
-        client = self.client(task, dict(private))
+        if task.kind not in self.allowed:
+            return task.failed(f"{task.kind} tasks are not served here; accepted: {', '.join(sorted(self.allowed))}")
+        client = self.client(task, self._to_device(private))
         self.method.net.train(task.kind in ("prepare", "train"))  # never as the last caller left it
         try:
-            reply: Message | Diverged = self._kinds[task.kind](client, self._here(task.build_message()))
+            reply: Message | Diverged = self._kinds[task.kind](client, self._to_device(task.build_message()))
         except Diverged as failure:
             reply = failure
         return self._outcome(task, client, reply)
 
     def perform_group(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
-        """The same for clients that `groups` put together; one alone is trained as in `perform`."""
-        if len(tasks) == 1:
-            return [self.perform(tasks[0], privates[0])]
-        clients = [self.client(task, dict(private)) for task, private in zip(tasks, privates, strict=True)]
-        messages = [self._here(task.build_message()) for task in tasks]
+        """Do tasks of several clients: trainings as one computation, one task alone as in `perform`."""
+        if len(tasks) == 1 or not all(task.kind in self.allowed for task in tasks):
+            return [self.perform(task, private) for task, private in zip(tasks, privates, strict=True)]
+        clients = [self.client(task, self._to_device(private)) for task, private in zip(tasks, privates, strict=True)]
+        messages = [self._to_device(task.build_message()) for task in tasks]
         self.method.net.train()
         replies = self.method.train_batched(clients, messages)
         sent = [self._sent(*of) for of in zip(clients, messages, replies, strict=True)]
@@ -80,34 +77,30 @@ class Workplace:
     @property
     def most_batched(self) -> int:
         """How many clients may be trained as one computation."""
-        return self.method.most_batched() if self.local.batched_clients and not self.local.clip else 1
+        local = self.experiment.local
+        return self.method.most_batched() if local.batched_clients and not local.clip else 1
 
-    def groups(self, tasks: Sequence[Task]) -> list[list[int]]:
-        """Which tasks are done as one, those with most samples first; the same for the same tasks on any machine."""
-        train = bool(tasks) and tasks[0].kind == "train"
-        size = min(self.most_batched, -(-len(tasks) // LEAST_GROUPS)) if train else 1
-        if size == 1:
-            return each_alone(tasks)
-        order = sorted(range(len(tasks)), key=lambda i: -self._samples(tasks[i].client_id))
-        return [order[at : at + size] for at in range(0, len(order), size)]
-
-    def _samples(self, client_id: int) -> int:
+    def samples_of(self, client_id: int) -> int:
+        """Return how many training samples a client has, as far as that tells who takes long."""
         return 0 if client_id == POOLED else self.facts.by_id[client_id].train
 
     def _outcome(self, task: Task, client: Client, reply: Message | Diverged) -> Outcome:
         if isinstance(reply, Diverged):
             return task.failed(str(reply))
         reply = {name: v.detach().cpu() if isinstance(v, Tensor) else v for name, v in reply.items()}
-        return task.answered(reply, client.private if task.kind == "train" else None)
+        if task.kind != "train":
+            return task.answered(reply)
+        loss = client.train_loss.mean() if self.experiment.scoring.train_loss else None
+        return task.answered(reply, client.private, loss)
 
     def client(self, task: Task, private: State) -> Client:
-        """The client of a task as its method sees it."""
+        """Return the client of a task as its method sees it."""
         data = self.holdings.pooled() if task.client_id == POOLED else self.holdings.clients[task.client_id]
         client = self.client_of(data, task.round, private)
         return client if task.kind in SCORED else self.shown(client)
 
     def shown(self, client: Client) -> Client:
-        """The client as its method sees it, which never learns from nor chooses by what it is judged on.
+        """Return the client as its method sees it, which never learns from nor chooses by what it is judged on.
 
         Test data are for the scorer alone. Validation data are for methods that declare that they need them, and for a
         newcomer whose experiment has it choose its epoch on what its domain shares.
@@ -116,20 +109,38 @@ class Workplace:
         return replace(client, data=client.data.shown(self.method.needs_validation or chooses))
 
     def client_of(self, data: ClientData, round: int, private: State) -> Client:
-        """A client that holds this data."""
-        return Client(
-            data,
+        """Return a client that holds this data."""
+        source = "last_participation" if self.policy.keeps_last_model else self.policy.asked[0]
+        return Client(data, round, self.context, private, source)
+
+    @cached_property
+    def policy(self) -> PersonalModelPolicy:
+        """Which models of clients are scored."""
+        return PersonalModelPolicy.of(self.experiment.scoring, self.method)
+
+    @cached_property
+    def context(self) -> RunContext:
+        """What is the same for every client of the run."""
+        return RunContext(
             self.facts.classes,
-            round,
-            self.seed,
-            self.local,
-            self.adapt,
-            private,
-            self.scoring.kept_reading,
-            self.scoring.never_sampled,
+            self.experiment.seed,
+            self.experiment.local,
+            self.experiment.adapt,
+            self.policy,
             self.holdings.shared_data() if self.method.needs_shared_data else None,
             self.method.net.normalizes_batches,
         )
+
+    @cached_property
+    def transforms(self) -> tuple[Transform, ...]:
+        """What is done to the reply of a training before it leaves its client."""
+        return build_transforms(self.experiment.transforms)
+
+    @cached_property
+    def attack(self) -> tuple[Transform, ...]:
+        """What malicious clients do to their replies before anything else."""
+        data = self.experiment.data
+        return attack_of(data.attack, self.method.facts.cohort) if data.malicious else ()
 
     # ------------------------------------------------------------ kinds of tasks
 
@@ -157,10 +168,8 @@ class Workplace:
         reply = reply if isinstance(reply, Diverged) else _finite(reply)
         if isinstance(reply, Diverged):
             return reply
-        loss = client.train_loss.mean() if self.scoring.train_loss else None
-        told: Message = {} if loss is None else {TRAIN_LOSS: loss}
         transforms = (*self.attack, *self.transforms) if client.data.malicious else self.transforms
-        return pack_reply(transforms, client, message, reply) | told
+        return pack_reply(transforms, client, message, reply)
 
     def _export(self, client: Client, message: Message) -> Message:
         """The client's personal model itself, for the mean of all: only where the experiment asks for that."""
@@ -180,12 +189,11 @@ class Workplace:
 
     def _scores(self, client: Client, message: Message, sync: bool = False) -> Message:
         reply = self.scorer.sizes(client) | self._score_generic(client, message)
-        for name, reading in self.scoring.named_readings.items():
-            last = reading == "final_sync"
-            if last and name != PERSONAL and not (sync or self.method.keeps_nothing):
-                continue  # before the end nobody is synced
-            read = client.reading(self.method.reading(reading))
-            reply |= self._score_reading(name, read, message, sync=sync and last)
+        for name, source in self.policy.scored.items():
+            at_the_end = source == "final_sync"
+            if at_the_end and name != PERSONAL and not sync:
+                continue  # before the end nobody trains once more
+            reply |= self._score_personal(name, client.reading(source), message, sync=sync and at_the_end)
         return compared(reply)
 
     def _adapt(self, client: Client, message: Message) -> Message:
@@ -201,7 +209,7 @@ class Workplace:
 
     def _measure(self, client: Client, message: Message) -> Message:
         """What a metric of the whole run asks of a client: more than scores may leave it, in a simulation alone."""
-        which = run_metrics_of((*self.scoring.metrics, *self.method.shows))[int(number(message, WHICH))]
+        which = run_metrics_of((*self.experiment.scoring.metrics, *self.method.shows))[int(number(message, WHICH))]
         clients = self.holdings.clients
         there = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
         tests = {i: data.test for i, data in there}
@@ -213,15 +221,20 @@ class Workplace:
     @cached_property
     def scorer(self) -> Scorer:
         """What clients' scores are made with."""
-        return Scorer(self.holdings, self.scoring)
+        return Scorer(self.holdings, self.experiment.scoring)
 
     @cached_property
     def generic_layout(self) -> Layout:
         """Where the generic model's weights go."""
         return Layout(self.generic_net)
 
-    def synced(self, client: Client, message: Message) -> Client:
-        """The client after one more local training from what the server sent, which only its scores remember."""
+    def read(self, client: Client, message: Message) -> Client:
+        """Return the client with the personal model that is reported first, served and exported."""
+        client = client.reading(self.policy.headline)
+        return self.trained_once_more(client, message) if client.source == "final_sync" else client
+
+    def trained_once_more(self, client: Client, message: Message) -> Client:
+        """Return the client after one more local training from what the server sent, which only its scores remember."""
         client = client.reading("last_participation")
         trained = self.shown(client)
         self.method.net.train()
@@ -231,10 +244,7 @@ class Workplace:
 
     def _heads(self, client: Client, message: Message) -> Mapping[str, nn.Module]:
         """The personal model of the headline, and other heads of it."""
-        client = client.reading(self.method.reading(self.scoring.readings[0]))
-        if client.pm_source == "final_sync":
-            client = self.synced(client, message)
-        client = self.shown(client)
+        client = self.shown(self.read(client, message))
         if self.method.family:
             name = self.method.family.members[int(number(message, MEMBER))]
             return {PERSONAL: self.method.member(client, message, name)}
@@ -254,7 +264,7 @@ class Workplace:
         own = self.scorer.on_own_data(GENERIC, model, client)
         return own | self.scorer.generic_as_told(client, message)
 
-    def _score_reading(self, name: str, client: Client, message: Message, sync: bool) -> Message:
+    def _score_personal(self, name: str, client: Client, message: Message, sync: bool) -> Message:
         """The personal model, or each member of the method's family of them."""
         members = self.method.family.members if self.method.family and name == PERSONAL else ()
         common = _asked(message)
@@ -263,7 +273,7 @@ class Workplace:
         names = [member(one) for one in members] or [name]
         if sync:
             try:
-                client = self.synced(client, message)
+                client = self.trained_once_more(client, message)
             except Diverged:
                 return {k: v for one in names for k, v in self.scorer.nothing_right(one, client, common).items()}
         shown = self.shown(client)
@@ -282,10 +292,11 @@ class Workplace:
             return self.scorer.nothing_right(name, client, common)
         return {} if model is None else self.scorer.score(name, model, client, common)
 
-    def _here(self, message: Message) -> Message:
-        """On the device where the work is done."""
-        floating = {n: v for n, v in message.items() if isinstance(v, Tensor) and v.is_floating_point()}
-        return message | {name: value.to(self.device) for name, value in floating.items()}
+    def _to_device(self, state: State) -> State:
+        """Return a message or private state with its tensors of floats on the device where the work is done."""
+        device = self.experiment.device
+        floating = {n: v for n, v in state.items() if isinstance(v, Tensor) and v.is_floating_point()}
+        return state | {name: value.to(device) for name, value in floating.items()}
 
 
 def _asked(message: Message) -> Common:

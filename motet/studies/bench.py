@@ -7,7 +7,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from motet.config.experiment import Experiment, merge, resolve
+from motet.config.experiment import Experiment, resolve
+from motet.config.nesting import merge
 from motet.errors import MotetError, shown
 from motet.io.files import write_atomic
 from motet.metrics.names import MetricName

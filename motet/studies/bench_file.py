@@ -20,11 +20,11 @@ from typing import Any
 
 from pydantic import Field
 
-from motet.config.experiment import Experiment, merge, resolve
+from motet.config.experiment import Experiment, resolve
 from motet.config.layers import one_layer
 from motet.config.names import parse
+from motet.config.nesting import merge, nested
 from motet.config.section import Section, checked
-from motet.config.short_names import nested
 from motet.config.toml import read
 from motet.errors import MotetError, shown
 from motet.io.plugins import is_import

@@ -10,7 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from motet.config.experiment import Experiment, merge, resolve, write
+from motet.config.experiment import Experiment, resolve, write
+from motet.config.nesting import merge
 from motet.errors import MotetError
 from motet.metrics.statistics import CONTROL
 from motet.report.page import write_report

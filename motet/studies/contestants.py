@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from motet.config.experiment import Experiment, merge, resolve
+from motet.config.experiment import Experiment, resolve
 from motet.config.names import parse
+from motet.config.nesting import merge
 from motet.data import FederationFacts, build
 from motet.errors import MotetError
 from motet.methods.registry import canonical, entry_of
@@ -55,8 +56,8 @@ class Contest:
 
 def enter(methods: Sequence[str], asked: Experiment) -> Contest:
     """Every method in the same setting; a mistake in the data or in a name ends it all, a method's refusal only it."""
-    reading = {"scoring": {"pm_source": asked.scoring.pm_source}}  # auto stays: each method says which model it serves
-    asked = resolve(merge(settle(_with_validation(asked)).model_dump(), reading))
+    left_to_methods = {"scoring": {"personal_model": asked.scoring.personal_model}}  # auto stays
+    asked = resolve(merge(settle(_with_validation(asked)).model_dump(), left_to_methods))
     facts = FederationFacts.of(build(asked.data, asked.seed))
     if not any(facts.by_id[i].val for i in facts.training_ids):
         raise MotetError(

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from motet.config.experiment import Experiment, merge, resolve
+from motet.config.experiment import Experiment, resolve
 from motet.config.identity import differences
+from motet.config.nesting import merge
 from motet.errors import MotetError, one_sentence
 from motet.io.user_code import place_of, said_of
 from motet.runs.record import Record

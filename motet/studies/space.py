@@ -9,10 +9,10 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from motet.config.experiment import Experiment, merge, resolve
+from motet.config.experiment import Experiment, resolve
 from motet.config.names import Term, parse
+from motet.config.nesting import merge, nested
 from motet.config.section import dotted_fields, values_to_try
-from motet.config.short_names import nested
 from motet.methods.registry import entry_of
 
 Setting = dict[str, Any]

@@ -16,7 +16,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from motet.config.experiment import Experiment, merge, resolve
+from motet.config.experiment import Experiment, resolve
+from motet.config.nesting import merge
 from motet.config.section import LARGEST, dotted_fields
 from motet.errors import MotetError
 from motet.io import json_models

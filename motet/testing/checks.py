@@ -10,17 +10,16 @@ import torch
 from torch import Tensor
 
 from motet.config.experiment import Experiment
-from motet.engines import Task
 from motet.errors import MotetError
-from motet.messages.checks import TRAIN_LOSS, without_losses
 from motet.messages.message import Message, State, decode, encode
+from motet.messages.task import Task
 from motet.methods import METHODS
 from motet.methods.base import Method, MethodEntry, Part, Wrapped
 from motet.runs.run import one_thread, resume, run
 from motet.server.assembly import assemble
 from motet.server.evaluation import Row
 from motet.server.final_evaluation import FinalState
-from motet.server.round_loop import RunState
+from motet.server.round_loop import RoundLoop, RunState
 from motet.testing.comparing import alike, decoded, everything, far, first_difference
 from motet.testing.conduct import (
     changes_nothing_in_place,
@@ -31,7 +30,7 @@ from motet.testing.conduct import (
 from motet.testing.learning import learns, learns_in_train_mode, looks_at_training_data_alone, predicts_at_rest
 from motet.testing.privacy import COUNTS, disguised_in, found_in, private_in_disguise, scalars_told
 from motet.testing.trial import MethodTrial
-from motet.testing.twin import Notes, Strict, last_states, loop_of, play, tiny
+from motet.testing.twin import Notes, Strict, last_states, play, tiny
 from motet.training.client import Client
 from motet.training.flat_weights import parameter_count
 
@@ -93,11 +92,11 @@ def uploads_what_it_declares(trial: MethodTrial) -> None:
     engine = assembly.engine = Strict(assembly, assembly.federation)
     declared = assembly.method.uploads
     with suppress(MotetError):  # the loop refuses such replies too
-        loop_of(assembly, Notes()).run(RunState(0, assembly.method.start()))
+        RoundLoop(assembly, Notes()).run(RunState(0, assembly.method.start()))
     for exchange in engine.exchanges:
         work, reply = exchange.task.kind in ("prepare", "train"), decode(exchange.answered or encode({}))
         for name, value in reply.items():
-            if work and name not in {*declared, "n", TRAIN_LOSS}:
+            if work and name not in {*declared, "n"}:
                 raise trial.fault(f"a reply has the field {name!r}; `uploads` declares {_listed(declared)}")
             if work and name in exchange.after:
                 raise trial.fault(f"a reply has the field {name!r}, the name of a private state of the client's")
@@ -161,13 +160,13 @@ def is_the_same_in_a_group(trial: MethodTrial) -> None:
     if assembly.workplace.most_batched == 1 or assembly.method.prepares:
         return
     alone, server, privates = trial.play(), assembly.method.start(), dict[int, State]()
-    loop = loop_of(assembly, Notes())
+    loop = RoundLoop(assembly, Notes())
     for round in range(1, assembly.experiment.rounds.count + 1):
         server = {**server, "round": round}
         tasks = [Task("train", i, round, assembly.method.broadcast(server, i)) for i in loop.sample(round)]
         outcomes = assembly.workplace.perform_group(tasks, [privates.get(t.client_id, {}) for t in tasks])
         privates |= {o.client_id: o.private for o in outcomes if o.private is not None}
-        replies, _ = without_losses({o.client_id: o.reply for o in outcomes if o.reply is not None})
+        replies = {o.client_id: o.reply for o in outcomes if o.reply is not None}
         server = {**assembly.method.aggregate(server, replies), "round": round}
     if away := far(alone.server, server):
         raise trial.fault(

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motet.engines import Outcome, Task
 from motet.messages.message import Message, State
+from motet.messages.task import Outcome, Task
 from motet.methods.base import Method, Part, Wrapped
 from motet.server.assembly import assemble
 from motet.testing.comparing import ABSOLUTE, RELATIVE, everything, far, first_difference

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from motet.engines import Task
 from motet.messages.message import State
+from motet.messages.task import Task
 from motet.methods.base import Wrapped
 from motet.testing.comparing import RELATIVE, alike
 from motet.testing.trial import MethodTrial

@@ -16,10 +16,9 @@ from motet.config.experiment import Experiment
 from motet.data import ClientData, Samples
 from motet.data.holdings import AbsentSamples
 from motet.data.input import Input
-from motet.engines import Outcome, Task
-from motet.engines.engine import TaskKind
 from motet.errors import MotetError
 from motet.messages.message import State
+from motet.messages.task import Outcome, Task, TaskKind
 from motet.nets.net import Net
 from motet.server.assembly import assemble
 from motet.server.workplace import Workplace
@@ -121,7 +120,7 @@ class Watched(Workplace):
         self.doing = task.kind
         if task.kind != "train":
             return super().perform(task, private)
-        self._now = now = WatchedTraining(task.client_id, task.round, self._samples(task.client_id))
+        self._now = now = WatchedTraining(task.client_id, task.round, self.samples_of(task.client_id))
         self._descents = list[Descent]()
         data = super().client(replace(task, kind="score"), {}).data
         self._held_out = _prepared(data.val) - _prepared(data.train)

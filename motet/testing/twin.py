@@ -7,17 +7,17 @@ or depends on the order of work gives other numbers here than inline.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from motet.config.experiment import Experiment, resolve
 from motet.data import Federation, Site
-from motet.engines import Engine, Inline, OneByOne, Outcome, Task
-from motet.engines.engine import counted
+from motet.engines import Engine, Inline, OneByOne
 from motet.io.hashed_files import ClientFiles, entry_of, intact
 from motet.messages.message import State, byte_count, decode, encode
+from motet.messages.task import LOSS_BYTES, Outcome, Task, counted
 from motet.methods import METHODS
 from motet.server.assembly import Assembly, ServerSide, assemble, settle, workplace_of
 from motet.server.evaluation import Row, Scores
@@ -69,6 +69,7 @@ class Exchange:
     answered: bytes | None
     before: State
     after: State
+    train_loss: float | None = None  # which travels beside the reply
 
 
 @dataclass
@@ -81,10 +82,10 @@ class Strict(Engine):
     versions: dict[int, dict[int, bytes]] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
 
-    def run(self, tasks: Sequence[Task]) -> list[Outcome]:
+    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         posted = [(task.with_message(), encode(task.build_message())) for task in tasks]
         outcomes = {task.client_id: self._perform(task, sent) for task, sent in reversed(posted)}
-        return [outcomes[task.client_id] for task in tasks]
+        yield from (outcomes[task.client_id] for task in tasks)
 
     def _perform(self, task: Task, sent: bytes) -> Outcome:
         federation, asked = self.federation, task.client_id
@@ -97,7 +98,7 @@ class Strict(Engine):
         if outcome.private is not None:
             self.states[task.client_id] = encode(outcome.private)
         answered = None if outcome.reply is None else encode(outcome.reply)
-        self.exchanges.append(Exchange(task, sent, answered, before, self.private(task.client_id)))
+        self.exchanges.append(Exchange(task, sent, answered, before, self.private(task.client_id), outcome.train_loss))
         reply = None if answered is None else decode(answered)
         return counted(replace(outcome, reply=reply), byte_count(received.build_message()))
 
@@ -117,7 +118,7 @@ class Strict(Engine):
         rows = [e for e in self.exchanges if e.task.round == round and e.task.kind in ("train", "prepare")]
         down = sum(len(e.sent) for e in rows if e.task.build_message())
         up = sum(len(e.answered) for e in rows if e.answered is not None and decode(e.answered))
-        return down, up
+        return down, up + LOSS_BYTES * sum(e.train_loss is not None for e in rows)
 
 
 @dataclass
@@ -167,25 +168,9 @@ def play(experiment: Experiment, strict: bool = False, assembly: Assembly | None
     assembly = assembly or assemble(experiment)
     assembly.engine = Strict(assembly, assembly.federation) if strict else Inline(OneByOne(assembly.workplace.perform))
     notes = Notes()
-    progress = loop_of(assembly, notes).run(RunState(0, assembly.method.start()))
+    progress = RoundLoop(assembly, notes).run(RunState(0, assembly.method.start()))
     new = assembly.evaluator.new_clients(progress.server, progress.round)
     return Played(assembly, notes.rows, notes.clients, progress, new)
-
-
-def loop_of(assembly: ServerSide, notes: Notes) -> RoundLoop:
-    """The round loop of an experiment, without a disk."""
-    experiment = assembly.experiment
-    return RoundLoop(
-        assembly.method,
-        assembly.engine,
-        assembly.evaluator,
-        experiment.rounds,
-        experiment.local,
-        experiment.seed,
-        assembly.client_ids,
-        notes,
-        transforms=assembly.transforms,
-    )
 
 
 def last_states(folder: Path) -> dict[str, bytes]:

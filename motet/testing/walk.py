@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from motet.engines import Task
-from motet.messages.checks import without_losses
 from motet.messages.message import Message, State, number
-from motet.methods.base.serving import average
+from motet.messages.replies import Weighting, average
+from motet.messages.task import Task
 from motet.server.assembly import Assembly
-from motet.testing.twin import Notes, loop_of
+from motet.server.round_loop import RoundLoop
+from motet.testing.twin import Notes
 
 ROUNDS = 2
 Replies = dict[int, Message]
@@ -32,7 +32,7 @@ class Walk:
 
     def rounds(self) -> None:
         """Prepare, then broadcast, train and aggregate; nothing that is handed over may change."""
-        method, loop = self.assembly.method, loop_of(self.assembly, Notes())
+        method, loop = self.assembly.method, RoundLoop(self.assembly, Notes())
         server, privates = method.start(), dict[int, State]()
         if method.prepares:
             told = self._asked("prepare", self.assembly.client_ids, 0, server, privates)
@@ -52,7 +52,7 @@ class Walk:
             self._served(client_id, {**server, "round": ROUNDS}, privates.get(client_id, {}))
 
     def _asked(self, kind: str, ids: list[int], round: int, server: State, privates: dict[int, State]) -> Replies:
-        replies = Replies()
+        replies: Replies = {}
         for i in ids:
             with untouched("broadcast", server, "the server state"):
                 message = self.assembly.method.broadcast(server, i)
@@ -62,7 +62,7 @@ class Walk:
             privates[i] = kept if outcome.private is None else outcome.private
             if outcome.reply is not None:
                 replies[i] = outcome.reply
-        return without_losses(replies)[0]
+        return replies
 
     def _aggregated(self, name: str, call: Callable[..., State], server: State, replies: Replies) -> State:
         with ExitStack() as handed:
@@ -87,7 +87,7 @@ class Walk:
         """The generic model, had the replies come in another order."""
         return self.assembly.method.generic(self.assembly.method.aggregate(self.server, order(self.replies)))
 
-    def with_one_value(self, name: str, rule: str, weighting: str) -> State:
+    def with_one_value(self, name: str, rule: str, weighting: Weighting) -> State:
         """The server state, had everybody told the mean of a field, or an equal share of its sum."""
         told = {i: dict(reply) for i, reply in self.replies.items()}
         if all(isinstance(reply[name], Tensor) for reply in told.values()):

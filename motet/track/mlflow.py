@@ -62,13 +62,13 @@ class MLflow:
             self.flush()
 
     def flush(self) -> None:
-        """To the store."""
+        """Send the waiting values to the store."""
         while self.waiting:
             some, self.waiting = self.waiting[:MOST_METRICS], self.waiting[MOST_METRICS:]
             self.client.log_batch(self.run_id, metrics=some)
 
     def close(self, finished: bool) -> None:
-        """And no more."""
+        """Send what is left and mark the run as finished or killed."""
         if self.run_id:
             self.flush()
             self.client.set_terminated(self.run_id, "FINISHED" if finished else "KILLED")

@@ -38,18 +38,18 @@ class TensorBoard:
         self._write(file_version=VERSION)
 
     def log(self, round: int, values: Mapping[str, float]) -> None:
-        """One scalar per value."""
+        """Write one scalar per value."""
         Summary = import_module("tensorboard.compat.proto.summary_pb2").Summary  # untyped, and an extra
         scalars = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         self._write(step=round, summary=Summary(value=scalars))
 
     def flush(self) -> None:
-        """To disk."""
+        """Flush the event file."""
         assert self.file is not None
         self.file.flush()
 
     def close(self, finished: bool) -> None:
-        """And no more."""
+        """Close the event file."""
         if self.file is not None:
             self.file.close()
 

@@ -1,28 +1,58 @@
-"""Who looks on and also keeps logs: the log is the record's rounds, told again from the first after every start.
+"""What a log for another program is, and the watcher that writes the rounds of a run to each of them.
 
-So a run that was killed and resumed has each round once, and a run that began without a log gets a whole one. A log
-that fails stops with a warning; the run goes on.
+After every start a log is written anew from the record, so that a run that was killed and resumed has each round once,
+and a run that began without a log gets a whole one. A log that fails stops with a warning; the run goes on.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 from motet.config.experiment import Experiment
-from motet.errors import one_sentence, unknown
+from motet.errors import MotetError, one_sentence, unknown
 from motet.metrics.names import is_scored
 from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.runs.run import Watcher
 from motet.track.mlflow import MLflow
 from motet.track.tensorboard import TensorBoard
-from motet.track.tracker import Tracker, require_package
+
+
+class Tracker(Protocol):
+    """One log of one run at a time. What was logged of that run before is replaced, so that nothing is there twice."""
+
+    package: ClassVar[str]
+    """What must be installed."""
+
+    def __init__(self, place: str):
+        """`place` is where the log goes; nothing: into the folder of the run."""
+
+    def start(self, experiment: Experiment, folder: Path) -> None:
+        """Begin the log of a run anew; an earlier log of the same run is replaced."""
+
+    def log(self, round: int, values: Mapping[str, float]) -> None:
+        """The values of a round, by the names of the record."""
+
+    def flush(self) -> None:
+        """Make everything that was logged so far visible to readers of the log."""
+
+    def close(self, finished: bool) -> None:
+        """End the log; `finished` is False for a run that was stopped."""
+
+
+def require_package(name: str, package: str) -> None:
+    """Refuse a log whose package is not installed."""
+    if find_spec(package) is None:
+        raise MotetError(f"track is {name!r}, which needs {package}; accepted: pip install 'motet[{name}]'")
+
 
 TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "mlflow": MLflow}
 
 
 class Tracked:
-    """A watcher beside another one."""
+    """A watcher that passes everything on to another one and writes the logs."""
 
     def __init__(self, watcher: Watcher, trackers: Sequence[Tracker], warn: Callable[[str], None]):
         self.watcher, self.trackers, self.warn = watcher, list(trackers), warn
@@ -34,7 +64,7 @@ class Tracked:
         self._begin(Record(folder))
 
     def round(self, row: Row) -> None:
-        """A round ended."""
+        """Log a round that ended."""
         self._log(row)
         self.watcher.round(row)
 
@@ -51,7 +81,7 @@ class Tracked:
         self._each(lambda tracker: tracker.log(last["round"], more))
 
     def close(self) -> None:
-        """Whatever happened."""
+        """Close all logs, however the run ended."""
         self._each(lambda tracker: tracker.close(self.done))
 
     def _begin(self, record: Record) -> None:

@@ -4,13 +4,11 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from motet.config.section import Section, tried
+from motet.config.sections import LocalSettings
 from motet.data import Samples
 from motet.errors import Diverged
 from motet.training.flat_weights import is_finite
@@ -48,39 +46,6 @@ class TrainLoss:
 
 NOT_FINITE = "training left the finite numbers (NaN or infinity in the weights)"
 GATHERED = 400  # samples that are gathered and prepared at a time; the batches are views of them
-
-
-class LocalSettings(Section):
-    """[local]: what a client does with its own data in one round."""
-
-    epochs: int = Field(5, ge=1, description="passes over the client's training data per round")
-    steps: int = Field(0, ge=0, description="gradient steps per round instead of epochs; 0 = use epochs")
-    batch: int = Field(40, ge=1, description="samples per gradient step")
-    drop_last: bool = Field(False, description="leave out the last, smaller batch of an epoch")
-    lr: float = Field(
-        0.01,
-        gt=0,
-        description="learning rate of the first round",
-        json_schema_extra=tried(0.001, 0.003, 0.01, 0.03, 0.1),
-    )
-    lr_decay: float = Field(0.99, gt=0, le=1, description="factor on the learning rate per round")
-    momentum: float = Field(0.9, ge=0, lt=1, description="heavy-ball momentum of the local steps")
-    weight_decay: float = Field(1e-5, ge=0, description="pull of every trained parameter towards zero")
-    momentum_across_rounds: Literal["reset", "persist"] = Field(
-        "reset", description="start each round with fresh momentum, or with the client's last"
-    )
-    clip: float = Field(
-        0.0,
-        ge=0,
-        description="largest gradient norm; 0 = no clipping; what parts add to the net has a norm of its own",
-    )
-    batched_clients: bool = Field(
-        True, description="train several clients as one computation where the net is small; equal up to rounding"
-    )
-
-    def at_round(self, round: int) -> float:
-        """The learning rate of a round (the first is 1; before it, as in the first); never 0, for some divide by it."""
-        return max(self.lr * self.lr_decay ** max(round - 1, 0), 1e-30)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Which rows of the data go where: to clients, to the sets that clients share, or nowhere."""
+"""Which rows of the data go where: to clients, to the sets that clients share, or nowhere (a long tail)."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,6 @@ from motet.errors import MotetError, shown
 from motet.io.memory_limits import refuse_if_too_large
 from motet.io.text import listed, some
 from motet.training.randomness import numpy_generator
-
-# -------- A long tail over all clients
 
 
 def tail_sizes(largest: int, classes: int, imbalance: float) -> list[int]:
@@ -60,7 +58,7 @@ class Dealt:
 
 
 def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
-    """As the settings say."""
+    """Return which rows each client trains, validates and tests on, and the common test set, as the settings say."""
     spec = settings.partition
     pool, common = _pool_and_common(raw, settings, seed)
     client, domain = (None if column is None else column[pool] for column in (raw.client, raw.domain))
@@ -90,7 +88,7 @@ def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
 
 
 def _usual_clients() -> int:
-    """How many there are where nobody says it."""
+    """Return the default number of clients."""
     return int(DataSettings.model_fields["clients"].default)
 
 
@@ -187,7 +185,7 @@ def _fewer(split: Split, share: float) -> Split:
 
 
 def _draw_new(clients: int, settings: DataSettings, seed: int) -> set[int]:
-    """The ids of the clients held out as new."""
+    """Draw the ids of the clients that are held out as new."""
     count = new_of(clients, settings.new_clients)
     return set(numpy_generator(seed, "new-clients").permutation(clients)[:count].tolist())
 
@@ -196,4 +194,4 @@ def _names(raw: RawData, pool: Integers, rows_per_client: RowsPerClient, partiti
     """Of natural clients, their names or numbers in the data; others have none but their ids."""
     if parse(partition)[0].name != "natural" or raw.client is None:
         return [""] * len(rows_per_client)
-    return [_name(raw, int(raw.client[pool[hand[0]]])) for hand in rows_per_client]
+    return [_name(raw, int(raw.client[pool[rows[0]]])) for rows in rows_per_client]

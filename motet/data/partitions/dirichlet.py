@@ -71,7 +71,7 @@ class Stacks:
         return True
 
     def rows_per_client(self) -> RowsPerClient:
-        """What each client holds, class after class."""
+        """Return the rows of each client, class after class."""
         cut = [(rows, [0, *cuts.tolist(), len(rows)]) for rows, cuts in self._cut]
         return [np.concatenate([rows[at[i] : at[i + 1]] for rows, at in cut]) for i in range(len(self.sizes))]
 

@@ -50,7 +50,7 @@ def deal_pflbed(request: PartitionRequest) -> Pflbed:
 
 
 def new_of(clients: int, share: float) -> int:
-    """How many of so many clients are new."""
+    """Return how many of these clients are new; raise a `MotetError` if none is left to train."""
     count = max(1, round(share * clients)) if share else 0
     if count >= clients:
         raise MotetError(f"new_clients {share} leaves no training client of {clients}; accepted: a smaller share")
@@ -58,7 +58,7 @@ def new_of(clients: int, share: float) -> int:
 
 
 def _deal(request: PartitionRequest, pool: Integers, clients: int, stream: int) -> RowsPerClient:
-    return [pool[hand] for hand in deal_dirichlet(request.part(pool, clients, stream))]
+    return [pool[rows] for rows in deal_dirichlet(request.part(pool, clients, stream))]
 
 
 def _first_of_each_class(y: Integers, most: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

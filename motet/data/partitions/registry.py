@@ -151,7 +151,7 @@ def describe_partitions() -> list[dict[str, str]]:
 
 
 def deal_iid(request: PartitionRequest) -> RowsPerClient:
-    """Shuffle, then equal stacks."""
+    """Shuffle all rows and cut them in parts of equal size."""
     return np.array_split(request.generator().permutation(len(request.y)), request.clients)
 
 

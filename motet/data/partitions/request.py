@@ -13,7 +13,7 @@ RowsPerClient = list[Integers]
 
 @dataclass(frozen=True)
 class PartitionRequest:
-    """What is on the table when the dealing starts."""
+    """What a partition is given: the labels of all rows, the number of clients, the seed and its own argument."""
 
     spec: str
     argument: float
@@ -30,19 +30,19 @@ class PartitionRequest:
     """Tells dealings of one seed apart: each domain has its own."""
 
     def rows_by_class(self) -> list[Integers]:
-        """The rows of each class that occurs, in class order."""
+        """Return the rows of each class that occurs, in class order."""
         return rows_by_value(self.y)
 
     def generator(self) -> np.random.Generator:
-        """Motet's own randomness for dealing."""
+        """Return Motet's own random generator for this partition."""
         return numpy_generator(self.seed, "partition", self.stream)
 
     def legacy_generator(self) -> np.random.RandomState:
-        """The generator behind partitions that other code published."""
+        """Return the old NumPy generator behind partitions that other code published."""
         return np.random.RandomState((self.seed + self.stream) % 2**32)
 
     def part(self, rows: Integers, clients: int, stream: int) -> "PartitionRequest":
-        """Some of the rows, to be dealt by themselves."""
+        """Return the request for some of the rows alone, with randomness of its own."""
         return replace(self, y=self.y[rows], clients=clients, client_column=None, domain=None, stream=stream)
 
 

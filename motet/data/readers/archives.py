@@ -1,4 +1,7 @@
-"""The files under a folder or in a .zip, listed before any is read: no hidden ones, and none that lies elsewhere."""
+"""Files in a folder, a .zip or a .tar.gz, read from there without unpacking anything to the disk.
+
+Files are listed before any is read: no hidden ones, and none that a link or `..` would put elsewhere.
+"""
 
 import gzip
 import lzma
@@ -19,10 +22,7 @@ from motet.io.files import open_own
 from motet.io.memory_limits import free_memory
 from motet.io.user_paths import read_small, regular_size, shown_path
 
-# -------- Files that lie in a folder, a .zip or a .tar.gz, read from there without unpacking anything to the disk
-
-
-ARCHIVES_MOST_BYTES = 2 * 10**9
+MOST_UNPACKED = 2 * 10**9
 """Of one file, unpacked: beyond it an archive is a mistake or a trap."""
 _ENCRYPTED = 0x1
 _DAMAGE = (
@@ -31,7 +31,7 @@ _DAMAGE = (
 )
 
 
-def read_members(container: Path, names: Sequence[str], most: int = ARCHIVES_MOST_BYTES) -> list[bytes]:
+def read_members(container: Path, names: Sequence[str], most: int = MOST_UNPACKED) -> list[bytes]:
     """The content of these files of a folder or an archive, in that order; names are paths with / inside it.
 
     An archive may have one more folder around all of it.
@@ -46,7 +46,7 @@ def read_members(container: Path, names: Sequence[str], most: int = ARCHIVES_MOS
         return _from_tar(container, names, most)
 
 
-def read_file(path: Path, most: int = ARCHIVES_MOST_BYTES) -> bytes:
+def read_file(path: Path, most: int = MOST_UNPACKED) -> bytes:
     """The content of one file, unpacked if its name ends in .gz."""
     most = _room(most)
     with damage(path):
@@ -74,7 +74,7 @@ def damage(path: Path) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what an error says, short."""
+    """Return the first line of what an error says, shortened."""
     lines = str(getattr(error, "strerror", None) or error).strip().splitlines()
     return shown(lines[0])[1:-1] if lines else type(error).__name__
 
@@ -143,7 +143,7 @@ def _form(path: Path) -> str:
 
 
 DEEPEST = 12  # folders in folders
-MOST_BYTES = 500_000_000  # of one file
+MOST_OF_A_FILE = 500_000_000  # of one file
 _NOT_DATA = {"__MACOSX", "Thumbs.db", "desktop.ini"}
 """What systems put into folders by themselves, besides hidden files."""
 
@@ -158,12 +158,12 @@ class ListedFile:
 
     @property
     def name(self) -> str:
-        """As text, with /."""
+        """Return the path inside the box as text, with / between its parts."""
         return "/".join(self.parts)
 
 
 class Box(Protocol):
-    """Whatever holds files."""
+    """Something that holds files: a folder or a .zip."""
 
     path: Path
     files: list[ListedFile]
@@ -196,9 +196,9 @@ class _Folder:
 
     def read(self, file: ListedFile) -> bytes:
         with os.fdopen(open_own(self.path.joinpath(*file.parts), os.O_RDONLY), "rb") as opened:
-            data = opened.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"more than {MOST_BYTES:,} bytes")
+            data = opened.read(MOST_OF_A_FILE + 1)
+        if len(data) > MOST_OF_A_FILE:
+            raise ValueError(f"more than {MOST_OF_A_FILE:,} bytes")
         return data
 
 
@@ -225,7 +225,7 @@ class _Zip:
 
     def read(self, file: ListedFile) -> bytes:
         try:
-            return open_zip_member(self._archive, self._infos[file.parts], MOST_BYTES)
+            return open_zip_member(self._archive, self._infos[file.parts], MOST_OF_A_FILE)
         except (zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError) as error:
             raise ValueError(str(error)) from error
         except Exception as error:  # whatever the ways of compression have

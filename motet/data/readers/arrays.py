@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.input import SampleKind
-from motet.data.readers.columns import Columns
+from motet.config.data_words import Columns, KindOrAuto, SampleKind
 from motet.data.readers.npz import names_in, peek, read_array
 from motet.data.readers.raw import (
     MOST_TOKENS,
     Array,
     Integers,
-    KindOrAuto,
     Preview,
     RawData,
     default_net_for,

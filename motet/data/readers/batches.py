@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from motet.data.readers.columns import Columns
+from motet.config.data_words import Columns
 from motet.data.readers.raw import Integers
 from motet.data.readers.survey import Survey, known_encoding, text_of
 from motet.data.readers.values import FALSE, MISSING, TRUE
@@ -109,7 +109,7 @@ def validated(batch: RecordBatch, where: str) -> RecordBatch:
     return batch
 
 
-# ---------------------------------------------------------------- CSV
+# -------- CSV
 
 
 def _open_csv(path: Path, where: str, encoding: str, decimal: str, accepted: str) -> Batches:
@@ -181,7 +181,7 @@ def _header(chunks: Iterator[bytes], where: str) -> str:
     return text[:_LONGEST_LINE].split(b"\n", 1)[0].decode(errors="replace")
 
 
-# ---------------------------------------------------------------- Parquet
+# -------- Parquet
 
 
 def _open_parquet(path: Path, where: str) -> Batches:
@@ -200,7 +200,7 @@ def _open_parquet(path: Path, where: str) -> Batches:
     return Batches(where, dict(zip(names, schema.types, strict=True)), read, nameless)
 
 
-# ---------------------------------------------------------------- what is wrong with a file
+# -------- What is wrong with a file
 
 
 def _named(given: list[str], where: str) -> tuple[list[str], frozenset[str]]:

@@ -1,15 +1,14 @@
-"""The cells of a column: from Arrow's arrays to text or numbers."""
+"""The cells of a column: from Arrow's arrays to texts, to numbers, and to numbers that stand for names."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.readers.values import FALSE, LARGEST, MISSING, TRUE
+from motet.data.readers.raw import Integers
+from motet.data.readers.values import FALSE, LARGEST, MISSING, TRUE, name_of
 from motet.errors import MotetError, shown
-
-# -------- pyarrow, which reads tables
-
 
 try:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -22,7 +21,7 @@ except ImportError as error:
 __all__ = ["compute", "csv", "ipc", "pa", "parquet", "types"]
 
 
-# ------------------------------------------------------------ Rows of which nobody knows how many will come
+# -------- Rows of which nobody knows how many will come
 
 
 Floats = npt.NDArray[np.float32]
@@ -30,7 +29,7 @@ _BLOCK = 2**26  # bytes; a C library gives blocks above 32 MB back when they are
 
 
 class Growing:
-    """In blocks so large that the system takes each back at once."""
+    """Rows of floats whose number is not known, kept in blocks so large that the system takes each back at once."""
 
     def __init__(self, width: int):
         self.width, self.count = width, 0
@@ -40,11 +39,11 @@ class Growing:
 
     @property
     def bytes(self) -> int:
-        """So far."""
+        """Return how many bytes the rows so far take."""
         return 4 * self.width * self.count
 
     def next(self, rows: int) -> Floats:
-        """The place of the next rows, to be written to."""
+        """Return a view of the next rows, for the caller to fill."""
         if rows > self._left:
             self._shorten_last()
             self._left = max(rows, self._size)
@@ -55,7 +54,7 @@ class Growing:
         return self._blocks[-1][start : start + rows]
 
     def joined(self) -> Floats:
-        """All rows; each block goes as it is copied, so that memory holds the table little more than once."""
+        """Return all rows as one array; blocks are freed as they are copied, so that memory holds hardly more."""
         self._shorten_last()
         joined = np.empty((self.count, self.width), np.float32)
         at, blocks = 0, self._blocks[::-1]
@@ -79,13 +78,13 @@ ColumnKind = Literal["number", "boolean", "category"]
 
 
 def as_arrow(values: npt.NDArray[np.bool_]) -> Any:
-    """Truths as Arrow takes them."""
+    """Return booleans as an array of Arrow."""
 
     return pa.array(values)
 
 
 def are_missing(texts: Any) -> npt.NDArray[np.bool_]:
-    """Which of these texts stand for a value that is not there."""
+    """Return which of these texts stand for a missing value."""
 
     listed = compute.is_in(compute.utf8_trim_whitespace(texts), value_set=pa.array(MISSING))
     found: npt.NDArray[np.bool_] = compute.or_(compute.is_null(texts), listed).to_numpy(zero_copy_only=False)
@@ -93,7 +92,7 @@ def are_missing(texts: Any) -> npt.NDArray[np.bool_]:
 
 
 def strings(column: Any, name: str, where: str) -> Any:
-    """As text, whatever they are; what is missing stays so."""
+    """Return a column as text, whatever its type; missing values stay missing."""
 
     try:
         if pa.types.is_dictionary(column.type):
@@ -106,7 +105,7 @@ def strings(column: Any, name: str, where: str) -> Any:
 
 
 def fits(texts: Any, kind: ColumnKind) -> bool:
-    """Whether all of these texts are such as a file of CSV has for numbers, or for truths."""
+    """Return whether all texts are numbers, or booleans, as a file of CSV writes them."""
 
     bare = compute.utf8_trim_whitespace(texts)
     if kind == "boolean":
@@ -121,7 +120,7 @@ def fits(texts: Any, kind: ColumnKind) -> bool:
 
 
 def numbers(column: Any, name: str, kind: ColumnKind, where: str) -> npt.NDArray[np.float64]:
-    """As numbers, with NaN for what is missing."""
+    """Return a column as numbers, with NaN for what is missing."""
 
     try:
         if pa.types.is_dictionary(column.type):
@@ -142,3 +141,56 @@ def numbers(column: Any, name: str, kind: ColumnKind, where: str) -> npt.NDArray
             f"where one is missing"
         )
     return values
+
+
+# -------- The names in a column of text, as numbers
+
+
+NO_NAME, MISSING_NAME = -1, -2
+"""A name that is not on the list; no name at all."""
+
+
+class Names:
+    """Names and their numbers: a list that grows as names are met, up to `most`, or one that was given and stays."""
+
+    def __init__(self, most: int, given: Sequence[str] | None = None):
+        self.numbers = {name: number for number, name in enumerate(given or ())}
+        self.most, self.grows = most, given is None
+        self.too_many = False
+        self.refused: str | None = None
+        """The first name that was not on a list that stays."""
+
+    def read(self, texts: Any) -> Integers:
+        """Return the number of each text of a column of Arrow; texts that differ by blanks around them are one."""
+        encoded = texts.dictionary_encode()
+        numbers = [self._number(text) for text in encoded.dictionary.to_pylist()]
+        table = np.array([*numbers, MISSING_NAME], np.int64)
+        numbered: Integers = table[encoded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)]
+        return numbered
+
+    def sorted(self) -> tuple[tuple[str, ...], Integers]:
+        """Return the names in order (numbers by value, text by the alphabet) and the new place of each old number."""
+        if not self.grows:
+            return tuple(self.numbers), np.arange(len(self.numbers))
+        names = list(self.numbers)
+        order = sorted(range(len(names)), key=lambda i: names[i])
+        if all(name.removeprefix("-").isdecimal() and len(name) < 20 for name in names):
+            order.sort(key=lambda i: int(names[i]))
+        places = np.empty(len(names), np.int64)
+        places[order] = np.arange(len(names))
+        return tuple(names[i] for i in order), places
+
+    def _number(self, text: str | None) -> int:
+        name = None if text is None else name_of(text.strip())
+        if name is None or name in MISSING:
+            return MISSING_NAME
+        if name in self.numbers:
+            return self.numbers[name]
+        if not self.grows:
+            self.refused = self.refused or name
+            return NO_NAME
+        if len(self.numbers) >= self.most:
+            self.too_many = True
+            return NO_NAME
+        self.numbers[name] = len(self.numbers)
+        return self.numbers[name]

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from motet.config.data_section import MOST_SIZE
-from motet.data.input import SampleKind
+from motet.config.data_words import Columns, KindOrAuto, SampleKind
 from motet.data.readers.batches import Batches, DataType, RecordBatch, Types, release_memory, validated
-from motet.data.readers.columns import Columns
 from motet.data.readers.image_files import FORMATS, Broken, open_image, pixels_of
-from motet.data.readers.raw import Array, Integers, KindOrAuto, Preview, RawData, default_net_for, stored_layout
+from motet.data.readers.raw import Array, Integers, Preview, RawData, default_net_for, stored_layout
 from motet.data.readers.roles import RoleReader, left_out, roles_of
 from motet.data.readers.table import kind_of_column, raw_of_table
 from motet.data.readers.texts import raw_of_texts
@@ -32,7 +31,7 @@ _MOST_BYTES = 2**26
 
 
 def is_hugging_face(path: Path) -> bool:
-    """Whether `save_to_disk` wrote this folder."""
+    """Return whether `save_to_disk` wrote this folder."""
     return (path / SPLITS).is_file() or ((path / STATE).is_file() and (path / INFO).is_file())
 
 
@@ -49,7 +48,7 @@ def preview_of_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> P
 
 
 def load_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
-    """Images, texts or a table."""
+    """Return the data of a saved folder, whose columns decide whether they are images, texts or a table."""
     if columns.encoding != Columns().encoding:
         raise MotetError(
             f"data.encoding is {shown(columns.encoding)}, but {path} holds no CSV; accepted: for CSV alone"
@@ -64,7 +63,7 @@ def load_hugging_face(path: Path, kind: KindOrAuto, columns: Columns) -> RawData
 
 @dataclass
 class _SavedFolder:
-    """One folder, or one for each split."""
+    """What `save_to_disk` wrote: one folder, or one for each split."""
 
     path: Path
 
@@ -93,7 +92,7 @@ class _SavedFolder:
 
     @property
     def usual_label(self) -> str | None:
-        """The one column of classes, if there is one."""
+        """Return the one column of classes, or None if there is none or several."""
         labels = [name for name, feature in self.features.items() if feature.get("_type") == "ClassLabel"]
         return labels[0] if len(labels) == 1 else None
 
@@ -104,7 +103,7 @@ class _SavedFolder:
         return [name for name in table.types if name not in unwanted]
 
     def images(self, names: list[str]) -> list[str]:
-        """Those of these columns that hold images."""
+        """Return those of these columns that hold images."""
         return [name for name in names if self.features.get(name, {}).get("_type") == "Image"]
 
     def form(self, kind: KindOrAuto, columns: Columns) -> SampleKind:
@@ -159,7 +158,7 @@ class _SavedFolder:
         return pa.string() if self._names(name) else found
 
     def _names(self, column: str) -> list[str]:
-        """Of the classes of a column, if it has some."""
+        """Return the names of the classes of a column, or nothing if it lists none."""
         feature = self.features.get(column, {})
         names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
         return [str(name) for name in names] if isinstance(names, list) else []
@@ -181,7 +180,7 @@ class _SavedFolder:
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
     def _streams(self, folder: Path) -> list[Path]:
-        """The files of a split, in their order."""
+        """Return the Arrow files of a split, in their order."""
         state = self._json(folder / STATE)
         files = state.get("_data_files")
         names = [file.get("filename") for file in files if isinstance(file, dict)] if isinstance(files, list) else []

@@ -47,11 +47,11 @@ class ImageBytes:
 
 
 class Broken(Exception):
-    """A file that is no image; the text says why."""
+    """Raised for a file that is no image; the message says why."""
 
 
 def is_image(name: str) -> bool:
-    """Whether a file's name is that of an image."""
+    """Return whether a file's name ends as that of an image."""
     return name.lower().endswith(SUFFIXES)
 
 
@@ -193,7 +193,7 @@ def _of(box: Box, file: ListedFile) -> str:
     return f"{shown_path(box.path)}: {shown(file.name)}"
 
 
-# ---------------------------------------------------------------- the cache
+# -------- The cache
 
 
 def _key(box: Box, files: Sequence[ListedFile], settings: DataSettings, wanted: int | None) -> str:

@@ -4,10 +4,10 @@ The name is a hash of the content, so that the same data have the same name in e
 of the run, which can then be resumed and served; without a folder it lives as long as the result.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -24,17 +25,14 @@ from motet.errors import MotetError, shown
 from motet.io.files import kind_of_file, writing
 from motet.io.memory_limits import refuse_if_too_large
 
-# -------- Folders for data that nobody else may read, and that do not outlive the process that made them
-
-
 _PREFIX = "motet-scratch-"
-_locks: dict[Path, int] = {}
-"""The open folders of this process, whose locks go with it."""
+_locks: dict[Path, FileLock] = {}
+"""The locks that this process holds on its folders; the system frees them when it ends, however it ends."""
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """An empty folder of this process, which goes with the block."""
+    """Make an empty folder for this process, which is removed with the block."""
     folder = new_scratch_folder()
     try:
         yield folder
@@ -43,43 +41,51 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def new_scratch_folder() -> Path:
-    """An empty folder of this process, for its user alone."""
+    """Return a new empty folder that only this user may read; those of killed processes are removed first."""
     for forsaken in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             _remove_if_forsaken(forsaken)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    lock = _locked(folder)
+    lock = _lock_of(folder)
     if lock is not None:
         _locks[folder] = lock
     return folder
 
 
 def remove_scratch_folder(folder: Path) -> None:
-    """With all that is in it."""
+    """Remove a scratch folder with all that is in it, and its lock."""
     shutil.rmtree(folder, ignore_errors=True)
     lock = _locks.pop(folder, None)
     if lock is not None:
-        os.close(lock)
+        _unlock(lock)
 
 
 def _remove_if_forsaken(folder: Path) -> None:
-    if folder.lstat().st_uid != os.getuid() or not any(folder.iterdir()):  # an empty one may just have been made
+    """Remove the folder of a process that was killed: it is not empty, as a new one is, and nobody has its lock."""
+    found = folder.lstat()
+    ours = not hasattr(os, "getuid") or found.st_uid == os.getuid()  # Windows has a folder for each user's own
+    if not ours or not stat.S_ISDIR(found.st_mode) or not any(folder.iterdir()):
         return
-    lock = _locked(folder)
+    lock = _lock_of(folder)
     if lock is not None:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        _unlock(lock)
 
 
-def _locked(folder: Path) -> int | None:
-    """A descriptor that holds the lock; None where somebody else does."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+def _lock_of(folder: Path) -> FileLock | None:
+    """Take the lock of a folder, a file beside it, so that the folder itself stays empty; None if it is taken."""
+    lock = FileLock(f"{folder}.lock", blocking=False, thread_local=False)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
+        lock.acquire()
+    except (Timeout, OSError):
         return None
-    return descriptor
+    return lock
+
+
+def _unlock(lock: FileLock) -> None:
+    with suppress(OSError):
+        os.unlink(lock.lock_file)
+    lock.release(force=True)
 
 
 # -------- Data that a Python user hands over
@@ -99,7 +105,7 @@ _places: dict[str, Path] = {}
 
 @dataclass(frozen=True)
 class Handed:
-    """Data that are in a file now, and the names of its fields."""
+    """Data that were handed over and are in a file now: the name they got, and the names of their fields."""
 
     name: str
     client: str | None
@@ -107,7 +113,7 @@ class Handed:
 
 
 def is_in_memory(name: str) -> bool:
-    """Whether this is the name of data that somebody handed over."""
+    """Return whether this is the name of data that were handed over in memory."""
     return name.startswith(PREFIX)
 
 
@@ -145,7 +151,7 @@ def look_in(name: str, folder: Path) -> None:
 
 
 def place_of(name: str) -> Path:
-    """The file of data that were handed over."""
+    """Return the file that holds data that were handed over in memory."""
     place = _places.get(name)
     if place is None or not place.is_file():
         raise MotetError(
@@ -167,7 +173,7 @@ def called_memory(path: Path) -> Iterator[None]:
 
 
 def refuse_other(data: object) -> MotetError:
-    """What is no data in any form."""
+    """Raise a `MotetError` for an object that is no data in any accepted form."""
     return MotetError(f"data is {_described(data)} in memory; accepted: {ACCEPTED}")
 
 
@@ -176,11 +182,11 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-# ---------------------------------------------------------------- arrays
+# -------- Arrays
 
 
 def _arrays(data: Any) -> dict[str, Array]:
-    """x and y of whatever holds them."""
+    """Return the arrays x and y of a pair or a torch Dataset."""
     if isinstance(data, Mapping) and "x" in data:
         return {str(field): _array(str(field), value) for field, value in data.items()}
     if isinstance(data, tuple | list) and len(data) == 2:
@@ -255,7 +261,7 @@ def _write_arrays(fields: Mapping[str, Array], path: Path) -> str:
     return PREFIX + digest.hexdigest()[:_HASH_LENGTH]
 
 
-# ---------------------------------------------------------------- tables
+# -------- Tables
 
 
 def _is_frame(data: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Small tables of text in .csv files that data sets bring along, gzipped or not."""
+"""Text files that data sets bring along: LEAF's JSON of users, and small tables in .csv files, gzipped or not."""
 
 import csv
 import io
@@ -13,16 +13,13 @@ from motet.errors import MotetError, shown
 from motet.io.memory_limits import refuse_if_too_large
 from motet.io.user_paths import shown_path
 
-# -------- LEAF's files: JSON with users, and for each user samples x and labels y
-
-
 _MEMORY = 5
 """Bytes of memory per byte of such a file: its text, and numbers as Python has them."""
 
 
 @dataclass(frozen=True)
 class UserData:
-    """What one user has in one file."""
+    """The samples and labels that one user has in one file of LEAF."""
 
     user: str
     x: list[Any]
@@ -65,7 +62,7 @@ LONGEST_CELL = 10_000_000
 
 
 def lines_of(path: Path) -> Iterator[list[str]]:
-    """The rows of a .csv file, empty ones left out."""
+    """Yield the rows of a .csv file without the empty ones."""
     try:
         text = read_file(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -82,7 +79,7 @@ def lines_of(path: Path) -> Iterator[list[str]]:
 
 
 def rows_of(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of a .csv file whose first row names its columns, which must be there; at least one row."""
+    """Return the rows of a .csv file as dictionaries; its first row names these columns, and one row follows."""
     lines = lines_of(path)
     header = next(lines, [])
     missing = next((column for column in columns if column not in header), None)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from motet.data.readers.columns import Decimal
+from motet.config.data_words import Decimal
 from motet.data.readers.values import MISSING
 from motet.errors import MotetError, shown
 
@@ -27,7 +27,7 @@ _WHOLE = re.compile(rf"{_SIGN}\d+", re.ASCII)
 
 @dataclass(frozen=True)
 class Notation:
-    """How all values of a column are written."""
+    """How all values of a column of numbers are written: decimal sign, prefix and unit."""
 
     decimal: str
     prefix: str = ""
@@ -36,11 +36,11 @@ class Notation:
 
     @property
     def pattern(self) -> str:
-        """Of the whole of each value, for Python and for Arrow."""
+        """Return the regular expression of a whole value, in a form that Python and Arrow share."""
         return rf"^{re.escape(self.prefix)}\s*({_number(self.decimal)})\s*{re.escape(self.suffix)}$"
 
     def numbers(self, texts: Any) -> Any:
-        """Texts of Arrow's as its numbers; `ValueError` for one that is written otherwise."""
+        """Return a column of texts as numbers; raise `ValueError` for one that is written otherwise."""
         from motet.data.readers.cells import compute, pa
 
         bare = compute.utf8_trim_whitespace(texts)
@@ -52,7 +52,7 @@ class Notation:
         return compute.cast(compute.replace_substring(digits, self.decimal, "."), pa.float64())
 
     def value(self, text: str) -> float:
-        """Of one text that is written so."""
+        """Return the number that one such text stands for."""
         from motet.data.readers.cells import pa
 
         return float(self.numbers(pa.array([text]))[0].as_py())
@@ -67,7 +67,7 @@ _AS = {decimal: re.compile(_number(decimal)) for decimal in (".", ",")}
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number in any notation, with or without a unit; 3a and 3b are none."""
+    """Return whether a text is a number in any notation, with or without a unit; codes such as 3a are none."""
     parts = _PARTS.fullmatch(text.strip())
     if is_plain(text) or parts is None:
         return is_plain(text)
@@ -76,7 +76,7 @@ def is_number(text: str) -> bool:
 
 
 def numbers_among(texts: Sequence[str]) -> list[str]:
-    """Those that are numbers without a unit, or with one that all of them have."""
+    """Return those texts that are numbers without a unit, or with one that all of them have."""
     parts = [_PARTS.fullmatch(text.strip()) for text in texts]
     units = {(part["prefix"] or "", part["suffix"] or "") for part in parts if part is not None}
     one_unit = len(units) == 1 and None not in parts
@@ -93,12 +93,12 @@ def numbers_among(texts: Sequence[str]) -> list[str]:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is a number as programs write them."""
+    """Return whether a text is a number as programs write it."""
     return _PLAIN.fullmatch(text.strip()) is not None
 
 
 def notation_of(values: Iterable[str], decimal: Decimal, column: str, where: str) -> Notation | None:
-    """The way in which all these values are written; None where there is none, or nothing but plain numbers."""
+    """Return how all these values are written; None if they share no notation, or are plain numbers."""
     texts = [value.strip() for value in values]
     parts = [_PARTS.fullmatch(text) for text in texts]
     found = [part for part in parts if part is not None]

@@ -27,7 +27,7 @@ _BLOCK = 2**20
 
 @dataclass(frozen=True)
 class Header:
-    """What an array says of itself before its values."""
+    """The header of an array: its type, its shape and its order."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -35,12 +35,12 @@ class Header:
 
     @property
     def bytes(self) -> int:
-        """Of all values."""
+        """Return how many bytes all values take."""
         return prod(self.shape) * self.dtype.itemsize
 
 
 def names_in(path: Path) -> list[str]:
-    """The fields of an .npz file."""
+    """Return the names of the fields of an .npz file."""
     try:
         regular_size(path, shown_path(path))
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
@@ -58,7 +58,7 @@ def names_in(path: Path) -> list[str]:
 
 
 def read_array(path: Path, field: str) -> Array:
-    """One field, whole."""
+    """Return one field of an .npz file, read whole."""
     with _opened(path, field) as (file, header):
         refuse_if_too_large(2 * header.bytes, f"{path}: field {field!r}", "an array that fits twice")
         values = bytearray(header.bytes)
@@ -72,7 +72,7 @@ def read_array(path: Path, field: str) -> Array:
 
 
 def peek(path: Path, field: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Type and shape of a field, without its content."""
+    """Return the type and shape of a field without reading its values."""
     with _opened(path, field) as (_, header):
         return header.dtype, header.shape
 

@@ -1,26 +1,21 @@
-"""What the head of a data set says before all of it is read: enough to choose a net and a way of dealing."""
+"""A data set before its rows go to clients (`RawData`), and the little that its head says before all of it is read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from motet.data.input import KINDS, SampleKind
+from motet.config.data_words import AUTO, KINDS, KindOrAuto, SampleKind
 from motet.errors import MotetError
 
 if TYPE_CHECKING:
     from motet.data.prepare import Normalize, Prepare
 
-
-# -------- A data set before it is dealt
-
-
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 Truths = npt.NDArray[np.bool_]
-KindOrAuto = Literal["auto", SampleKind]
 
 CHANNELS_LAST = (1, 3, 4)
 CHANNELS_FIRST = (1, 3)
@@ -175,12 +170,11 @@ def _tokens(x: Array, where: str) -> Array:
 
 NATURAL, DRAWN = "natural", "dirichlet:0.3"
 """How data are dealt that say whose each row is, and others, where nobody said how."""
-AUTO = "auto"
 
 
 @dataclass(frozen=True)
 class Preview:
-    """Of what the samples are, and whether they say whose they are."""
+    """What the head of a data set says: the kind of its samples, and whether they name their clients."""
 
     kind: SampleKind
     sides: tuple[int, ...] = ()
@@ -189,5 +183,5 @@ class Preview:
 
 
 def dealt_by(partition: str, clients: bool) -> str:
-    """The partition that is meant."""
+    """Return the partition to use: the one that is named, or for `auto` the natural one if the data name clients."""
     return partition if partition != AUTO else NATURAL if clients else DRAWN

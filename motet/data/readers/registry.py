@@ -4,14 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from motet.data.input import SampleKind
+from motet.config.data_words import Columns, KindOrAuto, SampleKind
 from motet.data.readers import arrays
 from motet.data.readers.arrays import COLUMNS, from_arrays
 from motet.data.readers.batches import CSV, PARQUET, is_table, open_table
-from motet.data.readers.columns import Columns
 from motet.data.readers.hugging_face import is_hugging_face, load_hugging_face, preview_of_hugging_face
 from motet.data.readers.in_memory import called_memory
-from motet.data.readers.raw import KindOrAuto, Preview, RawData
+from motet.data.readers.raw import Preview, RawData
 from motet.data.readers.table import raw_of_table
 from motet.data.readers.texts import raw_of_texts
 from motet.errors import MotetError, shown
@@ -21,7 +20,7 @@ __all__ = ["COLUMNS", "READERS", "Reader", "from_arrays", "is_own", "load_own", 
 
 @dataclass(frozen=True)
 class Reader:
-    """One form that a user's data may have."""
+    """A reader of one form of a user's data."""
 
     forms: tuple[str, ...]
     """As a sentence names them."""
@@ -39,7 +38,7 @@ def _load_table(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
 
 
 def _kind_of_table(path: Path, kind: KindOrAuto, columns: Columns) -> SampleKind:
-    """A table, unless it is said that its one column of texts is meant."""
+    """Return "tokens" if the user asks for its column of texts, and "vector" for any other table."""
     if kind not in ("auto", "vector", "tokens"):
         raise MotetError(f"data.kind is {shown(kind)}, but {path} is a table; accepted: auto, vector, tokens")
     return "tokens" if kind == "tokens" else "vector"
@@ -58,24 +57,24 @@ READERS: list[Reader] = [TABLE, HUGGING_FACE, ARRAYS]
 
 
 def load_own(path: Path, kind: KindOrAuto = "auto", columns: Columns | None = None) -> RawData:
-    """The data of a file or a folder."""
+    """Return the data of a file or folder of the user's."""
     with called_memory(path):
         return _reader(path).load(path, kind, columns or Columns())
 
 
 def preview_of_own(path: Path, kind: KindOrAuto = "auto", columns: Columns | None = None) -> Preview:
-    """What such a file or folder holds, by its head."""
+    """Return what the head of such a file or folder says, without reading all of it."""
     with called_memory(path):
         return _reader(path).preview(path, kind, columns or Columns())
 
 
 def is_own(path: Path) -> bool:
-    """Whether a name that is no path on this machine was meant as one."""
+    """Return whether a name is meant as the path of a data file, even if no such file exists."""
     return path.name.lower().endswith((".npz", *CSV, *PARQUET))
 
 
 def forms() -> list[str]:
-    """All that can be read, for sentences."""
+    """Return the names of all forms that can be read, for error messages."""
     return [form for reader in READERS for form in reader.forms]
 
 

@@ -1,4 +1,7 @@
-"""The columns of a table that are not there to learn from: label, client and domain, by their names."""
+"""The columns of a table that are not features: label, client and domain by their names, and row numbers.
+
+Labels that are measurements rather than classes are refused with a sentence.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -8,16 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from motet.config.data_words import Columns
 from motet.data.readers.batches import Batches, RecordBatch
-from motet.data.readers.cells import are_missing, as_arrow, strings
-from motet.data.readers.columns import Columns
-from motet.data.readers.names import MISSING_NAME, Names
+from motet.data.readers.cells import MISSING_NAME, Names, are_missing, as_arrow, strings
 from motet.data.readers.notation import numbers_among
 from motet.data.readers.raw import Integers, Truths
 from motet.errors import MotetError, shown, unknown
-
-# -------- Labels that are measurements
-
 
 FEW = 10
 """Rows, or names, from which on something may be said of all."""
@@ -71,7 +70,7 @@ _MOST = {"label": MOST_CLASSES, "client": MOST_CLIENTS, "domain": MOST_CLASSES}
 
 @dataclass(frozen=True)
 class Roles:
-    """The column of each role that has one."""
+    """Which columns are the label, the client and the domain; None for a role that no column has."""
 
     label: str | None
     client: str | None
@@ -86,7 +85,7 @@ class Roles:
 
     @property
     def columns(self) -> dict[str, str]:
-        """By role."""
+        """Return the name of each role's column by role."""
         named = {"label": self.label, "client": self.client, "domain": self.domain}
         return {role: name for role, name in named.items() if name is not None}
 
@@ -127,7 +126,7 @@ def _split(columns: Columns, table: Batches) -> Iterator[str]:
 
 
 class RoleReader:
-    """The roles of all rows, batch by batch."""
+    """Reads the label, client and domain of all rows, batch by batch."""
 
     def __init__(self, roles: Roles):
         self.roles = roles
@@ -157,14 +156,14 @@ class RoleReader:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was dropped, with counts."""
+        """Return a sentence about the rows that were dropped, if any were."""
         said = [f"{count:,} without a {role}" for role, count in self._dropped.items() if count]
         rows = sum(map(len, self._kept))
         total = sum(self._dropped.values())
         return (f"{total:,} of {rows:,} rows were dropped: {', '.join(said)}",) if said else ()
 
     def fields(self) -> dict[str, Any]:
-        """Of `RawData`, after the last row."""
+        """Return the fields of `RawData` that the roles give; to be called after the last row."""
         y, classes = self._labels()
         client, clients = self._numbers("client")
         domain, domains = self._numbers("domain")
@@ -206,7 +205,7 @@ class RoleReader:
         return places[self._whole(role)], names
 
     def _whole(self, role: str) -> Integers:
-        """The numbers of all rows; a hole is refused."""
+        """Return the numbers of all rows; raise a `MotetError` if one is missing."""
         names, column = self._names[role], shown(self.roles.columns[role])
         if names.too_many:
             raise MotetError(
@@ -238,7 +237,7 @@ class Numbering:
         self.low, self.high = np.inf, -np.inf
 
     def see(self, values: npt.NDArray[np.float64]) -> None:
-        """The next rows."""
+        """Take note of the values of the next rows."""
         if not self.possible or not len(values):
             return
         self.possible = bool((values % 1 == 0).all()) and len(np.unique(values)) == len(values)
@@ -247,6 +246,6 @@ class Numbering:
 
     @property
     def is_one(self) -> bool:
-        """After the last row."""
+        """Return whether the column numbers the rows; to be called after the last row."""
         counts = self.high - self.low + 1 == self.rows
         return self.possible and self.rows >= FEW and (counts or self.called)

@@ -63,7 +63,7 @@ def known_encoding(name: str) -> str:
 
 @dataclass
 class Survey:
-    """What is known of a file after the pass."""
+    """What a first pass over a file of CSV finds: its lines, columns and the longest line."""
 
     where: str
     delimiter: bytes
@@ -75,7 +75,7 @@ class Survey:
 
     @property
     def lines(self) -> int:
-        """So far."""
+        """Return how many lines were read so far."""
         return self._line
 
     def read(self, chunks: Iterator[bytes]) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from motet.config.data_words import Columns, Decimal
 from motet.data.prepare_table import GivenSchema, TableColumns
 from motet.data.readers.batches import Batches, DataType, OtherType, RecordBatch
-from motet.data.readers.cells import ColumnKind, Floats, Growing, fits, numbers, strings
-from motet.data.readers.columns import Columns, Decimal
+from motet.data.readers.cells import MISSING_NAME, ColumnKind, Floats, Growing, Names, fits, numbers, strings
 from motet.data.readers.hints import leaks, may_name_clients
-from motet.data.readers.names import MISSING_NAME, Names
 from motet.data.readers.notation import Notation, is_number, is_plain, notation_of
 from motet.data.readers.raw import Integers, RawData, default_net_for
 from motet.data.readers.roles import FEW, Numbering, RoleReader, Roles, left_out, roles_of
@@ -32,7 +31,7 @@ MOST_REASONS = 8
 
 
 def raw_of_table(table: Batches, columns: Columns, usual_label: str | None = None) -> RawData:
-    """The data of a table."""
+    """Return the data of a table: rows of floats, labels, clients, and notes about what was left out."""
     schema = None if columns.schema is None else read_schema(columns.schema)
     reading, rows = _walked(table, _plan(table, columns, schema, usual_label))
     return reading.finished(rows)
@@ -82,12 +81,12 @@ def _unlike(table: Batches, plan: "_Plan", first: str) -> dict[str, list[str]]:
     return {name: list(names.numbers) for name, names in found.items()}
 
 
-# ---------------------------------------------------------------- what is read as what
+# -------- What is read as what
 
 
 @dataclass
 class _Plan:
-    """What to do with each column."""
+    """What is done with each column: its role, its kind, or why it is left out."""
 
     roles: Roles
     kinds: dict[str, ColumnKind]
@@ -123,7 +122,7 @@ class _Plan:
         return replace(self, kinds=kinds, notations=notations, settled=settled)
 
     def written(self, found: Mapping[str, Notation]) -> "_Plan":
-        """With texts that are numbers."""
+        """Return the plan with these columns of texts read as numbers."""
         kinds = {name: "number" if name in found else kind for name, kind in self.kinds.items()}
         return replace(self, kinds=kinds, notations={**self.notations, **found})
 
@@ -190,11 +189,11 @@ def _in_words(found: DataType) -> str:
     return "dates or times" if is_type.is_temporal(found) else f"neither numbers nor text but {str(found)[:40]}"
 
 
-# ---------------------------------------------------------------- the rows
+# -------- The rows
 
 
 class _Reading:
-    """One walk through a table."""
+    """One pass through a table by a plan."""
 
     def __init__(self, table: Batches, plan: _Plan):
         self.table, self.plan = table, plan
@@ -207,7 +206,7 @@ class _Reading:
         return Names(MOST_CATEGORIES, known.categories if isinstance(known, CategoryColumn) else None)
 
     def rows(self) -> Floats:
-        """From the first row to the last."""
+        """Read all batches and return the rows as floats."""
         rows, checked = Growing(len(self.plan.kinds)), 0
         for batch in self.table.read(self.plan.types()):
             kept = self.roles.read(batch)
@@ -229,7 +228,7 @@ class _Reading:
         return {name: notation for name, notation in found.items() if notation is not None}
 
     def _fill(self, block: Floats, batch: RecordBatch) -> None:
-        """Rows of floats; what is missing is NaN."""
+        """Fill a block with the rows of a batch as floats; what is missing is NaN."""
         for i, (name, kind) in enumerate(self.plan.kinds.items()):
             column = batch.column(name)
             if kind == "category":
@@ -312,7 +311,7 @@ class _Reading:
         return [n for n in found if len(x) >= MANY and len(np.unique(x[:, places[n]])) > 0.99 * len(x)]
 
     def _useless(self, values: Floats, name: str) -> str | None:
-        """Why a column teaches nothing."""
+        """Return why nothing can be learned from a column, or None."""
         there = len(values) - int(np.count_nonzero(np.isnan(values)))
         if not there:
             return "no value"

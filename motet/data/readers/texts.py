@@ -1,9 +1,9 @@
 """A column of texts with a label: from record batches to rows of tokens."""
 
+from motet.config.data_words import Columns
 from motet.data.prepare_text import AllTexts, fit_tokenizer, words_of
 from motet.data.readers.batches import Batches
 from motet.data.readers.cells import strings
-from motet.data.readers.columns import Columns
 from motet.data.readers.hints import names_clients
 from motet.data.readers.raw import MOST_TOKENS, RawData, default_net_for
 from motet.data.readers.roles import RoleReader, left_out, roles_of

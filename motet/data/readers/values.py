@@ -28,7 +28,7 @@ _ACCEPTED = "a dictionary by column, a list of such, a data frame, an Arrow tabl
 
 
 def stored_rows(x: Any, schema: Schema) -> Floats:
-    """One stored row for each row of the user's."""
+    """Return one stored row for each row that the user gives."""
     if isinstance(x, Tensor):
         x = x.numpy(force=True)
     if isinstance(x, np.ndarray) and x.dtype.kind == "c":
@@ -53,7 +53,7 @@ def name_of(value: object) -> str:
 
 
 def _columns(x: Any, schema: Schema) -> dict[str, Sequence[Any]]:
-    """The schema's columns, as lists."""
+    """Return the values of the schema's columns, as lists."""
     if hasattr(x, "to_pydict"):  # Arrow
         return _taken(x.column_names, lambda name: x.column(name).to_pylist(), schema)
     if hasattr(x, "iloc") and hasattr(x, "columns"):  # pandas

@@ -1,6 +1,16 @@
-"""cifar100: from cifar100.npz, the binary version or the Python version; 100 fine or 20 coarse classes."""
+"""cifar10 and cifar100: from an .npz file, the binary version or the Python version, in the official order.
 
+The Python version is a pickle, and a pickle is a program that may do anything. It is read with an allow-list: of its
+instructions, those that write texts, numbers, lists, dicts and tuples; of names, the three that make an array, for
+which `find_class` returns our own stand-ins. They take an array of bytes and nothing else, so that not even NumPy is
+called with what a file says.
+"""
+
+import io
+import pickle
+import pickletools
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +19,10 @@ import numpy.typing as npt
 
 from motet.config.data_section import DataSettings
 from motet.data.readers.archives import read_members
-from motet.data.readers.plain_pickle import NotPlain, plain_values
 from motet.data.readers.raw import Array, RawData
 from motet.data.sources.source import Download, Form, Source, npz_form
 from motet.errors import MotetError
 from motet.io.user_paths import shown_path
-
-# -------- The files of CIFAR-10 and CIFAR-100
-
 
 PIXELS = 3 * 32 * 32
 MOST_BYTES = 400_000_000  # of one file; CIFAR-100's training file has 154 million
@@ -40,13 +46,13 @@ def read_binary(container: Path, files: Sequence[str], labels_before: int, label
 
 
 def read_python(container: Path, files: Sequence[str], key: str) -> list[Batch]:
-    """Batches of the Python version, whose labels stand under that key; nothing is unpickled."""
+    """Batches of the Python version, whose labels are under that key, read with the allow-list."""
     batches = []
     for name, data in zip(files, read_members(container, files, MOST_BYTES), strict=True):
         where = f"{shown_path(container)}: {name}"
         try:
-            values = plain_values(data)
-        except NotPlain as error:
+            values = read_pickle(data)
+        except NotABatch as error:
             raise MotetError(
                 f"{where} is no batch of CIFAR ({error}), and what else a pickle may hold is never run; accepted: the "
                 f"official file, or the binary version"
@@ -90,7 +96,110 @@ def _batch(values: dict[str, Any], key: str, where: str) -> Batch:
     return pixels, np.array(labels, np.uint8)
 
 
-# -------- cifar10: from cifar10.npz, the binary version or the Python version
+# -------- The pickles of the Python version
+
+
+class NotABatch(ValueError):
+    """A pickle that holds anything but texts, numbers and arrays of bytes; its message says what."""
+
+
+_INSTRUCTIONS = {
+    *("PROTO", "STOP", "MARK", "NONE", "NEWFALSE", "NEWTRUE", "BININT", "BININT1", "BININT2"),
+    *("SHORT_BINSTRING", "BINSTRING", "BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET", "GLOBAL", "REDUCE", "BUILD"),
+    *("EMPTY_DICT", "SETITEM", "SETITEMS", "EMPTY_LIST", "APPEND", "APPENDS"),
+    *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+}
+_RECONSTRUCT, _NDARRAY, _DTYPE = "numpy.core.multiarray._reconstruct", "numpy.ndarray", "numpy.dtype"
+
+
+class _Name:
+    """A stand-in for one of NumPy's three names; two of them may be called, with the arguments of these files."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __call__(self, *arguments: object) -> "_Bytes | _Name":
+        """Return an empty array of bytes, or the type of a byte."""
+        if self.name == _RECONSTRUCT and isinstance(arguments[0], _Name) and arguments[0].name == _NDARRAY:
+            if arguments[1:] == ((0,), "b"):
+                return _Bytes()
+        elif self.name == _DTYPE and arguments in (("u1", 0, 1), ("u1", False, True)):
+            return _Name("u1")
+        raise NotABatch("a call")
+
+    def __setstate__(self, state: object) -> None:
+        """Take what is said of the type of a byte, such as its order, of which it has none."""
+        if self.name != "u1" or type(state) is not tuple:
+            raise NotABatch("a state")
+
+
+class _Bytes:
+    """A stand-in for an array of bytes: its shape and its content, which is text in Latin-1."""
+
+    def __init__(self) -> None:
+        self.shape: tuple[int, ...] = (0,)
+        self.content = ""
+
+    def __setstate__(self, state: object) -> None:
+        """Take the state that `ndarray` would take: version, shape, type, order and content."""
+        if type(state) is not tuple or len(state) != 5:
+            raise NotABatch("a state")
+        _, shape, kind, fortran, content = state
+        sides = type(shape) is tuple and all(type(side) is int and side >= 0 for side in shape)
+        bytes_ = isinstance(kind, _Name) and kind.name == "u1"
+        if not sides or not bytes_ or fortran is not False or type(content) is not str:
+            raise NotABatch("an array that is none of bytes")
+        if prod(shape) != len(content):
+            raise NotABatch(f"{len(content)} bytes for shape {shape}")
+        self.shape, self.content = shape, content
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> _Name:
+        """Return our stand-in for one of the three names that make an array; no name is imported."""
+        if f"{module}.{name}" not in (_RECONSTRUCT, _NDARRAY, _DTYPE):
+            raise NotABatch(f"the name {module}.{name}"[:100])
+        return _Name(f"{module}.{name}")
+
+
+def read_pickle(data: bytes) -> dict[str, Any]:
+    """Return the dict of a batch: texts, lists of texts and numbers, arrays of bytes; `NotABatch` for anything else."""
+    try:
+        _check_instructions(data)
+        found = _Unpickler(io.BytesIO(data), encoding="latin-1").load()
+    except NotABatch:
+        raise
+    except (ValueError, LookupError, AttributeError, TypeError, EOFError, pickle.UnpicklingError) as error:
+        raise NotABatch(str(error)) from None
+    if type(found) is not dict or not all(type(key) is str for key in found):
+        raise NotABatch("no dict of names")
+    arrays = {key: value for key, value in found.items() if isinstance(value, _Bytes)}
+    if sum(len(array.content) for array in arrays.values()) > len(data):
+        raise NotABatch("one array under many names")
+    return {key: _value(value) for key, value in found.items()}
+
+
+def _check_instructions(data: bytes) -> None:
+    """Refuse other instructions, and a number to remember a value by that would make Python reserve memory for it."""
+    remembered = 0
+    for instruction, argument, _ in pickletools.genops(data):
+        if instruction.name not in _INSTRUCTIONS:
+            raise NotABatch(f"instruction {instruction.name}")
+        if instruction.name in ("BINPUT", "LONG_BINPUT"):
+            remembered += 1
+            if int(argument or 0) > remembered:
+                raise NotABatch("a number that skips others")
+
+
+def _value(value: object) -> Any:
+    if isinstance(value, _Bytes):
+        return np.frombuffer(value.content.encode("latin-1"), np.uint8).reshape(value.shape)
+    if type(value) is str or (type(value) is list and all(type(item) in (int, str) for item in value)):
+        return value
+    raise NotABatch(f"a {type(value).__name__}")
+
+
+# -------- cifar10
 
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -104,7 +213,7 @@ def cifar10_binary(paths: Sequence[Path], settings: DataSettings) -> RawData:
 
 
 def cifar10_python(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """Six pickles, read without unpickling."""
+    """Read the six pickles of the Python version."""
     batches = read_python(paths[0], [*TRAINING, "test_batch"], "labels")
     return arranged(batches[:5], batches[5:], CLASSES, paths[0])
 
@@ -132,7 +241,7 @@ CIFAR10 = Source(
 )
 
 
-# -------- cifar100: from cifar100.npz, the binary version or the Python version; 100 fine or 20 coarse classes
+# -------- cifar100, with 100 fine or 20 coarse classes
 
 
 _FINE = (
@@ -162,7 +271,7 @@ def cifar100_binary(paths: Sequence[Path], settings: DataSettings) -> RawData:
 
 
 def cifar100_python(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """Two pickles, read without unpickling."""
+    """Read the two pickles of the Python version."""
     variant = CIFAR100.variant(settings)
     training, test = read_python(paths[0], ["train", "test"], f"{variant}_labels")
     return arranged([training], [test], NAMES[variant], paths[0])

@@ -11,7 +11,7 @@ from motet.data.sources.source import Source, npz_form
 
 
 def load_plain(download: bool) -> RawData:
-    """All 1,797; there is nothing to download."""
+    """Return all 1,797 digits of scikit-learn; there is nothing to download."""
     from sklearn.datasets import load_digits  # here, for it is slow to import
 
     digits = load_digits()
@@ -36,7 +36,7 @@ DIGITS = Source(
 )
 
 
-# ------------------------------------------------------------ digits4: four domains of digits in one .npz
+# -------- digits4: four domains of digits in one .npz
 
 
 DIGITS4 = Source(

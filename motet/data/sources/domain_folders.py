@@ -1,4 +1,4 @@
-"""office-home: things of offices and homes in four domains, as folders."""
+"""pacs and office-home: photographs, paintings and the like of the same things, a folder for each domain and class."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,9 +7,6 @@ from motet.config.data_section import IMAGE_FIELDS, DataSettings
 from motet.data.readers import image_folder
 from motet.data.readers.raw import RawData
 from motet.data.sources.source import Form, Source
-
-# -------- pacs: photographs, paintings, cartoons and sketches of seven things: four domains as folders
-
 
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
 
@@ -20,7 +17,7 @@ def pacs_folder(paths: Sequence[Path], settings: DataSettings) -> RawData:
 
 
 def pacs_archive(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """The same in a .zip."""
+    """Read PACS from a .zip."""
     return image_folder.load(paths[0], settings, levels="domain/class")
 
 
@@ -54,7 +51,7 @@ def office_home_folder(paths: Sequence[Path], settings: DataSettings) -> RawData
 
 
 def office_home_archive(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """The same in a .zip."""
+    """Read Office-Home from a .zip."""
     return image_folder.load(paths[0], settings, size=SIZE, levels="domain/class")
 
 

@@ -32,7 +32,7 @@ MOST_BYTES = 2 * 10**9
 
 
 def mat_folder(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """emnist-VERSION.mat in a folder."""
+    """Read emnist-VERSION.mat in a folder."""
     variant = EMNIST.variant(settings)
     path = paths[0] / f"emnist-{variant}.mat"
     if not path.is_file():
@@ -41,7 +41,7 @@ def mat_folder(paths: Sequence[Path], settings: DataSettings) -> RawData:
 
 
 def mat_zip(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """The same inside matlab.zip as it is given out."""
+    """Read the same file inside matlab.zip as it is distributed."""
     variant = EMNIST.variant(settings)
     name = f"matlab/emnist-{variant}.mat"
     return _of_mat(read_members(paths[0], [name], MOST_BYTES)[0], variant, f"{shown_path(paths[0])}: {name}")
@@ -59,7 +59,7 @@ def idx_folder(paths: Sequence[Path], settings: DataSettings) -> RawData:
 
 
 def idx_zip(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """The same inside gzip.zip as it is given out."""
+    """Read the IDX files inside gzip.zip as it is distributed."""
     variant = EMNIST.variant(settings)
     packed = read_members(paths[0], [f"gzip/{name}.gz" for name in _idx_names(variant)])
     try:

@@ -1,24 +1,23 @@
-"""Data sets by name: where their files are on this machine, and how they get there."""
+"""Finding the files of a data set on this machine, and downloading them: checked by SHA-256, resumed after a break."""
 
-import fcntl
 import hashlib
 import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from filelock import FileLock
 
 from motet.config.data_section import READING, DataSettings
 from motet.data.locations import cache_folder, places
 from motet.data.sources.source import Form, Source
 from motet.errors import MotetError, shown, unknown
 from motet.io.user_paths import user_path
-
-# -------- The one way to fetch a file
-
 
 TIMEOUT = 60  # seconds without a byte
 _BLOCK = 2**20
@@ -35,16 +34,33 @@ def fetch(address: str, path: Path, sha256: str, what: str) -> None:
     part = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, "ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # another process may be fetching the same file: let it finish
-            found = sha256 if path.exists() else _fill(address, file, part, sha256)
-            if found != sha256:
-                raise MotetError(f"{what}: {address} has SHA-256 {found}; accepted: {sha256}")
-            if not path.exists():
-                os.fsync(file.fileno())
+        with _alone(path):
+            if not path.exists():  # nor fetched by another process in the meantime
+                _fetch_part(address, part, sha256, what)
                 os.replace(part, path)
     except (OSError, http.client.HTTPException) as error:
         raise MotetError(f"{what}: {address} could not be fetched to {path.parent} ({error})") from error
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Wait until no other process fetches the same file; the lock is a file beside it, which goes with the block."""
+    with FileLock(path.with_name(path.name + ".lock"), thread_local=False) as lock:
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # who waits for it takes a new one, for filelock looks whether it still exists
+                os.unlink(lock.lock_file)
+
+
+def _fetch_part(address: str, part: Path, sha256: str, what: str) -> None:
+    """Have the whole file at `part`, or what came of it; an empty one is not left behind."""
+    try:
+        with open(part, "ab") as file:
+            found = _fill(address, file, part, sha256)
+            if found != sha256:
+                raise MotetError(f"{what}: {address} has SHA-256 {found}; accepted: {sha256}")
+            os.fsync(file.fileno())
     finally:
         if part.exists() and not part.stat().st_size:
             part.unlink(missing_ok=True)
@@ -63,7 +79,7 @@ def _fill(address: str, file: IO[bytes], part: Path, sha256: str) -> str:
 
 
 def _receive(address: str, file: IO[bytes]) -> None:
-    """Append what the file does not have yet."""
+    """Append the bytes that the file does not have yet."""
     begun = _size(file)
     request = urllib.request.Request(address, headers={"Range": f"bytes={begun}-"} if begun else {})
     try:

@@ -28,7 +28,7 @@ TOKENIZER = Tokenizer("character", tuple(ALPHABET), WINDOW)
 
 @dataclass(frozen=True)
 class _Role:
-    """Windows of one role."""
+    """The windows of text of one role of a play."""
 
     role: str
     x: Array

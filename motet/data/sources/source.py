@@ -1,17 +1,14 @@
-"""What a data set says of itself: where it comes from, how it may lie on a disk, how it may be fetched."""
+"""What the entry of a data set says: its origin, the forms its files may have on a disk, how they may be fetched."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from motet.config.data_section import DataSettings
-from motet.data.readers.columns import Columns
+from motet.config.data_words import Columns
 from motet.data.readers.raw import RawData
 from motet.data.readers.registry import load_own
 from motet.errors import MotetError
-
-# -------- What a data set says of itself
-
 
 Read = Callable[[Sequence[Path], DataSettings], RawData]
 
@@ -44,7 +41,7 @@ class Download:
 
     @property
     def file(self) -> str:
-        """Its name on the disk."""
+        """Return the name that the file gets on the disk."""
         return self.address.rpartition("/")[2].replace("%20", " ")
 
 
@@ -75,7 +72,7 @@ class Source:
     """Where its makers give it out, for who fetches it by hand."""
 
     def variant(self, settings: DataSettings) -> str:
-        """The version that the settings ask for."""
+        """Return the version that the settings ask for, or the default one."""
         return settings.variant or self.variants[0]
 
 

@@ -14,11 +14,12 @@ The smallest method is a part with one line of its own. FedProx, whole:
 `Part` lists all points at which a part may act, `Method` what a method that is no sum of parts must say.
 """
 
+from motet.messages.replies import average
 from motet.methods.base.entry import MethodEntry
 from motet.methods.base.learned_figure import Axis, Learned, LearnedFigure
 from motet.methods.base.method import Facts, Family, Method, Predictor
 from motet.methods.base.part import Forward, Part, Phase
-from motet.methods.base.serving import Serving, average
+from motet.methods.base.serving import Serving
 from motet.methods.base.training import Training
 from motet.methods.base.wrapped import Wrapped
 

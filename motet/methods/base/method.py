@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from motet.config.section import Section
 from motet.errors import Diverged
 from motet.messages.message import Message, State
+from motet.messages.replies import Rule, Weighting
 from motet.methods.base.learned_figure import Learned, LearnedFigure
 from motet.nets import Net
-from motet.training.client import Client, PersonalSource
+from motet.training.client import Client
 from motet.training.flat_weights import matches
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 
 Predictor = nn.Module  # takes a prepared batch, gives logits; valid until its method binds other weights
-
-Rule = Literal["mean", "each", "sum"]
-"""How the server uses a field of the replies: their mean as the models', each client's own, or their sum."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,20 @@ class Family:
     rule: Literal["common_best", "validation", "oracle", "fixed"] = "fixed"
 
 
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Memory that grows with an option or with the federation, said before anything of that size is built."""
+
+    bytes: int
+    accepted: str = ""  # what would do, where no option decides it
+    option: str = ""  # the option that decides it, and its value
+    value: int = 1
+    model: int = 0  # by how many bytes the model grows that travels
+
+
+COPIES = 3  # of a model at work: weights, gradients or momentum, and what is received or sent
+
+
 class Method(ABC):
     """An algorithm. It keeps nothing between calls but what it was built from.
 
@@ -71,7 +83,9 @@ class Method(ABC):
     needs_validation = False  # sees clients' validation data, to choose by; else it is shown none
     needs_shared_data = False  # clients see the small balanced set that the federation shares
     personalizes: bool = True  # clients have models of their own; False: everybody is served the server's model
-    personal_from_global = False  # never serves a client's last trained model, even where scoring.pm_source says so
+    personal_from_global = (
+        False  # never serves a client's last trained model, even where scoring.personal_model says so
+    )
     keeps_nothing = False  # clients keep nothing between rounds: no training changes a personal model but the server's
     from_counts = False  # makes a new client's model from its class counts alone
     shows: tuple[str, ...] = ()  # measures of a run whose pictures belong to what it learned
@@ -85,10 +99,13 @@ class Method(ABC):
         """One sentence where the experiment lacks what the method needs, said before anything runs."""
         return None
 
-    def reading(self, asked: PersonalSource) -> PersonalSource:
-        """Which model of a client is scored, served and exported where the experiment asks for this one."""
-        made_anew = self.personal_from_global and asked == "last_participation"
-        return "global_plus_personal" if made_anew or (self.keeps_nothing and asked == "final_sync") else asked
+    @classmethod
+    def memory(cls, options: Any, net: Net, facts: Facts, model: int) -> MemoryNeed | None:
+        """Return what memory the method needs beyond FedAvg's on this net, whose weights take `model` bytes.
+
+        The net has shapes and no weights. None: no more than FedAvg.
+        """
+        return None
 
     # ------------------------------------------------------------ the server
 
@@ -111,6 +128,13 @@ class Method(ABC):
     @abstractmethod
     def generic(self, server: State) -> Tensor | None:
         """The G-FL model: flat weights of the plain net, or None where the method has none."""
+
+    def weightings(self, field: str) -> Sequence[Weighting]:
+        """Return how `aggregate` weighs clients in the mean of a field whose rule is `mean`.
+
+        Such fields are added up as replies arrive, so that the server must know it before.
+        """
+        return ("samples",)
 
     def diagnostics(self, server: State) -> dict[str, float]:
         """Numbers worth a line in the record of each round."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from motet.messages.message import Message, State, number, tensor
+from motet.messages.replies import Weighting, average
 from motet.methods.base.method import Facts
 from motet.nets import Net
 from motet.training.flat_weights import Layout
@@ -23,7 +24,7 @@ class Serving:
     facts: Facts
     net: Net
     layout: Layout
-    weighting: str = "samples"  # how the models are averaged
+    weighting: Weighting = "samples"  # how the models are averaged
     sent: Tensor | None = None  # state["w"] before this round's average
 
     @property
@@ -59,12 +60,3 @@ class Serving:
     def mean(self, replies: Mapping[int, Message], name: str) -> Tensor:
         """The mean of a field, weighted as the models are."""
         return average(replies, name, self.weighting)
-
-
-def average(replies: Mapping[int, Message], name: str, weighting: str = "samples") -> Tensor:
-    """The mean of one field over the replies, by samples or uniform, summed in the order of client ids."""
-    shares = [number(r, "n") if weighting == "samples" else 1.0 for r in replies.values()]
-    total = torch.zeros_like(tensor(next(iter(replies.values())), name))
-    for reply, share in zip(replies.values(), shares, strict=True):
-        total.add_(tensor(reply, name), alpha=share / sum(shares))
-    return total

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from motet.errors import Diverged
 from motet.messages.message import Message, State
+from motet.messages.replies import Weighting
 from motet.methods.base.learned_figure import Learned, LearnedFigure
 from motet.methods.base.method import Facts, Method
 from motet.training.client import Client
@@ -36,6 +37,9 @@ class Wrapped(Method):
 
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
         return self.inner.aggregate(server, replies)
+
+    def weightings(self, field: str) -> Sequence[Weighting]:
+        return self.inner.weightings(field)
 
     def generic(self, server: State) -> Tensor | None:
         return self.inner.generic(server)

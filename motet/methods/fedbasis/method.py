@@ -12,9 +12,10 @@ from torch.nn.functional import cosine_similarity
 from motet.config.section import Section, tried
 from motet.errors import MotetError
 from motet.messages.message import Message, State, number, tensor
+from motet.messages.replies import Rule, Weighting
 from motet.methods.averaging import Averaging
 from motet.methods.base import Axis, Facts, Learned, LearnedFigure, Method, MethodEntry, Part, average
-from motet.methods.base.method import Rule
+from motet.methods.base.method import COPIES, MemoryNeed
 from motet.methods.fedbasis.base_training import ONE_VECTOR, BasesPhase, rebuild, train_as_one, train_each
 from motet.methods.fedbasis.coefficients import Coefficients, adapted
 from motet.methods.fedbasis.mixing import Mixing, entropy, softened
@@ -92,7 +93,7 @@ class FedBasis(Method):
     """θ_m = ½v′ + ½Σ_k α_m[k]·v_k per block: shared bases V, and per client only the coefficients α_m.
 
     Clients keep nothing between rounds, so a personal model is always made anew from the bases just received
-    (Algorithm 2), for clients that took part as for new ones, whatever `scoring.pm_source` says.
+    (Algorithm 2), for clients that took part as for new ones, whatever `scoring.personal_model` says.
     """
 
     personal_from_global = True
@@ -127,6 +128,11 @@ class FedBasis(Method):
         classifier_free_for_new: bool = Field(True, description="adaptation learns the whole classifier beside ψ")
         sharpen_new: bool = Field(False, description="sharpen α after adaptation too")
 
+    @classmethod
+    def memory(cls, options: Options, net: Net, facts: Facts, model: int) -> MemoryNeed:
+        """K models instead of one."""
+        return MemoryNeed(COPIES * options.k * model, option="k", value=options.k)
+
     def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
         super().__init__(net, options, parts, facts)
         if options.generic == "major" and not options.major:
@@ -135,7 +141,7 @@ class FedBasis(Method):
         self.fedavg = Averaging(net, Averaging.Options.model_validate({}), (), facts)
         self.warm = WarmStart(self.fedavg, options.warm_start, options.k, options.major)
         bases: dict[str, Rule] = {BASES: "mean"} if self.sends_bases else dict.fromkeys(ONE_VECTOR, "each")
-        self.uploads = {**self.fedavg.uploads, **bases, **dict.fromkeys(ENTROPIES, "each")}
+        self.uploads = {**self.fedavg.uploads, "w": "each", **bases, **dict.fromkeys(ENTROPIES, "each")}
         self.mixing = Mixing(self.layout, options.blocks, options.k, options.major)
         self.only_one = Mixing(self.layout, options.blocks, k=1, major=False)  # FedAvg's model as a basis
         places = self.layout.places.items()
@@ -159,6 +165,9 @@ class FedBasis(Method):
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
         """All bases; during the warm start the global model."""
         return {BASES: server[BASES]} if BASES in server else self.fedavg.broadcast(server, client_id, scoring)
+
+    def weightings(self, field: str) -> Sequence[Weighting]:
+        return ("uniform",)
 
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
         """V̄ ← (1/|S|) Σ_m V_m, unweighted (Eq. 9)."""

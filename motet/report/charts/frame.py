@@ -1,19 +1,70 @@
-"""The frame of a chart with two axes: grid, ticks, titles of axes, and the scales inside."""
+"""The parts of a chart: its words, the scales, the legend, and a frame with two axes.
+
+A chart has a name, one sentence that says what to see, a drawing, and the same numbers in a table.
+"""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, floor, log10
+from typing import Protocol
 
-from motet.report.charts.chart import Key
-from motet.report.charts.ink import dash_of
-from motet.report.charts.pen import Pen, fitted, width_of
+from motet.report.charts.pen import Pen, dash_of, fitted, width_of
+
+WIDE, NARROW = 860, 340  # a desk and a phone; a small chart has the narrow drawing alone
+
+
+@dataclass(frozen=True)
+class ChartTable:
+    """The numbers of a chart; the first column names the rows."""
+
+    titles: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A line of the legend: the series, its name, and its sample: line, mark, area, pale or hollow."""
+
+    series: int | str
+    label: str
+    sample: str = "line"
+
+
+class Drawing(Protocol):
+    """The drawing of a chart, without its title and sentences."""
+
+    def svg(self, width: int, page: bool, title: str, alt: str) -> str:
+        """The drawing, so wide; for the page or for print, where the legend is part of it."""
+
+    def legend_keys(self) -> list[Key]:
+        """Return the legend; nothing where marks are labelled themselves."""
+
+    def table(self) -> ChartTable:
+        """Return the numbers of the drawing as a table."""
+
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to draw."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing and its words. `name` is that of its file."""
+
+    name: str
+    title: str
+    see: str
+    drawing: Drawing
+    small: bool = False
+    closed: bool = False  # on the page it is opened by a click
+    notes: Sequence[str] = field(default=())
+
 
 # -------- From values to places on paper, with round numbers at the axis
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A straight line from values to pixels."""
+    """A linear map from values to pixels; values outside are drawn at the border."""
 
     low: float
     high: float
@@ -127,7 +178,7 @@ class ChartAxis:
 
 @dataclass(frozen=True)
 class Framed:
-    """Where things are in a frame."""
+    """The scales and borders of a frame that was drawn."""
 
     x: Scale
     y: Scale

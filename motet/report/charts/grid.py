@@ -6,8 +6,7 @@ from functools import cached_property
 from math import sqrt
 
 from motet.report.charts import frame
-from motet.report.charts.chart import ChartTable, Key
-from motet.report.charts.frame import written
+from motet.report.charts.frame import ChartTable, Key, written
 from motet.report.charts.pen import Pen, fitted, width_of
 
 MOST_CELLS = 12_000
@@ -19,7 +18,7 @@ ROOMY, SMALLEST_NAMED = 20, 11  # heights of rows: for large letters, for any
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the cells are, and what has room."""
+    """Where the cells of a grid are, and which labels have room."""
 
     left: float
     top: float
@@ -155,7 +154,7 @@ class Grid:
         return min(found), max(found)
 
     def _share(self, value: float) -> float:
-        """How dark a cell is, from 0 to 1."""
+        """Return how dark a cell is, from 0 to 1."""
         if self.kind == "about_zero":
             return abs(value) / self._largest
         low, high = self._ends

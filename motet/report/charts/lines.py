@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motet.report.charts.chart import ChartTable, Key
-from motet.report.charts.frame import ChartAxis, Framed, frame, span, written
-from motet.report.charts.ink import dash_of
-from motet.report.charts.pen import Pen, number
+from motet.report.charts.frame import ChartAxis, ChartTable, Framed, Key, frame, span, written
+from motet.report.charts.pen import Pen, dash_of, number
 
 MOST_MARKS = 7  # of a line: enough to tell it by its shape
 MOST_ROWS = 25  # of a line in the table, where lines do not share their places
@@ -26,7 +24,7 @@ class ChartSeries:
 
 @dataclass(frozen=True)
 class LinesChart:
-    """Lines in one frame."""
+    """A drawing of several lines in one frame."""
 
     x_label: str
     y_label: str

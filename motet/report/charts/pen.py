@@ -1,6 +1,11 @@
-"""Writes SVG: every text and attribute is escaped here, and nowhere else is a tag put together."""
+"""The pen that writes SVG, and the colours, dashes and shapes that it draws with.
 
-from collections.abc import Iterator
+Every text and attribute is escaped here, and nowhere else is a tag put together. On the page a mark has a class, so
+that dark mode is a matter of the style sheet; in print every mark has its values, so that any program can open the
+file. Series differ in colour, in dash and in shape: colour alone tells nothing.
+"""
+
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
 from math import cos, pi, sin
@@ -8,7 +13,106 @@ from math import cos, pi, sin
 from rich.cells import cell_len
 
 from motet.io.text import printable, shortened
-from motet.report.charts.ink import FONT, colour_class, print_colour, print_values, shape_of
+
+LIGHT: Mapping[str, str] = {
+    "paper": "#ffffff",
+    "ground": "#f5f6f8",
+    "ink": "#1b1f24",
+    "soft": "#545d68",
+    "line": "#8a939e",
+    "grid": "#e3e6ea",
+    "link": "#0b5cad",
+    "up": "#1d5fa6",
+    "down": "#c2410c",
+    "heat": "#1d5fa6",
+}
+DARK: Mapping[str, str] = {
+    "paper": "#171a1f",
+    "ground": "#0e1013",
+    "ink": "#e9ebee",
+    "soft": "#aab2bd",
+    "line": "#7b8490",
+    "grid": "#2c3138",
+    "link": "#7db8f5",
+    "up": "#74b0f0",
+    "down": "#ff9a5c",
+    "heat": "#74b0f0",
+}
+SERIES_LIGHT = ("#1d5fa6", "#c2410c", "#0b7a5b", "#8a3a92", "#8f6400", "#c03a72", "#1581a0", "#4a4f57")
+SERIES_DARK = ("#74b0f0", "#ff9a5c", "#45c79d", "#d49ae0", "#e3b341", "#ff8fb8", "#62cbe6", "#c6ccd4")
+DASHES = ("", "7 3", "2 2.5", "9 3 2 3", "4 2", "12 3", "2 2 6 2")
+SHAPES = ("circle", "square", "triangle", "diamond", "cross", "wedge", "plus", "ring", "star")
+
+# What each role is drawn with; a value that is a name of a colour is looked up.
+ROLES: Mapping[str, Mapping[str, str]] = {
+    "back": {"fill": "paper"},
+    "ground": {"fill": "ground"},
+    "grid": {"stroke": "grid", "stroke-width": "1"},
+    "axis": {"stroke": "line", "stroke-width": "1"},
+    "zero": {"stroke": "soft", "stroke-width": "1.25"},
+    "tick": {"fill": "soft", "font-size": "11"},
+    "name": {"fill": "ink", "font-size": "12"},
+    "small": {"fill": "ink", "font-size": "10"},
+    "head": {"fill": "ink", "font-size": "13", "font-weight": "600"},
+    "hollow": {"fill": "paper", "stroke": "currentColor", "stroke-width": "1.75"},
+    "solid": {"fill": "currentColor"},
+    "stroke": {"fill": "none", "stroke": "currentColor", "stroke-width": "2", "stroke-linejoin": "round"},
+    "whisker": {"fill": "none", "stroke": "currentColor", "stroke-width": "1.25", "stroke-opacity": "0.75"},
+    "faint": {"fill": "currentColor", "fill-opacity": "0.14"},
+    "halo": {"fill": "ink", "stroke": "paper", "stroke-width": "3", "paint-order": "stroke", "font-size": "12"},
+    "hit": {"fill": "transparent"},
+}
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
+
+
+def colour_class(series: int | str) -> str:
+    """The class that gives a group its colour: a series by its number, or a colour by its name."""
+    return series if isinstance(series, str) else f"s{series % len(SERIES_LIGHT)}"
+
+
+def dash_of(series: int) -> str:
+    """Return the dash of a series; colours and dashes repeat with different periods, so that pairs do not."""
+    return DASHES[series % len(DASHES)]
+
+
+def shape_of(series: int) -> str:
+    """Return the shape of the marks of a series."""
+    return SHAPES[series % len(SHAPES)]
+
+
+def print_colour(name: int | str) -> str:
+    """Return the value of a colour on white paper."""
+    return LIGHT[name] if isinstance(name, str) else SERIES_LIGHT[name % len(SERIES_LIGHT)]
+
+
+def print_values(role: str) -> dict[str, str]:
+    """Return the SVG attributes of a role for print."""
+    return {name: LIGHT.get(value, value) for name, value in ROLES[role].items()}
+
+
+def style_sheet() -> str:
+    """The colours of both modes, and a rule for each role and each series."""
+    lines = [f":root{{{_variables(LIGHT, SERIES_LIGHT)}}}"]
+    lines.append(f"@media(prefers-color-scheme:dark){{:root{{{_variables(DARK, SERIES_DARK)}}}}}")
+    lines.append(f"@media print{{:root{{{_variables(LIGHT, SERIES_LIGHT)}}}}}")
+    for role, values in ROLES.items():
+        body = ";".join(f"{name}:{_css(name, value)}" for name, value in values.items())
+        lines.append(f"svg .{role}{{{body}}}")
+    lines += [f".s{i}{{color:var(--s{i})}}" for i in range(len(SERIES_LIGHT))]
+    lines += [f"svg .{name}{{color:var(--{name})}}" for name in ("up", "down", "heat", "soft")]
+    return "\n".join(lines)
+
+
+def _variables(colours: Mapping[str, str], series: tuple[str, ...]) -> str:
+    named = [f"--{name}:{value}" for name, value in colours.items()]
+    return ";".join([*named, *(f"--s{i}:{value}" for i, value in enumerate(series))])
+
+
+def _css(name: str, value: str) -> str:
+    if value in LIGHT:
+        return f"var(--{value})"
+    return f"{value}px" if name == "font-size" else value
+
 
 _ABOUT_A_LETTER = 0.56  # of the size of the font
 
@@ -24,7 +128,7 @@ def fitted(text: str, width: float, size: float = 12) -> str:
 
 
 def number(value: float) -> str:
-    """A coordinate: a tenth of a pixel is enough."""
+    """Return a coordinate as text; a tenth of a pixel is enough."""
     text = f"{value:.1f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
 
@@ -36,30 +140,30 @@ class Pen:
         self.page = page
         self._parts: list[str] = []
 
-    # ---------------------------------------------------------------- elements
+    # -------- Elements
 
     def line(self, x1: float, y1: float, x2: float, y2: float, role: str) -> None:
-        """A straight line."""
+        """Draw a straight line."""
         self._add("line", role, {"x1": x1, "y1": y1, "x2": x2, "y2": y2})
 
     def rect(
         self, x: float, y: float, width: float, height: float, role: str, tip: str = "", opacity: float = 1
     ) -> None:
-        """A box."""
+        """Draw a box; `tip` is shown when the pointer is over it."""
         more = {"fill-opacity": f"{opacity:.2f}"} if opacity < 1 else {}
         self._add("rect", role, {"x": x, "y": y, "width": width, "height": height, **more}, tip)
 
     def circle(self, x: float, y: float, r: float, role: str, tip: str = "", opacity: float = 1) -> None:
-        """A disc or a ring."""
+        """Draw a disc or a ring, as its role says."""
         more = {"fill-opacity": f"{opacity:.2f}"} if opacity < 1 else {}
         self._add("circle", role, {"cx": x, "cy": y, "r": r, **more}, tip)
 
     def path(self, d: str, role: str, dash: str = "", tip: str = "") -> None:
-        """Anything else."""
+        """Draw an SVG path."""
         self._add("path", role, {"d": d, **({"stroke-dasharray": dash} if dash else {})}, tip)
 
     def text(self, x: float, y: float, text: str, role: str, anchor: str = "start", turn: float = 0) -> None:
-        """Words, turned about their anchor."""
+        """Write a text, turned about its anchor."""
         places: dict[str, float | str] = {"x": x, "y": y}
         if anchor != "start":
             places["text-anchor"] = anchor
@@ -68,7 +172,7 @@ class Pen:
         self._add("text", role, places, text=text)
 
     def mark(self, x: float, y: float, series: int, role: str = "solid", tip: str = "", size: float = 4.5) -> None:
-        """The shape of a series."""
+        """Draw the mark of a series in its shape."""
         shape = shape_of(series)
         if shape in ("circle", "ring"):
             self.circle(x, y, size, "hollow" if shape == "ring" else role, tip)
@@ -86,7 +190,7 @@ class Pen:
         yield
         self._parts.append("</g>")
 
-    # ---------------------------------------------------------------- the whole
+    # -------- The whole
 
     def svg(self, width: float, height: float, title: str, alt: str) -> str:
         """The drawing with its name and what it says in words."""

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motet.report.charts.chart import ChartTable, Key
-from motet.report.charts.frame import ChartAxis, Framed, frame, span, written
+from motet.report.charts.frame import ChartAxis, ChartTable, Framed, Key, frame, span, written
 from motet.report.charts.pen import Pen, fitted, width_of
 
 Interval = tuple[float, float]
@@ -14,7 +13,7 @@ ASIDE = 46  # the width of the strip for points without x
 
 @dataclass(frozen=True)
 class Spot:
-    """One point."""
+    """One labelled point of the plane."""
 
     label: str
     series: int

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from motet.report.charts import frame
-from motet.report.charts.chart import ChartTable, Key
-from motet.report.charts.frame import Scale, round_ticks, span, written
+from motet.report.charts.frame import ChartTable, Key, Scale, round_ticks, span, written
 from motet.report.charts.pen import Pen, fitted, width_of
 
 NAMED = 60  # more rows than that are too thin for their names
@@ -33,7 +32,7 @@ class ChartRow:
 
 @dataclass(frozen=True)
 class RowsChart:
-    """Rows in one frame."""
+    """A drawing of rows with marks or bars in one frame."""
 
     x_label: str
     columns: Sequence[str]  # what each mark of a row is

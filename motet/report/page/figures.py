@@ -9,7 +9,7 @@ from pathlib import Path
 
 from motet.errors import MotetError, unknown
 from motet.io.files import make_folder, write_atomic
-from motet.report.charts.chart import NARROW, WIDE
+from motet.report.charts.frame import NARROW, WIDE
 from motet.report.page.reading import story_of
 from motet.report.page.sections import sections_of
 from motet.report.page.write import drawn

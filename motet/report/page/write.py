@@ -13,9 +13,8 @@ from motet.errors import MotetError
 from motet.io.files import make_folder, write_atomic
 from motet.io.text import printable
 from motet.report.charts import Chart
-from motet.report.charts.chart import NARROW, WIDE
-from motet.report.charts.frame import swatch
-from motet.report.charts.ink import style_sheet
+from motet.report.charts.frame import NARROW, WIDE, swatch
+from motet.report.charts.pen import style_sheet
 from motet.report.page.reading import story_of
 from motet.report.page.sections import sections_of
 

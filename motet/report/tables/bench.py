@@ -10,8 +10,7 @@ from rich.text import Text
 
 from motet.io.text import printable
 from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
-from motet.report.tables.wording import NOTHING
+from motet.report.tables.wording import NOTHING, Prose
 
 BEST, SECOND = 1, 2
 _LATEX = {

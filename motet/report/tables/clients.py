@@ -1,4 +1,4 @@
-"""`motet show --clients`: a row per client by name, and one line that says how many gain and how many lose."""
+"""One run client by client, and `motet show --clients`: a row per client and how many gain and lose."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,10 @@ from motet.metrics.over_clients import INSTEAD_OF
 from motet.metrics.pairs import Gain, gain
 from motet.report.finished import Finished, rows_of
 from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
-from motet.report.tables.wording import NOTHING, percent, signed
+from motet.report.tables.wording import NOTHING, Prose, percent, signed
 from motet.runs.clients_file import ClientInfo
 from motet.runs.local_baseline import LOCAL, same_clients
 from motet.runs.record import Record
-
-# -------- One run client by client
 
 
 @dataclass(frozen=True)
@@ -46,11 +43,11 @@ class ClientsOfRun:
 
     @property
     def has_alone(self) -> bool:
-        """Whether a run of `local` is beside it."""
+        """Return whether a run of `local` is there to compare with."""
         return any(row.alone is not None for row in (*self.training, *self.new))
 
     def as_json(self) -> dict[str, Any]:
-        """For programs: accuracies as fractions."""
+        """Return one row for programs, with accuracies as fractions."""
         return {
             "run": str(self.run.folder),
             "method": self.run.experiment.method,
@@ -156,7 +153,7 @@ def client_tables(runs: Sequence[Finished], local: Finished | None = None) -> Gr
 
 
 def clients_json(runs: Sequence[Finished], local: Finished | None = None) -> list[dict[str, Any]]:
-    """The same for programs."""
+    """Return the table of clients as JSON for programs."""
     return [of_run.as_json() for of_run in each_beside_local(runs, local)]
 
 
@@ -215,7 +212,7 @@ def _than_alone(rows: Sequence[ClientRow]) -> str:
 
 
 def _tests(of_run: ClientsOfRun) -> str:
-    """On what, and where the interval comes from."""
+    """Return a sentence about the test data and where the intervals come from."""
     if of_run.data == "split":
         return "each client's own test data; 95 % interval from the samples on which the two models differ"
     samples = of_run.run.clients_info.common_test

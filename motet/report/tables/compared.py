@@ -8,9 +8,8 @@ from rich.text import Text
 
 from motet.io.text import printable
 from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
 from motet.report.tables.tuned import choices
-from motet.report.tables.wording import NOTHING, megabytes, percent, signed
+from motet.report.tables.wording import NOTHING, Prose, megabytes, percent, signed
 
 RECOMMENDED, EQUAL, FAILED = "*", "~", " !"
 

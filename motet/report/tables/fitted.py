@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from motet.io.text import shortened
-from motet.report.tables.prose import Prose, wrapped
+from motet.report.tables.wording import Prose, wrapped
 
 GAP = 2  # between two columns
 LEAST_LABEL = 8  # a label is not made shorter than that
@@ -147,7 +147,7 @@ class Packed:
             yield (" " * GAP).join(parts)
 
     def _in_full(self, label_widths: Sequence[int]) -> Iterator[Text | Prose]:
-        """The labels that were shortened."""
+        """Yield a line for each label that was shortened, with its full text."""
         said = [(text, short) for of in self._short(label_widths) for text, short in of.items() if text != short]
         if said:
             yield Text()

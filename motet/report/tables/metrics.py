@@ -8,8 +8,7 @@ from rich.text import Text
 from motet.io.text import printable
 from motet.metrics.names import MetricName
 from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
-from motet.report.tables.wording import NOTHING
+from motet.report.tables.wording import NOTHING, Prose
 
 COLUMNS = {
     "pooled": "pooled",
@@ -43,8 +42,8 @@ def measured_table(figures: Mapping[str, float]) -> Group:
     shown: list[RenderableType] = []
     if rows:
         labels = [[printable(word) for word in key] for key in rows]
-        note = "A row's figures are named MODEL.DATA.MEASURE.STATISTIC, as --json has them; smallest is `minimum`."
-        shown = [Packed(["run_metric", "model", "data"], labels, titles, cells), Text(), Prose(note, "dim")]
+        note = "A row's figures are named MODEL.DATA.METRIC.STATISTIC, as --json has them; smallest is `minimum`."
+        shown = [Packed(["metric", "model", "data"], labels, titles, cells), Text(), Prose(note, "dim")]
     return Group(*shown, *(Text(printable(f"{name}: {_number(value)}")) for name, value in others.items()))
 
 

@@ -16,13 +16,12 @@ from motet.metrics.statistics import tied
 from motet.report.finished import Finished
 from motet.report.tables.columns import DERIVED, Column, figure_columns
 from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
 from motet.report.tables.seeds import TableLine, by_seed, differences_of
-from motet.report.tables.wording import data_name, own_models
+from motet.report.tables.wording import Prose, data_name, own_models
 
 MOST_DIFFERENCES = 3
 WIDEST_VALUE = 40
-BY_METHOD = "scoring.pm_source"
+BY_METHOD = "scoring.personal_model"
 BEST, NEAR, FAILED = "*", "~", " !"
 CHANCE = "95 % intervals over clients and seeds, corrected for all that is compared"
 
@@ -68,7 +67,7 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
     )
 
 
-# ------------------------------------------------------------ what differs
+# -------- What differs
 
 
 def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
@@ -93,7 +92,7 @@ def differing_lines(lines: Sequence[TableLine]) -> list[str]:
 
 
 def field_of(experiment: Experiment, dotted: str) -> object:
-    """The value of a dotted field."""
+    """Return the value of a dotted field of an experiment."""
     return reduce(getattr, dotted.split("."), experiment)
 
 
@@ -108,7 +107,7 @@ def _seeds(line: TableLine) -> str:
     return ", ".join(map(str, seeds))
 
 
-# ------------------------------------------------------------ the best
+# -------- The best
 
 
 def best_of(lines: Sequence[TableLine], differing: Sequence[str]) -> TableLine | None:
@@ -129,7 +128,7 @@ def _mean(line: TableLine) -> float:
 
 
 def is_yardstick(line: TableLine) -> bool:
-    """Whether its method trains in one place."""
+    """Return whether the method trains on all data in one place."""
     return line.first.summary.bytes_per_round.down is None
 
 
@@ -143,7 +142,7 @@ def failures(lines: Sequence[TableLine]) -> list[str]:
 
 
 def over_seeds(lines: Sequence[TableLine]) -> list[str]:
-    """What ± is, and of how many."""
+    """Return what ± means and over how many seeds."""
     counts = sorted({len(line.runs) for line in lines if len(line.runs) > 1})
     if not counts:
         return []
@@ -181,7 +180,7 @@ class Marks:
         return Text(text + BEST, style="bold") if line in self.best else text + (NEAR if line in self.near else " ")
 
     def words(self) -> list[str]:
-        """What the marks mean, and what cannot be told."""
+        """Return the sentences below the table: what its marks mean, and what cannot be decided."""
         if not self.best:
             return []
         also = " but for the yardstick" if any(is_yardstick(line) for line in self.lines) else ""
@@ -206,11 +205,11 @@ def _tested(line: TableLine) -> int:
     return (found or 0) * len(line.runs)
 
 
-# ------------------------------------------------------------ above and below
+# -------- Above and below
 
 
 def title_of(lines: Sequence[TableLine], differing: Sequence[str]) -> str:
-    """What the runs have in common."""
+    """Return a title of what the runs have in common."""
     experiment, data = lines[0].first.experiment, lines[0].first.experiment.data
     several = len(lines[0].seeds) > 1
     facts = {
@@ -232,7 +231,7 @@ def _clients(lines: Sequence[TableLine]) -> int:
 
 
 def _samples(runs: Sequence[Finished], data: str) -> str:
-    """How many samples these test data are."""
+    """Return how many samples the test data have."""
     found = {{"split": run.clients_info.own_test, "weighted": run.clients_info.common_test}.get(data) for run in runs}
     counts = sorted(n for n in found if n)
     if not counts or None in found:

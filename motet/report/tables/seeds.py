@@ -27,20 +27,20 @@ class TableLine:
 
     @property
     def plain_method(self) -> str:
-        """The method without its options."""
+        """Return the method without its options."""
         return re.sub(r"\([^()]*\)", "", self.first.experiment.method)
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Of its runs."""
+        """Return the seeds of its runs."""
         return tuple(run.experiment.seed for run in self.runs)
 
     def warnings(self) -> list[str]:
-        """What failed in its runs, each sentence once."""
+        """Return the warnings of its runs, each sentence once."""
         return list(dict.fromkeys(printable(text) for run in self.runs for text in run.summary.warnings))
 
     def headline(self) -> dict[int, float]:
-        """The headline by seed, where there is one."""
+        """Return the headline figure of each seed that has one."""
         found = {run.experiment.seed: run.headline.of(run.summary.figures) for run in self.runs}
         return {seed: value for seed, value in found.items() if value is not None}
 

@@ -8,8 +8,7 @@ from rich.text import Text
 
 from motet.io.text import printable
 from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
-from motet.report.tables.wording import NOTHING, percent
+from motet.report.tables.wording import NOTHING, Prose, percent
 
 
 def tuned_table(result: Mapping[str, Any]) -> Group:

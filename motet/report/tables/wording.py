@@ -1,8 +1,13 @@
-"""How tables and progress write figures, and which models of clients these are of."""
+"""How tables and progress write figures and sentences, and which models of clients the figures are of."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions
+from rich.text import Text
 
 NOTHING = "–"
 
@@ -24,7 +29,7 @@ def own_models(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """Which model of a client was scored, in words, from methods and what their summaries say under `reported`."""
     said: dict[str, list[str]] = {}
     for method, reported in runs:
-        source = reported.get("pm_source")
+        source = reported.get("personal_model")
         if not isinstance(source, str) or source not in _OWN_MODELS:
             continue
         one = source == "global_plus_personal" and reported.get("personalizes") is False
@@ -57,3 +62,29 @@ def signed(share: float) -> str:
 def data_name(name: str) -> str:
     """Data as a table or a page names them: where a file lies on somebody's machine is nobody else's business."""
     return PurePath(name).name or name
+
+
+# -------- Sentences
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph that is wrapped between words; its text is never read as markup."""
+
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        for line in wrapped(self.text, options.max_width) or [""]:
+            yield Text(line, style=self.style, overflow="fold")
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of whole words; a word that is wider than a line has one of its own."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
+            lines[-1] += " " + word
+        else:
+            lines.append(word)
+    return [line.rstrip() for line in lines]

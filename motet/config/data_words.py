@@ -1,9 +1,16 @@
-"""Which columns of a user's data are what."""
+"""The words that [data] and the readers of data share: kinds of samples, augmentations, and which column is what."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+AUTO = "auto"
+SampleKind = Literal["image", "signal", "vector", "tokens"]
+KINDS: tuple[SampleKind, ...] = get_args(SampleKind)
+KindOrAuto = Literal["auto", SampleKind]
 Decimal = Literal["auto", ".", ","]
+AugmentName = Literal["none", "flip-crop"]
+PAD = 4
+"""Pixels of black on every side that a crop may reach into (He et al., CVPR 2016, section 4.2)."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,126 @@
+"""The smaller sections of an experiment: [net], [rounds], [local], [adapt], [engine] and [checkpoint]."""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BeforeValidator, Field, ValidatorFunctionWrapHandler, WrapValidator
+
+from motet.config.section import Section, one_or_several, tried
+from motet.errors import MotetError
+
+Selection = Literal["last", "best_on_validation"]
+"""Which epoch of a new client's adaptation is its model."""
+
+
+class NetSettings(Section):
+    """[net]: the network, and where its head begins."""
+
+    name: str = Field(
+        "auto",
+        description="a network of `motet list nets`, with options such as resnet8(norm=group); auto = the data's",
+    )
+    head: str = Field("auto", description="the first stage of the head; auto = the network's own")
+    weights: str = Field("", description="a .safetensors file with the first weights; empty = random ones")
+    weights_head: bool = Field(True, description="take the head from that file too; false = random, for other classes")
+    weights_sha256: str = Field("", description="the SHA-256 of that file; empty = as it is, and a run notes it")
+    batch_statistics: bool = Field(
+        False, description="BatchNorm by each batch's own statistics, in scoring too; false = by running ones"
+    )
+
+
+def _one_stays_whole(value: Any, checked: ValidatorFunctionWrapHandler) -> float:
+    """1 without a point is one client, 1.0 is all of them; other numbers mean the same in both spellings."""
+    number: float = checked(value)
+    return 1 if type(value) is int and number == 1 else number
+
+
+class RoundSettings(Section):
+    """[rounds]: how long, and how many clients take part each time."""
+
+    count: int = Field(20, ge=1, description="rounds of training")
+    cohort: Annotated[float, WrapValidator(_one_stays_whole)] = Field(
+        0.4,
+        gt=0,
+        description="clients per round: a number such as 1 or 5, or a share such as 0.4; 1 is one, 1.0 is all",
+    )
+
+    def cohort_size(self, clients: int) -> int:
+        """How many of the training clients take part in a round."""
+        if isinstance(self.cohort, float) and self.cohort <= 1:
+            return max(1, int(self.cohort * clients + 1e-9))
+        if self.cohort != int(self.cohort) or self.cohort > clients:
+            raise MotetError(
+                f"rounds.cohort is {self.cohort:g}; accepted: a share up to 1, or a whole number up to the "
+                f"{clients} clients that take part in training"
+            )
+        return int(self.cohort)
+
+
+class LocalSettings(Section):
+    """[local]: what a client does with its own data in one round."""
+
+    epochs: int = Field(5, ge=1, description="passes over the client's training data per round")
+    steps: int = Field(0, ge=0, description="gradient steps per round instead of epochs; 0 = use epochs")
+    batch: int = Field(40, ge=1, description="samples per gradient step")
+    drop_last: bool = Field(False, description="leave out the last, smaller batch of an epoch")
+    lr: float = Field(
+        0.01,
+        gt=0,
+        description="learning rate of the first round",
+        json_schema_extra=tried(0.001, 0.003, 0.01, 0.03, 0.1),
+    )
+    lr_decay: float = Field(0.99, gt=0, le=1, description="factor on the learning rate per round")
+    momentum: float = Field(0.9, ge=0, lt=1, description="heavy-ball momentum of the local steps")
+    weight_decay: float = Field(1e-5, ge=0, description="pull of every trained parameter towards zero")
+    momentum_across_rounds: Literal["reset", "persist"] = Field(
+        "reset", description="start each round with fresh momentum, or with the client's last"
+    )
+    clip: float = Field(
+        0.0,
+        ge=0,
+        description="largest gradient norm; 0 = no clipping; what parts add to the net has a norm of its own",
+    )
+    batched_clients: bool = Field(
+        True, description="train several clients as one computation where the net is small; equal up to rounding"
+    )
+
+    def at_round(self, round: int) -> float:
+        """The learning rate of a round (the first is 1; before it, as in the first); never 0, for some divide by it."""
+        return max(self.lr * self.lr_decay ** max(round - 1, 0), 1e-30)
+
+
+class AdaptSettings(Section):
+    """[adapt]: how a client that took no part in training is served."""
+
+    epochs: int = Field(5, ge=1, description="passes over the new client's training data")
+    lr: float = Field(0.01, gt=0, description="learning rate of the adaptation")
+    select: Annotated[Selection | tuple[Selection, ...], BeforeValidator(one_or_several(*get_args(Selection)))] = Field(
+        "last",
+        description="keep the last epoch's model, or the best on a tenth of the client's training data (with pflbed: "
+        "on its domain's validation set); of a list the first is the headline, and each is scored",
+    )
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        """Every model that is scored, the headline's first."""
+        return self.select if isinstance(self.select, tuple) else (self.select,)
+
+
+class EngineSettings(Section):
+    """[engine]: where client work runs; the numbers are the same everywhere."""
+
+    name: str = Field(
+        "auto",
+        description="inline: one process; pool: worker processes on this machine; auto: with more than one core, a "
+        "pool that starts its workers once the run has lasted some seconds",
+    )
+    workers: int = Field(0, ge=0, le=1024, description="worker processes; 0 = one per core")
+
+
+class CheckpointSettings(Section):
+    """[checkpoint]: how much work a kill can cost."""
+
+    every: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        "auto",
+        description="rounds between checkpoints; auto: as often as takes no more than a twentieth of the time; "
+        "the last round is always saved",
+    )

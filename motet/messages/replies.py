@@ -1,0 +1,169 @@
+"""The replies of a round as a method's server sees them: added up while they arrive, so that memory stays flat.
+
+A method declares for every field of its replies how the server uses it: `mean`, `sum`, or `each` client's own. Tensors
+of the first two are added up as they come, in the order of client ids, so that the bits are those of adding them up at
+once; a cohort of ten thousand then takes the memory of one. Numbers and fields that are used one by one stay as they
+came.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from motet.errors import MotetError
+from motet.messages.checks import Form, Reasons, ReplyChecks, forms_of
+from motet.messages.message import AddedUp, Message, number, tensor
+
+Rule = Literal["mean", "each", "sum"]
+"""How the server uses a field of the replies: their mean as the models', each client's own, or their sum."""
+
+Weighting = Literal["samples", "uniform"]
+"""How a mean weighs clients: by their numbers of samples, or alike."""
+
+_Signature = tuple[tuple[str, Form], ...]
+_K = TypeVar("_K")
+
+
+class Replies(Mapping[int, Message]):
+    """The usable replies of a round, in the order of client ids.
+
+    A field whose rule is `mean` or `sum` has been added up: ask `mean(name)` or `sum(name)` for it. In a single reply
+    its place is taken by a mark, so that who reads it there is told what to do instead.
+    """
+
+    def __init__(
+        self,
+        replies: Mapping[int, Message],
+        means: Mapping[tuple[str, Weighting], Tensor] | None = None,
+        sums: Mapping[str, Tensor] | None = None,
+    ):
+        self._replies, self._means, self._sums = dict(replies), dict(means or {}), dict(sums or {})
+
+    def __getitem__(self, client_id: int) -> Message:
+        return self._replies[client_id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._replies)
+
+    def __len__(self) -> int:
+        return len(self._replies)
+
+    def mean(self, name: str, weighting: Weighting = "samples") -> Tensor:
+        """Return the mean of a field over the replies, by samples or uniform."""
+        found = self._means.get((name, weighting))
+        if found is not None:
+            return found.clone()
+        if any(isinstance(reply.get(name), AddedUp) for reply in self._replies.values()):
+            raise MotetError(
+                f"reply field {name!r} was not added up with weighting {weighting!r}; accepted: a weighting that the "
+                f"method's `weightings({name!r})` names, or the rule 'each' in its uploads"
+            )
+        return _mean_of(self._replies, name, weighting)
+
+    def sum(self, name: str) -> Tensor:
+        """Return the sum of a field over the replies."""
+        if name in self._sums:
+            return self._sums[name].clone()
+        total = torch.zeros_like(tensor(next(iter(self._replies.values())), name))
+        for reply in self._replies.values():
+            total.add_(tensor(reply, name))
+        return total
+
+
+def average(replies: Mapping[int, Message], name: str, weighting: Weighting = "samples") -> Tensor:
+    """Return the mean of one field over the replies, by samples or uniform, added up in the order of client ids."""
+    return replies.mean(name, weighting) if isinstance(replies, Replies) else _mean_of(replies, name, weighting)
+
+
+def _mean_of(replies: Mapping[int, Message], name: str, weighting: str) -> Tensor:
+    shares = [_share(reply, weighting) for reply in replies.values()]
+    total, whole = torch.zeros_like(tensor(next(iter(replies.values())), name)), sum(shares)
+    for reply, share in zip(replies.values(), shares, strict=True):
+        total.add_(tensor(reply, name), alpha=share / whole)
+    return total
+
+
+def _share(reply: Message, weighting: str) -> float:
+    return number(reply, "n") if weighting == "samples" else 1.0
+
+
+@dataclass
+class _Sums:
+    """What clients with replies of one form add up to."""
+
+    replies: dict[int, Message] = field(default_factory=dict)
+    means: dict[tuple[str, Weighting], Tensor] = field(default_factory=dict)
+    sums: dict[str, Tensor] = field(default_factory=dict)
+
+    def take_in(self, other: "_Sums") -> None:
+        """Add what clients whose replies have another form add up to."""
+        self.replies |= other.replies
+        for key, total in other.means.items():
+            self.means[key] = self.means[key].add_(total) if key in self.means else total
+        for name, total in other.sums.items():
+            self.sums[name] = self.sums[name].add_(total) if name in self.sums else total
+
+
+class ReplyCollector:
+    """Takes the replies of a round one by one, in the order of client ids, and gives what a method's server sees.
+
+    A mean needs the weight of everybody before the first reply is added. `expected` says how many samples each client
+    of the cohort should tell, which a server knows. Where somebody fails or tells another number, what was added up is
+    scaled by the ratio at the end: right up to rounding.
+    """
+
+    def __init__(
+        self,
+        checks: ReplyChecks,
+        rules: Mapping[str, Rule],
+        weightings: Callable[[str], Sequence[Weighting]],
+        expected: Mapping[int, float],
+    ):
+        self.checks, self.rules, self.weightings = checks, rules, weightings
+        self.expected: dict[Weighting, float] = {"samples": sum(expected.values()), "uniform": float(len(expected))}
+        self.reasons: Reasons = {}
+        self._by_form: dict[_Signature, _Sums] = {}  # one of them, unless clients differ
+
+    def add(self, client_id: int, reply: Message) -> None:
+        """Take in one reply; what is added up of it is not held any longer."""
+        if why := self.checks.wrong(reply):
+            self.reasons[client_id] = why
+            return
+        sums = self._by_form.setdefault(tuple(sorted(forms_of(reply).items())), _Sums())
+        kept = dict(reply)
+        for name, value in reply.items():
+            rule = self.rules.get(name, "each")
+            if not isinstance(value, Tensor) or rule == "each":
+                continue
+            kept[name] = AddedUp(name, rule)  # type: ignore[assignment]  # a mark, not a value
+            if rule == "sum":
+                _start(sums.sums, name, value).add_(value)
+                continue
+            for weighting in self.weightings(name):
+                share = _share(reply, weighting) / self.expected[weighting]
+                _start(sums.means, (name, weighting), value).add_(value, alpha=share)
+        sums.replies[client_id] = kept
+
+    def finish(self) -> tuple[Replies, Reasons]:
+        """Return the usable replies, and why others are set aside."""
+        forms = {i: dict(form) for form, sums in self._by_form.items() for i in sums.replies}
+        self.reasons |= self.checks.outliers(forms)
+        found = _Sums()
+        for sums in self._by_form.values():  # all clients of one form are outliers, or none
+            if sums.replies.keys() - self.reasons.keys():
+                found.take_in(sums)
+        for (name, weighting), total in found.means.items():
+            told = [_share(reply, weighting) for reply in found.replies.values() if name in reply]
+            if sum(told) != self.expected[weighting]:
+                total.mul_(self.expected[weighting] / sum(told))
+        return Replies(dict(sorted(found.replies.items())), found.means, found.sums), self.reasons
+
+
+def _start(totals: dict[_K, Tensor], key: _K, like: Tensor) -> Tensor:
+    """Return the running total under a key, zero if there is none yet."""
+    if key not in totals:
+        totals[key] = torch.zeros_like(like)
+    return totals[key]

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from motet.config.experiment import resolve, write
+from motet.config.experiment import Experiment, resolve, write
 from motet.metrics.names import MetricName
+from motet.runs.environment import Environment
+from motet.runs.summary import Summary
 from motet.server.assembly import settle
 from motet.studies.comparison_file import (
     ComparisonFile,
@@ -19,6 +21,19 @@ from motet.studies.comparison_file import (
 )
 
 CLASSES = 10
+ENVIRONMENT = Environment(
+    motet="0",
+    git_commit=None,
+    python="3.11",
+    torch="2",
+    numpy="2",
+    platform="Linux",
+    cpu="unknown",
+    cpu_count=2,
+    cpu_instructions="AVX2",
+    cpu_has_bf16=False,
+    threads=1,
+)
 
 
 def made_record(
@@ -44,7 +59,7 @@ def made_record(
     experiment = settle(resolve({"method": "fedavg", "seed": seed, "net": {"name": "mlp"}, "data": data, **choices}))
     experiment = experiment.model_copy(update={"method": method})
     write(experiment, folder / "experiment.toml")
-    _write(folder / "environment.json", {"python": "3.11", "motet": "0"})
+    (folder / "environment.json").write_bytes(ENVIRONMENT.to_json())
     _write(folder / "clients.json", _people(clients, new, names, class_names))
     kind = experiment.headline.data
     scored = [r for r in range(1, rounds + 1) if r % scored_every == 0 or r == rounds]
@@ -58,7 +73,7 @@ def made_record(
     figures = {name: value for name, value in rows[-1].items() if MetricName.read(name)}
     if new:
         figures |= {f"before.{kind}.accuracy.mean": base - 0.1, f"after.{kind}.accuracy.mean": base + 0.05}
-    _write(folder / "summary.json", _summary(experiment, figures, rounds, generic))
+    (folder / "summary.json").write_bytes(made_summary(experiment, figures, rounds).to_json())
     return folder
 
 
@@ -103,20 +118,42 @@ def _newcomer(i: int, r: int, base: float, kind: str, draw: random.Random) -> di
     return row | {f"before.{kind}.accuracy": before, f"after.{kind}.accuracy": before + draw.uniform(-0.05, 0.2)}
 
 
-def _summary(experiment: Any, figures: dict[str, float], rounds: int, generic: bool) -> dict[str, Any]:
-    reported = {"rule": "last", "round": rounds, "client_weighting": "uniform", "figure": str(experiment.headline)}
-    return {
+def made_summary(
+    experiment: Experiment, figures: dict[str, float], rounds: int = 20, sent: float | None = 4e5, **changes: Any
+) -> Summary:
+    """A summary with these figures, and nothing more than the format asks for."""
+    pair = {"generic_model": None, "personal_models": None}
+    statistics = ("std", "minimum", "worst_tenth", "hurt", "hurt_clients", "better_clients", "compared_clients")
+    kinds: dict[str, Any] = {"common": {"personal_models": None}, "weighted": pair, "split": pair, "validation": pair}
+    values = {
         "method": experiment.method,
         "data": experiment.data.name,
-        "reported": reported,
-        "generic": {"accuracy": figures.get("generic.common.accuracy.pooled") if generic else None, "derived": False},
-        "personal": {},
+        "partition": experiment.data.partition,
+        "protocol": experiment.protocol,
+        "seed": experiment.seed,
+        "rounds": rounds,
+        "reported": {
+            "rule": "last",
+            "round": rounds,
+            "rounds": {"generic": rounds, "personal": rounds},
+            "headline": f"personal.{experiment.headline.data}.personal_models",
+            "figure": str(experiment.headline),
+            "client_weighting": "uniform",
+            "personal_model": "unknown",
+            "personalizes": True,
+        },
+        "generic": {"accuracy": figures.get("generic.common.accuracy.pooled"), "derived": False},
+        "personal": kinds | dict.fromkeys(statistics) | {"readings": {}},
         "new_clients": {},
         "figures": figures,
-        "bytes_per_round": {"down": 4e5, "up": 4e5},
+        "tells": [],
+        "bytes_per_round": {"down": sent, "up": sent},
         "set_aside": 0,
+        "diverged": {"personal_models": 0, "new_clients": 0},
         "seconds": 1.5 + experiment.seed,
+        "warnings": [],
     }
+    return Summary.model_validate(values | changes)
 
 
 def made_comparison(folder: Path, methods: Sequence[str], seeds: int = 2, **more: Any) -> Path:

@@ -136,7 +136,7 @@ def test_results(done: tuple[Path, dict[str, Any]]) -> None:
     assert json.loads((folder / "results.json").read_text()) == result
     case = result["cases"]["fedper, iid"]
     records = [Record(folder / run) for run in case["runs"]]
-    values = [record.summary["personal"]["weighted"]["personal_models"] for record in records]
+    values = [record.summary.personal.weighted.personal_models for record in records]
     found = case["figures"]["personal.weighted.personal_models"]
     assert found["mean"] == pytest.approx(np.mean(values)) and found["std"] == pytest.approx(np.std(values, ddof=1))
     assert [len(curve) for curve in case["figures"]["curve.train_loss"]["per_seed"]] == [2, 2]
@@ -174,7 +174,7 @@ fewer = { method = "fedavg", data = { subset = 0.2 } }
 def test_a_figure_that_is_not_there_is_named(done: tuple[Path, dict[str, Any]]) -> None:
     folder, result = done
     record = Record(folder / result["cases"]["fedavg, iid"]["runs"][0])
-    assert value_of(record, "personal.weighted.accuracy.minimum") == record.summary["personal"]["minimum"]
+    assert value_of(record, "personal.weighted.accuracy.minimum") == record.summary.personal.minimum
     assert value_of(record, "last.generic").keys() >= {"generic.common.accuracy.pooled"}
     with pytest.raises(MotetError, match=r"no figure 'generic.nothing'; accepted: such as"):
         value_of(record, "generic.nothing")

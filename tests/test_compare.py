@@ -82,11 +82,13 @@ def test_figures_are_those_of_the_records(compared: tuple[Path, dict[str, Any]])
     folder, result = compared
     for each in result["methods"]:
         records = [Record(folder / run) for run in each["runs"]]
-        headlines = [record.summary["figures"][result["figure"]] for record in records]
+        headlines = [record.summary.figures[result["figure"]] for record in records]
         assert each["personal"]["mean"] == pytest.approx(np.mean(headlines))
         assert each["personal"]["std"] == pytest.approx(np.std(headlines, ddof=1))
         sent = [
-            sum(record.summary["bytes_per_round"].values()) for record in records if each["method"] != "centralized"
+            sum(record.summary.bytes_per_round.model_dump().values())
+            for record in records
+            if each["method"] != "centralized"
         ]
         assert each["bytes_per_round"] == (pytest.approx(np.mean(sent)) if sent else None)
         assert {record.experiment.data.partition_seed for record in records} == {0}
@@ -99,7 +101,7 @@ def test_the_same_runs_get_the_same_verdict_in_tables_and_pages(compared: tuple[
     folder, result = compared
     methods = result["methods"]
     lines = by_seed([read_finished(folder / run) for each in methods for run in each["runs"]])
-    by_name = {each.first.summary["method"]: i for i, each in enumerate(lines)}
+    by_name = {each.first.summary.method: i for i, each in enumerate(lines)}
     found = differences_of(lines)
     told = 0
     for each in methods:
@@ -150,7 +152,7 @@ def test_the_recommended_experiment_can_be_run(compared: tuple[Path, dict[str, A
     assert again.method == result["recommended"]["expression"]
     assert main(["run", str(folder / "recommended.toml"), "--out", str(tmp_path / "again")]) == 0
     of = next(each for each in result["methods"] if each["method"] == result["recommended"]["method"])
-    first, second = (Record(path).summary["figures"] for path in (folder / of["runs"][0], tmp_path / "again"))
+    first, second = (Record(path).summary.figures for path in (folder / of["runs"][0], tmp_path / "again"))
     assert first == second
 
 

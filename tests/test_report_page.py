@@ -102,9 +102,9 @@ def test_names_are_text_everywhere(tmp_path: Path) -> None:
     values["recommended"]["reason"] = values["notes"][0] = HOSTILE[1]
     values["methods"][0]["hurt_clients"] = list(HOSTILE)
     (folder / "comparison.json").write_text(json.dumps(values))
-    picture = {"name": HOSTILE[0], "kind": "bars", "see": HOSTILE[1], "x": {"label": HOSTILE[1], "ticks": HOSTILE[:2]}}
-    picture |= {"y": {"label": HOSTILE[0]}, "series": [{"name": HOSTILE[1], "values": [1, 2]}]}
-    (folder / "runs/1-seed0/figures_learned.json").write_text(json.dumps([picture]))
+    hostile = picture(kind="bars", title=HOSTILE[0], see=HOSTILE[1], series=[series([1, 2], HOSTILE[1])])
+    hostile |= {"x": {"label": HOSTILE[1], "ticks": HOSTILE[:2]}, "y": {"label": HOSTILE[0], "ticks": []}}
+    (folder / "runs/1-seed0/figures_learned.json").write_text(json.dumps([hostile]))
     text = write_report([folder], tmp_path / "r.html").read_text(encoding="utf-8")
     read = Reader(text)
     assert len(read.every("script")) == 1 and not read.every("img") and "\x1b" not in text and "\x07" not in text
@@ -201,26 +201,30 @@ def test_a_damaged_comparison_is_one_sentence(
     assert said in told and "comparison.json is damaged" in told and "Traceback" not in told
 
 
+def series(values: Any, name: str = "a") -> dict[str, Any]:
+    return {"name": name, "values": values}
+
+
+def axis(*ticks: Any, label: str = "") -> dict[str, Any]:
+    return {"label": label, "ticks": list(ticks)}
+
+
 def picture(**more: Any) -> dict[str, Any]:
-    return {
-        "name": "p",
-        "kind": "heatmap",
-        "title": "Seen",
-        "see": "It.",
-        "series": [{"values": [[1, 2], [3, 4]]}],
-    } | more
+    two = axis("a", "b", label="from")
+    table = series([[1, 2], [3, 4]])
+    return {"name": "p", "kind": "heatmap", "title": "Seen", "see": "It.", "x": two, "y": two, "series": [table]} | more
 
 
 @pytest.mark.parametrize(
     "good",
     [
         picture(),
-        picture(series=[{"values": [[-1, 2], [None, 4]]}], x={"label": "from", "ticks": ["a", "b"]}),
-        picture(kind="lines", series=[{"name": "a", "values": [1, 2, 3]}, {"name": "b", "values": [3, None, 1]}]),
-        picture(kind="lines", x={"ticks": [0, 0.5, 1]}, series=[{"values": [0.2, 0.2, 0.2]}]),
-        picture(kind="lines", series=[{"values": [5]}]),
-        picture(kind="points", groups=["a", "b"], series=[{"values": [[0, 1, 0], [1, 1, 1], [2, 3, 7]]}]),
-        picture(kind="bars", x={"ticks": ["a", "b"]}, series=[{"name": "n", "values": [0, 0]}]),
+        picture(series=[series([[-1, 2], [None, 4]])]),
+        picture(kind="lines", x=axis(1, 2, 3), series=[series([1, 2, 3]), series([3, None, 1], "b")]),
+        picture(kind="lines", x=axis(0, 0.5, 1), series=[series([0.2, 0.2, 0.2])]),
+        picture(kind="lines", x=axis("only"), series=[series([5])]),
+        picture(kind="points", groups=["a", "b"], series=[series([[0, 1, 0], [1, 1, 1], [2, 3, 1]])]),
+        picture(kind="bars", series=[series([0, 0])]),
     ],
 )
 def test_pictures_are_drawn(good: dict[str, Any], tmp_path: Path) -> None:
@@ -234,7 +238,7 @@ def test_pictures_are_drawn(good: dict[str, Any], tmp_path: Path) -> None:
 
 def test_diagrams_of_calibration_are_in_their_section(tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "pgfed")
-    diagram = picture(name="calibration-personal", kind="bars", series=[{"name": "n", "values": [0.5, None]}])
+    diagram = picture(name="calibration-personal", kind="bars", series=[series([0.5, None])])
     (folder / "figures_learned.json").write_text(json.dumps([diagram]))
     sections = {section.name: section for section in sections_of(contents_of([folder]))}
     assert "learned" not in sections and len(sections["calibration"].charts) == 1
@@ -252,7 +256,7 @@ def test_a_trial_that_failed_is_told_with_its_reason(compared: Path, tmp_path: P
 
 def test_names_of_places_are_on_the_axis_of_lines(tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "fedbasis")
-    lines = picture(kind="lines", x={"label": "block", "ticks": ["conv1", "conv2"]}, series=[{"values": [1, 2]}])
+    lines = picture(kind="lines", x=axis("conv1", "conv2", label="block"), series=[series([1, 2])])
     (folder / "figures_learned.json").write_text(json.dumps([lines]))
     assert page(folder, tmp_path / "r.html").text.count("conv2") >= 3  # two drawings and the table
 
@@ -263,15 +267,17 @@ def test_names_of_places_are_on_the_axis_of_lines(tmp_path: Path) -> None:
         5,
         picture(kind="script"),
         picture(series=[]),
-        picture(series=[{"values": [[1, 2], [3]]}]),
-        picture(series=[{"values": []}]),
-        picture(series=[{"values": [[None]]}]),
-        picture(series=[{"values": [["<b>", 2], [3, 4]]}]),
-        picture(series=[{"values": [[1e300, -1e300], [3, 4]]}]),
-        picture(series=[{"values": [[0] * 200] * 200}]),
-        picture(kind="lines", series=[{"values": "abc"}]),
-        picture(kind="points", series=[{"values": [[1]]}]),
-        picture(kind="bars", series=[{"values": [1, 2]}, {"values": [1]}]),
+        picture(series=[series([[1, 2], [3]])]),
+        picture(series=[series([])]),
+        picture(series=[series([[None, None], [None, None]])]),
+        picture(series=[series([["<b>", 2], [3, 4]])]),
+        picture(series=[series([[1e300, -1e300], [3, 4]])]),
+        picture(series=[series([[0] * 200] * 200)], x=axis(*range(200)), y=axis(*range(200))),
+        picture(kind="lines", series=[series("abc")]),
+        picture(kind="points", series=[series([[1]])]),
+        picture(kind="points", groups=["a"], series=[series([[1, 2, 1]])]),
+        picture(kind="bars", series=[series([1, 2]), series([1])]),
+        picture(kind="bars", x=axis(*range(101)), series=[series([1] * 101)]),
         picture(title=["a"]),
         picture(x=3),
     ],

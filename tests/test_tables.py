@@ -263,7 +263,11 @@ def clients() -> ClientsOfRun:
              Gain(0.1), None)  # fmt: skip
     rows = [
         ClientRow(
-            ClientInfo(i, name, i > 4, 120 + i, 0, 31 + i), 0.901 - i / 50, 0.702 + i / 30, 0.913 + i / 70, gained
+            ClientInfo(id=i, name=name, new=i > 4, train=120 + i, val=0, test=31 + i),
+            0.901 - i / 50,
+            0.702 + i / 30,
+            0.913 + i / 70,
+            gained,
         )
         for i, (name, gained) in enumerate(zip(HOSPITALS, gains, strict=True))
     ]

@@ -228,7 +228,7 @@ def test_tuning_never_sees_test_data(tmp_path: Path, monkeypatch: pytest.MonkeyP
     tested = [Record(run(experiment, tmp_path / "tested-leak"))]  # the leak would be seen where test data are
     monkeypatch.undo()
     tested.append(Record(run(experiment, tmp_path / "tested")))
-    assert tested[0].summary["personal"]["weighted"] != tested[1].summary["personal"]["weighted"]
+    assert tested[0].summary.personal.weighted != tested[1].summary.personal.weighted
 
 
 def test_a_trial_has_no_figure_of_test_data(tmp_path: Path) -> None:
@@ -243,8 +243,8 @@ def test_a_trial_has_no_figure_of_test_data(tmp_path: Path) -> None:
     }
     assert there == {"validation"}
     assert not any(row["new"] for row in record.clients)
-    assert record.summary["reported"]["figure"] == "personal.validation.accuracy.mean"
-    assert record.summary["generic"]["accuracy"] is None
+    assert record.summary.reported.figure == "personal.validation.accuracy.mean"
+    assert record.summary.generic.accuracy is None
 
 
 # ---------------------------------------------------------------- who takes part

@@ -57,7 +57,8 @@ class Result:
         """
         self.folder, self._trust_code = user_path(folder, "folder"), trust_code
         record, beside = Record(self.folder), None if local is None else Record(user_path(local, "folder"))
-        self.summary = Figures(record.summary if beside is None else beside_local(record, beside))
+        summary = record.summary if beside is None else beside_local(record, beside)
+        self.summary = Figures(summary.model_dump())
         if temporary:
             weakref.finalize(self, remove_scratch_folder, self.folder)
 
@@ -126,7 +127,7 @@ class Result:
     @cached_property
     def figures_learned(self) -> list[Row]:
         """What the method learned, as numbers to be drawn."""
-        return Record(self.folder).figures_learned
+        return [figure.plain() for figure in Record(self.folder).figures_learned]
 
     def measure(self, *names: str) -> Figures:
         """Return more figures of the last round's models, by names of `motet list metrics`; the data are read again.

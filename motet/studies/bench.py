@@ -136,9 +136,9 @@ class _Ended:
     def of(cls, record: Record, figures: Sequence[str]) -> "_Ended":
         """Return that of a record."""
         values = {figure: value_of(record, figure) for figure in figures}
-        commit = str(record.environment.get("git_commit"))
+        commit = str(record.environment.git_commit)
         summary = record.summary
-        return cls(record.folder.name, commit, round(summary["seconds"], 1), values, summary["reported"])
+        return cls(record.folder.name, commit, round(summary.seconds, 1), values, summary.reported.model_dump())
 
 
 class _Study:
@@ -240,9 +240,9 @@ def value_of(record: Record, name: str) -> Any:
     if name.startswith("curve."):
         return [row.get(name.removeprefix("curve.")) for row in record.rounds]
     summary = record.summary
-    if name in summary["figures"]:
-        return summary["figures"][name]
-    found: Any = summary
+    if name in summary.figures:
+        return summary.figures[name]
+    found: Any = summary.model_dump()
     for word in name.split("."):
         if not isinstance(found, Mapping) or word not in found:
             raise MotetError(

@@ -47,7 +47,7 @@ class Job:
         record = Record(self.folder)
         if other := differences(record.experiment, self.experiment):
             raise MotetError(f"{self.folder} holds another experiment ({other[0]}); remove it, or choose another --out")
-        refuse_other_code(record.environment.get("code"), self.experiment, self.folder)
+        refuse_other_code(record.environment.code, self.experiment, self.folder)
         return record.finished or (self.until is not None and reached(record) >= self.until)
 
 

@@ -88,7 +88,7 @@ class Contender:
 
     def figure(self, figure: MetricName) -> list[float]:
         """Return a figure's value in each run that has one."""
-        found = (figure.of(each.finished.summary["figures"]) for each in self.runs)
+        found = (figure.of(each.finished.summary.figures) for each in self.runs)
         return [value for value in found if value is not None and abs(value) <= LARGEST]
 
     def headline(self, model: str = PERSONAL, metric: str = "") -> list[float]:
@@ -98,7 +98,7 @@ class Contender:
 
     def generic(self) -> list[float]:
         """Return the generic model's accuracy on the whole common test set in each run, or else on clients' data."""
-        found = [each.finished.summary["generic"]["accuracy"] for each in self.runs]
+        found = [each.finished.summary.generic.accuracy for each in self.runs]
         return [value for value in found if value is not None] or self.headline(GENERIC)
 
 

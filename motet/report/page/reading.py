@@ -1,10 +1,9 @@
 """From folders to what a page shows: which runs are one contender, what each is called, which one is the best."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from motet.config.differing import field_of
 from motet.errors import MotetError
@@ -89,11 +88,11 @@ def _read(folders: Sequence[Path]) -> tuple[list[ReportedRun], tuple[str, ...]]:
 
 
 def _reported(run: Finished) -> ReportedRun:
-    record, reported = Record(run.folder), run.summary["reported"]["round"]
+    record, reported = Record(run.folder), run.summary.reported.round
     kinds: dict[bool, dict[int, Row]] = {False: {}, True: {}}
     for row in record.clients_of(reported):
-        if "client" in row and not (run.headline.among and row.get("malicious")):
-            kinds[bool(row.get("new"))][row["client"]] = row
+        if not (run.headline.among and row.get("malicious")):
+            kinds[row["new"]][row["client"]] = row
     return ReportedRun(run, record.rounds, kinds[False], kinds[True])
 
 
@@ -107,7 +106,7 @@ def _beside_local(run: ReportedRun, all_runs: Sequence[ReportedRun]) -> Reported
     pairs = [(run.own(client), local.own(client)) for client in run.clients]
     both = [(a, b) for a, b in pairs if a is not None and b is not None]
     figures = worse_off(run.finished.headline, both, "hurt_vs_local", higher_is_better=True)
-    summary: Mapping[str, Any] = {**run.finished.summary, "figures": {**run.finished.summary["figures"], **figures}}
+    summary = run.finished.summary.model_copy(update={"figures": run.finished.summary.figures | figures})
     return replace(run, finished=replace(run.finished, summary=summary))
 
 

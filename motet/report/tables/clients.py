@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -128,7 +128,7 @@ def _row(client: ClientInfo, row: Mapping[str, Any], model: str, data: str, loca
 def _json(row: ClientRow, without: str, own: str) -> dict[str, Any]:
     gained = row.gain
     return {
-        **asdict(row.client),
+        **row.client.model_dump(),
         "local_baseline": row.local,
         without: row.without,
         own: row.own,

@@ -110,7 +110,7 @@ def _mean(line: TableLine) -> float:
 
 def is_yardstick(line: TableLine) -> bool:
     """Return whether the method trains on all data in one place."""
-    return line.first.summary["bytes_per_round"]["down"] is None
+    return line.first.summary.bytes_per_round.down is None
 
 
 def _marked(line: TableLine) -> str:
@@ -222,7 +222,7 @@ def _samples(runs: Sequence[Finished], data: str) -> str:
 
 def served(runs: Sequence[Finished]) -> list[str]:
     """Which model of a client is its own, method by method."""
-    return own_models((run.method, run.summary["reported"]) for run in runs)
+    return own_models((run.method, run.summary.reported.model_dump()) for run in runs)
 
 
 def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
@@ -235,14 +235,14 @@ def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
         words.append(f"headline: {whose.pop()} on {_TESTS[data]}")
     others = {column.data for column in columns if column.data} - headlines
     words += [f"beside it on {_TESTS[data]}" for data in others]
-    rules = [run.summary["reported"] for run in runs]
+    rules = [run.summary.reported for run in runs]
     for meanings, values in (
-        (_WEIGHTINGS, {rule["client_weighting"] for rule in rules}),
-        (_REPORTS, {rule["rule"] for rule in rules}),
+        (_WEIGHTINGS, {rule.client_weighting for rule in rules}),
+        (_REPORTS, {rule.rule for rule in rules}),
     ):
         if len(values) == 1:
             words.append(meanings[values.pop()])
     words.append("generic accuracy on the whole common test set, every sample alike")
-    if any(run.summary["generic"]["derived"] for run in runs):
+    if any(run.summary.generic.derived for run in runs):
         words.append(f"{DERIVED} no model of the method: the mean of the personal models")
     return "; ".join(words) + "."

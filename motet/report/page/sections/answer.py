@@ -90,8 +90,8 @@ def _cards(focus: Contender) -> list[Card]:
     if after:
         run = f"{percent(fmean(before))} % before" if before else ""
         cards.append(Card("new clients, after adaptation", f"{percent(fmean(after))} %", run))
-    sent = focus.first.finished.summary["bytes_per_round"]
-    if (text := megabytes(sent["down"], sent["up"])) != NOTHING:
+    sent = focus.first.finished.summary.bytes_per_round
+    if (text := megabytes(sent.down, sent.up)) != NOTHING:
         cards.append(Card("sent in a round", f"{text} MB", "down and up, all clients of the round"))
     return cards
 

@@ -62,9 +62,9 @@ def _by_megabytes(contender: Contender) -> ChartSeries | None:
 def _bytes(contents: PageContents) -> Chart:
     rows = []
     for c in contents.contenders:
-        sent = c.first.finished.summary["bytes_per_round"]
-        if sent["down"] is not None and sent["up"] is not None:
-            rows.append(ChartRow(c.label, [Mark((sent["down"] + sent["up"]) / 1e6, c.series, "bar")]))
+        sent = c.first.finished.summary.bytes_per_round
+        if sent.down is not None and sent.up is not None:
+            rows.append(ChartRow(c.label, [Mark((sent.down + sent.up) / 1e6, c.series, "bar")]))
     drawing = RowsChart("MB per round", ["MB per round"], rows, from_zero=True, told=True)
     return Chart("bytes", "Megabytes per round", "Short bars send little.", drawing, small=True)
 
@@ -76,7 +76,7 @@ def _seconds(contents: PageContents) -> Chart:
 
 
 def _mean_seconds(contender: Contender) -> float:
-    return fmean(float(run.finished.summary["seconds"]) for run in contender.runs)
+    return fmean(float(run.finished.summary.seconds) for run in contender.runs)
 
 
 def _sheet(contents: PageContents) -> Sheet:

@@ -70,5 +70,5 @@ def _environment(contender: Contender) -> list[Block]:
         found = Record(contender.first.finished.folder).environment
     except MotetError:
         return []
-    rows = [[Cell(name, name), Cell("" if v is None else str(v)[:200])] for name, v in found.items()]
+    rows = [[Cell(name, name), Cell("" if v is None else str(v)[:200])] for name, v in found]
     return [Sheet("Where it was computed", ["", "value"], rows, closed=True)]

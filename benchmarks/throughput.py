@@ -98,13 +98,13 @@ def metric(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """The figures of one workload."""
     load = round(os.getloadavg()[0], 2)  # other work on this machine falsifies everything below
     if name == systems.NAME:
-        found = {"what": systems.WHAT} | systems.metric(options.quick, options.repeats)
+        found = {"what": systems.WHAT} | systems.measure(options.quick, options.repeats)
     else:
         asked = options.contestants or list(CONTESTANTS)
         left_out = too_slow_for_quick() if options.quick and not options.contestants else {}
         left_out |= {other: why for other, why in elsewhere(name).items() if other in asked}
         chosen = [contestant for contestant in asked if contestant not in left_out]
-        found = sides.metric(WORKLOADS[name], chosen, options.quick, options.repeats)
+        found = sides.measure(WORKLOADS[name], chosen, options.quick, options.repeats)
         found["skipped"] |= left_out
     return found | {"load_before": load}
 

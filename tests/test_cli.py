@@ -392,7 +392,7 @@ def test_measures_are_columns_and_figures(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("run_metric", "sentence"),
+    ("metric", "sentence"),
     [
         ("acuracy", "unknown metric (scoring.metrics) 'acuracy': did you mean 'accuracy'?"),
         ("nowhere.py:f", "nowhere.py"),

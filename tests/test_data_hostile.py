@@ -104,7 +104,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 READ_ALL = """
 import sys
 from pathlib import Path
-from motet.data.readers.columns import Columns
+from motet.config.data_words import Columns
 from motet.data.readers.registry import load_own, preview_of_own
 from motet.errors import MotetError
 from motet.server.assembly import settle

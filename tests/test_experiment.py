@@ -1,7 +1,5 @@
 """The experiment file: resolving, writing, comparing, explaining."""
 
-import hashlib
-import json
 import re
 import tomllib
 from pathlib import Path
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 
 from motet.config import identity, toml
 from motet.config.experiment import Experiment, commented_template, parse_set, read, resolve, to_toml, write
-from motet.config.identity import DEFAULTS, differences, fingerprint, recorded, same_experiment
+from motet.config.identity import DEFAULTS, differences, fingerprint, same_experiment
 from motet.config.nesting import merge
 from motet.config.presets import PROTOCOLS, describe_protocols
 from motet.config.section import accepted, dotted_fields
@@ -92,7 +90,7 @@ def test_numpy_numbers_and_paths_are_choices() -> None:
         ({"scoring": {"test": "all"}}, "scoring.test is 'all'; accepted: auto | common | split"),
         (
             {"data": {"partition_seed": -1}},
-            "data.partition_seed is -1; accepted: a whole number of at least 0, or left",
+            "data.partition_seed is -1; accepted: a whole number of at least 0 and of at most 9223372036854775807",
         ),
         ({"method": 3}, "method is 3; accepted: text"),
         ({"net": "cnn4"}, "net is 'cnn4': did you mean net.name? accepted: a section with name, head"),
@@ -221,68 +219,6 @@ def test_what_cannot_change_a_number_is_not_in_the_fingerprint() -> None:
     assert fingerprint(resolve({"data": {"subset": 0.5}})) != fingerprint(resolve({}))
 
 
-# An experiment that a Motet wrote before fingerprints had versions, and its fingerprint: neither is to be changed.
-OLD: dict[str, Any] = {
-    "method": "scaffold",
-    "seed": 3,
-    "protocol": "motet",
-    "device": "cpu",
-    "precision": "fp32",
-    "data": {
-        "name": "digits",
-        "partition": "dirichlet:0.3",
-        "partition_seed": None,
-        "clients": 20,
-        "new_clients": 0.0,
-        "pool": "train",
-        "test_share": 0.2,
-        "val_share": 0.0,
-        "normalize": "standard",
-        "subset": 1.0,
-        "min_size": None,
-        "shared_per_class": 10,
-        "download": False,
-    },
-    "net": {"name": "auto", "head": "auto"},
-    "rounds": {"count": 20, "cohort": 0.4},
-    "local": {
-        "epochs": 5,
-        "steps": 0,
-        "batch": 40,
-        "drop_last": False,
-        "lr": 0.05,
-        "lr_decay": 0.99,
-        "momentum": 0.9,
-        "weight_decay": 1e-05,
-        "momentum_across_rounds": "reset",
-        "clip": 0.0,
-        "batched_clients": True,
-    },
-    "adapt": {"epochs": 5, "lr": 0.01, "select": "last"},
-    "scoring": {
-        "personal_model": "last_participation",
-        "never_sampled": "global",
-        "test": "common",
-        "class_weights": "literal",
-        "client_weighting": "uniform",
-        "report": "last",
-        "common_test": "always",
-        "every": 5,
-    },
-    "engine": {"name": "auto", "workers": 0},
-    "checkpoint": {"every": 1},
-}
-OLD_FINGERPRINT = "a98fe6b4d2c75adeee0a1e1c8a90baaea696836fe8748f46beba625d677ac792"
-
-
-def test_an_experiment_from_before_a_field_came_is_still_the_same_if_the_field_has_its_default() -> None:
-    here = recorded(OLD)
-    assert here.transforms == "" and here.local.lr == 0.05
-    assert same_experiment(OLD_FINGERPRINT, OLD, here)
-    assert not same_experiment(OLD_FINGERPRINT, OLD, here.model_copy(update={"transforms": "clip"}))
-    assert not same_experiment(OLD_FINGERPRINT, OLD, here.model_copy(update={"seed": 4}))
-
-
 def test_a_new_field_at_its_default_changes_no_fingerprint() -> None:
     class Later(Experiment):
         """An Experiment of a later version."""
@@ -302,37 +238,27 @@ def fingerprint_of(later: Experiment) -> str:
         return fingerprint(later)
 
 
-def test_a_default_that_changes_changes_no_fingerprint_of_a_run_that_wrote_the_old_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As if rounds.count had been 7 by default up to now, and a field with another meaning had come since."""
-    then = resolve({"rounds": {"count": 7}, "local": {"lr": 0.3}})
-    monkeypatch.setattr(identity, "_UNTIL", {DEFAULTS: {"rounds.count": 7}})
-    monkeypatch.setattr(identity, "DEFAULTS", DEFAULTS + 1)
-    written = fingerprint(then, DEFAULTS)  # by a Motet for which 7 was nothing special
-    assert written == f"{DEFAULTS}:{hash_of({'local.lr': 0.3})}"
-    assert same_experiment(written, {}, then)
-    assert not same_experiment(written, {}, resolve({"local": {"lr": 0.3}}))
-    assert fingerprint(then, DEFAULTS + 1) == f"{DEFAULTS + 1}:{hash_of({'local.lr': 0.3, 'rounds.count': 7})}"
+@pytest.mark.parametrize("saved", ["99:abc", "3:abc", "abc"])
+def test_a_fingerprint_under_other_defaults_is_refused(saved: str) -> None:
+    with pytest.raises(MotetError, match=rf"^a checkpoint has defaults of version \w+; accepted: {DEFAULTS}, so use"):
+        same_experiment(saved, resolve({}))
 
 
-def hash_of(values: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+def test_an_experiment_is_the_same_as_itself_written_down_and_no_other() -> None:
+    here = resolve({"method": "scaffold", "local": {"lr": 0.3}, "protocol": "pgfed"})
+    assert same_experiment(fingerprint(here), resolve(here.model_dump()))
+    assert same_experiment(fingerprint(here), here.with_({"engine.name": "inline", "checkpoint.every": 3}))
+    for other in ({"seed": 4}, {"transforms": "clip"}, {"local.lr": 0.30000001}, {"rounds": {"count": 7}}):
+        assert not same_experiment(fingerprint(here), here.with_(other))
 
 
-def test_a_fingerprint_of_a_newer_motet_is_refused() -> None:
-    with pytest.raises(MotetError, match=r"^a checkpoint has defaults of version 99; accepted: up to \d+"):
-        same_experiment("99:abc", {}, resolve({}))
-
-
-def test_what_a_run_wrote_down_is_not_filled_in_by_its_protocol() -> None:
-    """A preset that comes later is not what the run was trained with."""
-    values = resolve({"protocol": "pgfed"}).model_dump()
-    del values["local"]["drop_last"], values["local"]["batched_clients"]
-    assert resolve(values).local.drop_last is True
-    assert recorded(values).local.drop_last is False
-    assert recorded(values).local.together is False  # how Motet acted before it could train clients together
-    assert recorded(resolve({"protocol": "pgfed"}).model_dump()) == resolve({"protocol": "pgfed"})
+def test_with_changes_what_it_names_and_checks_it() -> None:
+    here = resolve({"protocol": "pgfed", "local": {"lr": 0.3}})
+    there = here.with_({"local": {"epochs": 2}}, {"local.lr": 0.1, "seed": 5})
+    assert (there.local.epochs, there.local.lr, there.seed) == (2, 0.1, 5)
+    assert there.with_({"local.epochs": here.local.epochs, "local.lr": 0.3, "seed": 0}) == here
+    with pytest.raises(MotetError, match=r"^local.lr is -1; accepted: a number above 0"):
+        here.with_({"local.lr": -1})
 
 
 # Explaining

@@ -24,7 +24,7 @@ from collections import OrderedDict
 import torch
 from torch import nn
 from motet.data import Input
-from motet.nets import Net, NetInfo
+from motet.nets import Net, NetEntry
 
 
 class Mean(nn.Module):
@@ -73,7 +73,7 @@ def lazy_split(input, classes, split):
     return words(input, classes, None)
 
 
-entry = NetInfo("mine", "a net", "nowhere", accepts=("image",), example=Input("image", (1, 8, 8)), build=row)
+entry = NetEntry("mine", "a net", "nowhere", accepts=("image",), example=Input("image", (1, 8, 8)), build=row)
 built = nn.Linear(3, 3)  # draws weights when the file is imported
 number = 3
 

@@ -15,7 +15,7 @@ from motet.runs.run import resume, run
 from motet.testing.twin import TINY, last_states
 
 MINE = '''
-from motet.methods.base import Entry, Part
+from motet.methods import MethodEntry, Part
 
 class Mine(Part):
     """Every step is pulled towards what the server sent."""
@@ -28,7 +28,7 @@ class Mine(Part):
     def after(self, t, reply):
         t.client.private["mine.moved"] = t.shared - t.anchor
 
-ENTRY = Entry("anything", "named", "nobody", part=Mine)
+ENTRY = MethodEntry("anything", "named", "nobody", part=Mine)
 number = 3
 broken = 1 / 1
 '''
@@ -85,7 +85,7 @@ def test_in_python_and_by_class_names_alone(folder: Path) -> None:
     ("name", "sentence"),
     [
         ("mine.py:Yours", "has no 'Yours'; it has: Mine"),
-        ("mine.py:number", "is a int; accepted: a class of Part or Method, or an Entry"),
+        ("mine.py:number", "is a int; accepted: a class of Part or Method, or a MethodEntry"),
         ("other.py:Mine", "there is no file"),
         ("mine.py:Mine(nu=1)", "nu"),
         ("mine.py:Mine+mine.py:Mine", "twice"),

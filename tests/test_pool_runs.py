@@ -26,7 +26,6 @@ from motet.methods.base import MethodEntry, Training
 from motet.methods.scaffold import Scaffold
 from motet.runs.record import Record
 from motet.runs.run import resume, run
-from motet.server import assembly as assembly_module
 from motet.server.assembly import assemble, workplace_of
 from motet.server.round_loop import RoundLoop, RunState
 from motet.testing.twin import ALONE, Notes, last_states, play, tiny
@@ -151,7 +150,7 @@ def test_a_shared_federation_is_the_same_federation() -> None:
 def test_the_engine_is_the_one_asked_for(
     asked: dict[str, object], cores: int, engine: type[Engine], meanwhile: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assembly_module, "cores", lambda: cores)
+    monkeypatch.setattr("motet.engines.registry.cores", lambda: cores)
     found = assemble(tiny("fedavg", engine=asked)).engine
     assert type(found) is engine
     assert not isinstance(found, Pool) or (found.size, found.meanwhile is not None) == (

@@ -83,10 +83,10 @@ def test_a_method_of_the_calling_script_with_the_pool(tmp_path: Path) -> None:
     """D12 of the review: 40 lines of traceback and a dead folder."""
     Path("script.py").write_text(
         "import motet\n"
-        "from motet.methods.base import Entry, Part\n"
+        "from motet.methods import MethodEntry, Part\n"
         "from motet.methods import METHODS\n"
         "class Mine(Part):\n    acts = 'server'\n"
-        "METHODS['mine'] = Entry('mine', 'a test', '', part=Mine)\n"
+        "METHODS['mine'] = MethodEntry('mine', 'a test', '', part=Mine)\n"
         "tiny = dict(method='mine', rounds=1, clients=4, epochs=1)\n"
         "try:\n    motet.run(**tiny, out='forced', set={'engine.name': 'pool'})\n"
         "except motet.MotetError as error:\n    print(error)\n"

@@ -258,8 +258,8 @@ def test_how_simple_methods_are() -> None:
 
 
 def test_one_model_for_all_is_the_one_that_is_served() -> None:
-    assert method("fedavg").scoring.pm_source == "global_plus_personal"
-    assert method("pgfed").scoring.pm_source == "last_participation"
+    assert method("fedavg").scoring.personal_model == "global_plus_personal"
+    assert method("pgfed").scoring.personal_model == "last_participation"
 
 
 def test_a_method_that_cannot_run_is_left_out_with_its_sentence() -> None:

@@ -9,7 +9,7 @@ from throughput_parts.work import Work
 from throughput_parts.workloads import Workload
 
 
-def metric(workload: Workload, contestants: list[str], quick: bool, repeats: int) -> dict[str, Any]:
+def measure(workload: Workload, contestants: list[str], quick: bool, repeats: int) -> dict[str, Any]:
     """Let the contestants do the same rounds in turns."""
     experiment = workload.experiment(quick)
     images = counted_images(Work.of(experiment), repeats)

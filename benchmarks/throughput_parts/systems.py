@@ -54,7 +54,7 @@ COMPARISONS = (
 )
 
 
-def metric(quick: bool, repeats: int) -> dict[str, Any]:
+def measure(quick: bool, repeats: int) -> dict[str, Any]:
     """Every comparison, one after the other; the median over rounds of the quotient of the same round's times."""
     found: dict[str, Any] = {"ratio_to_fedavg": {}, "repeats": repeats, "seconds": {}, "skipped": {}, "setting": {}}
     for comparison in COMPARISONS:

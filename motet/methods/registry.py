@@ -112,7 +112,7 @@ def entry_of(name: str) -> MethodEntry:
         return MethodEntry(name, about, "", wraps=found)
     if isinstance(found, type) and issubclass(found, Method):
         return MethodEntry(name, about, "", whole=found)
-    raise MotetError(f"method {name!r} is a {type(found).__name__}; accepted: a class of Part or Method, or an Entry")
+    raise MotetError(f"method {name!r} is a {type(found).__name__}; accepted: a class of Part or Method, or a MethodEntry")
 
 
 def declared_source(method: str) -> PersonalSource:

@@ -24,7 +24,7 @@ NUMBERS = ["0", "1", "2", "-1", "0.5", "1e20", "-1e20", "1e-15", "1e21", "1e308"
 LIMITS = ("1e20", "1e-15", "0")
 WORDS = ["x", "", "none", "None", "true", "'", "(", "[1]", "full", "head", "ce", "auto"]
 COMMANDS = ["run", "resume", "show", "list", "data", "config", "demo ", "", "--help", "--version", "-x", "nonsense"]
-COMMANDS += ["report", "figures", "export", "predict", "adapt", "run_metric", "bench"]
+COMMANDS += ["report", "figures", "export", "predict", "adapt", "measure", "bench"]
 COLUMNS = ("0", "1", "80", "-1", "x", "1000000000", "9" * 30)
 SHORT_RUN = {"rounds", "epochs", "clients", "subset"}  # a large one is right, and takes as long as it takes
 

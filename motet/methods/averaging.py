@@ -58,9 +58,9 @@ class Averaging(Method):
 
     def __init_subclass__(cls, **words: Any) -> None:
         super().__init_subclass__(**words)
-        cls.plain_steps = bool(cls.__dict__.get("plain_steps", False))
-        if "personalizes" not in cls.__dict__:
-            own = cls.family is not None or bool(SERVES_ITS_OWN & cls.__dict__.keys())
+        cls.plain_steps = bool(vars(cls).get("plain_steps", False))
+        if "personalizes" not in vars(cls):
+            own = cls.family is not None or bool(SERVES_ITS_OWN & vars(cls).keys())
             cls.personalizes = cls.personalizes or own
 
     def __init__(self, net: Net, options: Any, parts: Sequence[Part], facts: Facts):

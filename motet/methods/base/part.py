@@ -77,7 +77,7 @@ class Part(Section):
     def __init_subclass__(cls, **words: Any) -> None:
         """A part that acts on batches says so: clients of other parts may be trained as one, past these points."""
         super().__init_subclass__(**words)
-        if "personalizes" not in cls.__dict__:
+        if "personalizes" not in vars(cls):
             differ = any(getattr(cls, point) is not getattr(Part, point) for point in MAKES_A_CLIENT_DIFFER)
             cls.personalizes = cls.personalizes or (differ and not cls.private_rests)
         for point in sorted({p for points in NEEDS_BATCHES.values() for p in points}):

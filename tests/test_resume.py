@@ -1,6 +1,5 @@
 """Nothing is lost: kill -9 at any moment, resume, and every byte comes out as if nothing had happened."""
 
-import hashlib
 import json
 import os
 import random
@@ -8,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,12 +16,9 @@ import numpy as np
 import pytest
 import torch
 
-from motet.config import toml
 from motet.config.experiment import Experiment, write
-from motet.config.identity import _NO_MATTER, fingerprint
 from motet.errors import MotetError
 from motet.messages.message import decode
-from motet.runs import checkpoint
 from motet.runs.checkpoint import Checkpoints, CheckpointSchedule
 from motet.runs.record import Record
 from motet.runs.run import resume, run
@@ -264,7 +259,7 @@ def test_saving_takes_a_small_share_of_the_time(
         rounds.append(round)
 
     monkeypatch.setattr(Checkpoints, "save", slow)
-    monkeypatch.setattr("motet.runs.run.Rhythm", partial(CheckpointSchedule, clock=clock))
+    monkeypatch.setattr("motet.runs.run.CheckpointSchedule", partial(CheckpointSchedule, clock=clock))
     folder = run(experiment("fedavg", checkpoint={"every": every}), tmp_path / "run", Minute(clock))
     assert rounds == saved
     told = {row["round"]: row["checkpoint_seconds"] for row in Record(folder).rounds}
@@ -317,77 +312,6 @@ def test_another_experiment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MotetError, match=r"belongs to another experiment.*local.lr: 0.05 there, 0.2 here"):
         resume(folder)
     assert files(folder) == before
-
-
-def as_an_older_motet_wrote_it(folder: Path, *unknown: str) -> None:
-    """Take fields out of a run's files, and fingerprint it by all the others, as was done before defaults counted.
-
-    Of what never mattered, the data's download alone was there then.
-    """
-    inner = {section: names for section, names in _NO_MATTER.items() if isinstance(names, dict)}
-    came_later = {f"{section}.{name}" for section, names in inner.items() for name in names} - {"data.download"}
-    unknown = (*unknown, *came_later)
-    asked = tomllib.loads((folder / "experiment.toml").read_text())
-    forget(asked, unknown)
-    (folder / "experiment.toml").write_text(toml.dumps(asked))
-    for path in (folder / "checkpoint").glob("*.json"):
-        manifest = json.loads(path.read_text())
-        del manifest["checksum"]
-        there = manifest["extra"]["experiment"]
-        forget(there, unknown)
-        matters = {name: value for name, value in there.items() if name not in ("engine", "checkpoint")}
-        matters["data"] = {name: value for name, value in there["data"].items() if name != "download"}
-        manifest["fingerprint"] = hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()
-        path.write_text(json.dumps(manifest | {"checksum": checkpoint._checksum(manifest)}))
-
-
-def forget(values: dict[str, Any], names: tuple[str, ...]) -> None:
-    for dotted in names:
-        section, _, name = dotted.rpartition(".")
-        del (values[section] if section else values)[name]
-
-
-def test_a_run_of_a_motet_that_knew_fewer_fields_goes_on(tmp_path: Path) -> None:
-    folder, asked = tmp_path / "run", experiment("scaffold", rounds={"count": 4})
-    stopped(asked, folder, 2)
-    as_an_older_motet_wrote_it(folder, "post", "local.batched_clients")
-    watcher = StopsAfter(99)
-    resume(folder, watcher)
-    assert watcher.began == 2
-    assert_same_run(folder, run(asked, tmp_path / "whole"))
-
-
-def test_a_run_of_before_a_default_changed_goes_on_as_it_was_begun(tmp_path: Path) -> None:
-    """Defaults of version 1: normalization by all data dealt, and nobody told a training loss."""
-    then = {"data": {"normalize_on": "all"}, "scoring": {"every": 3, "train_loss": False}}
-    folder, asked = tmp_path / "run", experiment("scaffold", rounds={"count": 4}, **then)
-    stopped(asked, folder, 2)
-    unknown = ("data.normalize_on", "scoring.train_loss")
-    written = tomllib.loads((folder / "experiment.toml").read_text())
-    forget(written, unknown)
-    (folder / "experiment.toml").write_text(toml.dumps(written))
-    for path in (folder / "checkpoint").glob("*.json"):
-        manifest = json.loads(path.read_text())
-        del manifest["checksum"]
-        forget(manifest["extra"]["experiment"], unknown)
-        manifest["fingerprint"] = fingerprint(asked, defaults=1)
-        path.write_text(json.dumps(manifest | {"checksum": checkpoint._checksum(manifest)}))
-    watcher = StopsAfter(99)
-    resume(folder, watcher)
-    assert watcher.began == 2
-    assert_same_run(folder, run(asked, tmp_path / "whole"))
-    now = run(experiment("scaffold", rounds={"count": 4}), tmp_path / "now")
-    assert last_states(now) != last_states(folder)
-
-
-def test_a_field_that_it_did_not_know_may_not_change_a_number(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    stopped(experiment("scaffold"), folder, 2)
-    as_an_older_motet_wrote_it(folder, "transforms")
-    file = folder / "experiment.toml"
-    file.write_text('transforms = "clip(norm=1.0)"\n' + file.read_text())
-    with pytest.raises(MotetError, match=r"another experiment.* \(transforms:  there, clip\(norm=1.0\) here\)$"):
-        resume(folder)
 
 
 def test_emulated_bfloat16_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

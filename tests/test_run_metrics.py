@@ -66,7 +66,7 @@ def test_options_are_read_and_logit_measures_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run_metric", "sentence"),
+    ("metric", "sentence"),
     [
         ("mdll", "unknown metric (scoring.metrics) 'mdll': did you mean 'mdl'?"),
         ("mdl(layr=fc1)", "measure mdl: unknown field 'layr'"),

@@ -17,7 +17,6 @@ from rich.console import Console
 
 from motet.cli import main
 from motet.config.experiment import resolve
-from motet.config.identity import fingerprint, same_experiment
 from motet.io.text import printable
 from motet.report.progress import RunLines
 from motet.runs.clients_file import read_clients_info
@@ -84,19 +83,6 @@ def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[str, str]:
 )
 def test_natural_clients_are_judged_on_their_own_data(choices: dict[str, Any], test: str) -> None:
     assert settle(resolve({"net": {"name": "mlp"}, **choices})).scoring.test == test
-
-
-def test_runs_from_before_keep_their_fingerprints() -> None:
-    """As written by the Motet whose default was the common test set."""
-    data = {"partition": "natural", "name": "clinics.npz", "partition_seed": 0}
-    data |= {"normalize_on": "all", "min_count": 1}  # how it acted without these fields
-    scoring = {"test": "common", "train_loss": False, "personal_model": "last_participation", "by_class": True}
-    scoring |= {"class_weights": "literal"}
-    common = resolve({"data": data, "net": {"name": "mlp"}, "scoring": scoring, "local": {"lr": 0.3}})
-    written = "1:3ec0eeb3dba7370faf19458192f670372a02275ecc824aae5aec3574873ae807"
-    assert fingerprint(common, 1) == written and same_experiment(written, {}, common)
-    split = common.model_copy(update={"scoring": common.scoring.model_copy(update={"test": "split"})})
-    assert not same_experiment(written, {}, split)
 
 
 def test_the_printed_conclusion_is_the_right_one(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from motet.runs.summary import reported, summarize
 from motet.server.assembly import assemble
 from motet.server.evaluation import Row
 from motet.testing.twin import play, tiny
+from motet.training.personal_model_policy import PersonalModelPolicy
 
 # ---------------------------------------------------------------- which round
 
@@ -182,4 +183,4 @@ def test_what_does_not_exist_is_null() -> None:
 def test_the_summary_says_which_personal_models_were_scored(method: str, asked: str, said: str) -> None:
     experiment = tiny(method, scoring={"personal_model": asked})
     assembly = assemble(experiment)
-    assert assembly.method.reading(assembly.experiment.scoring.readings[0]) == said
+    assert PersonalModelPolicy.of(assembly.experiment.scoring, assembly.method).headline == said

@@ -54,9 +54,9 @@ class FinalEvaluation:
             if metric in asked:
                 _add(found, f"metric {metric.name}", partial(self._measured, metric, which, end))
             elif scoring.figures_learned and not any(isinstance(metric, type(one)) for one in asked):
-                _add(found, "figures_learned", partial(self._shown, metric, which, end))
+                _add(found, "pictures", partial(self._shown, metric, which, end))
         if scoring.figures_learned:
-            _add(found, "figures_learned", lambda: Finding(figures_learned=self.learned_by_the_method(end)))
+            _add(found, "pictures", lambda: Finding(figures_learned=self.learned_by_the_method(end)))
         found.notes += self.without_figures(end.clients, end.rows[-1] if end.rows else {})
         return found
 

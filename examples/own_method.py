@@ -9,9 +9,7 @@ from typing import ClassVar
 from pydantic import Field
 
 import motet
-from motet.messages.message import Message, tensor
-from motet.methods.base import Part, Serving
-from motet.methods.base.part import Acts
+from motet.methods import Acts, Message, Part, Serving, tensor
 from motet.testing import check_method
 
 

@@ -103,4 +103,4 @@ def test_one_client_that_diverges_takes_nobody_along() -> None:
 )
 def test_how_many_are_trained_as_one(method: str, changes: dict[str, Any], size: int) -> None:
     changes["local"] = {"batched_clients": True} | changes.get("local", {})
-    assert assemble(tiny(method, **changes)).workplace.together == size
+    assert assemble(tiny(method, **changes)).workplace.most_batched == size

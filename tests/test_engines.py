@@ -1,23 +1,26 @@
 """What engines owe: bytes counted, sites that hold one client, work set aside, randomness of one's own."""
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
 
 from motet.data import ClientData, FederationFacts, Holdings, Site
-from motet.engines import Inline, OneByOne
+from motet.engines import ClientStates, Engine, Inline, OneByOne
 from motet.errors import MotetError
-from motet.io.hashed_files import Damaged
+from motet.io.hashed_files import ClientFiles, Damaged
 from motet.messages.message import Message, State, decode, encode
-from motet.messages.task import LOSS_BYTES, Outcome, Task
+from motet.messages.task import EVERY_TASK, LOSS_BYTES, SITE_TASKS, Outcome, Task, TaskKind
 from motet.methods import METHODS
 from motet.methods.base import MethodEntry, Part, Training
-from motet.server.assembly import ServerSide, assemble, method_of, net_of
+from motet.runs.run import run
+from motet.server.assembly import ServerSide, assemble, method_of, net_of, settle, workplace_of
 from motet.server.round_loop import RoundLoop, RunState
-from motet.testing.twin import Notes, Played, Strict, play, tiny
+from motet.testing.twin import Notes, Played, Strict, last_states, play, tiny
 from motet.training.client import Client
 
 
@@ -72,7 +75,7 @@ def test_inline_keeps_private_states_and_the_order_of_tasks() -> None:
     assert engine.private(3) == {"round": 2, "before": 1} and engine.private(1) == {"round": 1, "before": 0}
     assert engine.private(7) == {}
     engine.states.put(7, {"round": 5})
-    assert list(engine.run([Task("train", 7, 6, {})]))[0].reply == {"was": 5}
+    assert next(iter(engine.run([Task("train", 7, 6, {})]))).reply == {"was": 5}
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -94,7 +97,7 @@ def test_a_diverged_client_keeps_its_private_state() -> None:
     before = encode(kept)
     assert {"model", "velocity", "scaffold.c_i"} <= kept.keys()
     bad = Task("train", 0, 2, message | {"w": message["w"] * float("inf")})
-    outcome = list(engine.run([bad]))[0]
+    outcome = next(iter(engine.run([bad])))
     assert outcome.reply is None and outcome.private is None
     assert outcome.failure == "training left the finite numbers (NaN or infinity in the weights)"
     assert engine.private(0) is kept and encode(kept) == before
@@ -212,9 +215,8 @@ def test_rounds_played_again_after_going_back_end_the_same(strict: bool) -> None
     assert sorted(entries) == [i for i, state in sorted(kept.items()) if decode(state)]
 
     def another_round() -> tuple[bytes, dict[int, bytes]]:
-        loop = RoundLoop(assembly, Notes())
-        loop.settings = loop.settings.model_copy(update={"count": 4})
-        return encode(loop.run(RunState(3, played.server)).server), played.private()
+        longer = replace(assembly, experiment=assembly.experiment.with_({"rounds.count": 4}))
+        return encode(RoundLoop(longer, Notes()).run(RunState(3, played.server)).server), played.private()
 
     once = another_round()
     assert once[1] != kept
@@ -232,3 +234,68 @@ def test_a_kept_state_that_is_not_there_any_more_is_damage() -> None:
         engine.go_back(1, wrong)
     with pytest.raises(Damaged, match=r"^client-00003-000001.safetensors is not there$"):
         Inline(OneByOne(keeps_round)).go_back(1, {3: entries[3]})
+
+
+# ---------------------------------------------------------------- what an engine and a workplace promise
+
+
+def test_a_private_state_that_a_client_emptied_stays_empty_after_going_back(tmp_path: Path) -> None:
+    states = ClientStates(tmp_path)
+    states.put(3, {"h": torch.ones(2)})
+    states.keep(1)
+    states.kept()
+    states.put(3, {})
+    entries = states.keep(2)
+    states.kept()
+    assert 3 not in entries
+    again = ClientStates(tmp_path)
+    again.go_back(entries)
+    assert again.get(3) == {}
+
+
+@pytest.mark.parametrize("kind", sorted(EVERY_TASK - SITE_TASKS))
+def test_a_site_refuses_tasks_that_hand_over_more_than_a_reply(kind: TaskKind) -> None:
+    assembly = assemble(tiny("fedavg"))
+    own = Site.of(assembly.federation, assembly.federation.clients[0], shows_shared_data=False)
+    site = workplace_of(assembly.experiment, own, assembly.federation_facts, SITE_TASKS)
+    message = assembly.method.broadcast(assembly.method.start(), 0)
+    outcome = site.perform(Task(kind, 0, 1, message), {})
+    assert outcome.reply is None and outcome.private is None
+    assert outcome.failure == (f"{kind} tasks are not served here; accepted: adapt, prepare, score, sync_score, train")
+    assert all(o.failure for o in site.perform_group([Task(kind, 0, 1, message)] * 2, [{}, {}]))
+    assert site.perform(Task("train", 0, 1, message), {}).reply is not None
+
+
+def test_an_engine_without_the_states_says_where_they_are() -> None:
+    class Far(Engine):
+        def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+            return iter(())
+
+        def keep(self, round: int) -> ClientFiles:
+            return {}
+
+        def go_back(self, round: int, entries: ClientFiles) -> None:
+            """Nothing is here."""
+
+    with pytest.raises(MotetError, match="the private state of client 2 stays where the client is"):
+        Far().private(2)
+
+
+OWN_ENGINE = """
+from motet.engines import Inline
+
+class Mine(Inline):
+    def __init__(self, request):
+        super().__init__(request.work, request.folder, request.groups)
+        print("my own engine")
+"""
+
+
+def test_a_users_own_engine_is_one_class_by_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text(OWN_ENGINE)
+    own = tiny("scaffold", engine={"name": f"{tmp_path / 'mine.py'}:Mine"})
+    mine, plain = (run(settle(e), tmp_path / name) for e, name in ((own, "mine"), (tiny("scaffold"), "plain")))
+    assert "my own engine" in capsys.readouterr().out
+    assert last_states(mine) == last_states(plain)
+    with pytest.raises(MotetError, match=r"unknown engine .* did you mean 'pool'"):
+        assemble(tiny("fedavg", engine={"name": "pol"}))

@@ -103,7 +103,7 @@ def test_bad_values(words: list[str], said: str, capsys: pytest.CaptureFixture[s
     ("words", "why"),
     [
         (["--method", "ft"], "ft personalizes another method"),
-        (["--method", "fedavg+ft+lp"], "ft already trains the head that lp trains"),
+        (["--method", "fedavg+ft+lp"], "ft and lp both personalize what the method serves"),
         (["--method", "scaffold+feddyn"], "scaffold and feddyn are both a drift correction"),
         (["--method", "local+scaffold"], "local shares no weights, so scaffold has nothing to act on"),
         (["--method", "local+ft"], "local already trains on the client's own data"),

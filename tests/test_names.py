@@ -149,7 +149,7 @@ def test_a_bad_option_is_named_with_what_is_accepted(text: str, sentence: str) -
     [
         ("ft", "ft personalizes another method; accepted: such as fedavg+ft"),
         ("lp(epochs=2)", "lp personalizes another method; accepted: such as fedavg+lp"),
-        ("fedavg+ft+lp", "ft already trains the head that lp trains; accepted: one of ft, lp"),
+        ("fedavg+ft+lp", "ft and lp both personalize what the method serves; accepted: one of ft, lp"),
         (
             "centralized+fedprox",
             "centralized is a method of its own and cannot carry fedprox; accepted: centralized alone",

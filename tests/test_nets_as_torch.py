@@ -560,7 +560,7 @@ def test_a_part_finds_its_own_client_in_the_net_when_the_steps_are_done(monkeypa
 
     monkeypatch.setitem(METHODS, "looks", MethodEntry("looks", "", "", part=Looks))
     assembly = assemble(tiny("looks", local={"batched_clients": True}))
-    assert assembly.workplace.together > 1
+    assert assembly.workplace.most_batched > 1
     server = assembly.method.start()
     tasks = [Task("train", i, 1, assembly.method.broadcast(server, i)) for i in assembly.client_ids]
     assembly.workplace.perform_group(tasks, [{} for _ in tasks])

@@ -308,7 +308,7 @@ def test_new_clients_are_served_and_adapted_as_fedavg_would() -> None:
     pgfed, states = rounds("pgfed(mu=3)", [old[:2], old[1:3]], data={"new_clients": 0.25})
     message = pgfed.method.broadcast(states[-1], new)
     assert list(message) == ["w"]
-    scores = [list(a.engine.run([Task("adapt", new, 2, message)]))[0].reply for a in (pgfed, fedavg)]
+    scores = [next(iter(a.engine.run([Task("adapt", new, 2, message)]))).reply for a in (pgfed, fedavg)]
     assert scores[0] == scores[1]
 
 

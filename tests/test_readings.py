@@ -82,8 +82,8 @@ def test_what_is_no_list_of_readings(wrong: object) -> None:
     with pytest.raises(MotetError) as error:
         resolve({"scoring": {"personal_model": wrong}})
     assert str(error.value) == (
-        f"scoring.personal_model is {wrong!r}; accepted: auto; last_participation | final_sync | global_plus_personal, or "
-        "a list of them, each once"
+        f"scoring.personal_model is {wrong!r}; accepted: auto; last_participation | final_sync | global_plus_personal, "
+        "or a list of them, each once"
     )
 
 

@@ -163,7 +163,8 @@ def test_the_round_goes_on_as_if_the_diverged_client_had_not_been_drawn() -> Non
     method, fresh = assembly.method, assembly.method.start()
     outcomes = [assembly.workplace.perform(Task("train", i, 1, method.broadcast(fresh, i)), {}) for i in good]
     expected = method.aggregate(fresh, {o.client_id: o.reply for o in outcomes})
-    assert encode(played.server) == encode(expected | {"round": 1})
+    assert played.server.keys() == {*expected, "round"}  # scaled to the others' samples: equal up to rounding
+    assert torch.allclose(played.server["w"], expected["w"], atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["fedavg", "scaffold", "feddyn"])

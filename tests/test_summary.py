@@ -84,8 +84,8 @@ def test_a_best_round_that_was_never_synced_is_refused(report: str, source: str)
     with pytest.raises(MotetError) as error:
         assemble(tiny("fedavg", scoring={"report": report, "personal_model": source}))
     assert str(error.value) == (
-        f"scoring.report is {report!r} but scoring.personal_model has 'final_sync', which trains everybody once more after "
-        "the last round alone; accepted: report = 'last', or another personal_model"
+        f"scoring.report is {report!r} but scoring.personal_model has 'final_sync', which trains everybody once more "
+        "after the last round alone; accepted: report = 'last', or another personal_model"
     )
 
 

@@ -201,7 +201,7 @@ class Rounds:
         self.sent = {i: self.method.broadcast(self.server, i) for i in sorted(map(int, cohort))}
         clients = [self.client(i) for i in self.sent]
         if self.together:
-            assert self.method.together() >= len(clients) > 1
+            assert self.method.most_batched() >= len(clients) > 1
             answers = self.method.train_batched(clients, list(self.sent.values()))
         else:
             answers = [self.method.train(who, self.sent[who.id]) for who in clients]

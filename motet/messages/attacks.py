@@ -11,14 +11,13 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.messages.message import Message, tensor
-from motet.messages.transform import Transform, references
-from motet.training.client import Client
+from motet.messages.transform import Sender, Transform, references
 
 
 class RandomUpdate(Transform):
     """A2: the change is N(0, σ²I), where σ is the standard deviation of the change that would have been sent."""
 
-    def pack(self, client: Client, message: Message, reply: Message) -> Message:
+    def pack(self, client: Sender, message: Message, reply: Message) -> Message:
         """Each field with its own σ"""
         rng, sent = client.rng("attack"), dict(reply)
         for name, start, change in _changes(message, reply):
@@ -32,7 +31,7 @@ class ModelReplacement(Transform):
 
     cohort: int = Field(ge=1, description="the number of clients in a round")
 
-    def pack(self, client: Client, message: Message, reply: Message) -> Message:
+    def pack(self, client: Sender, message: Message, reply: Message) -> Message:
         """w + |S|·(w_i − w)"""
         return reply | {name: start + self.cohort * change for name, start, change in _changes(message, reply)}
 

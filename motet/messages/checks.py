@@ -68,7 +68,8 @@ class ReplyChecks:
         right = {name: _most(self._forms[name]) for name in usual if name in self._forms} | {
             name: form for name, form in self.known.items() if name in usual
         }
-        reasons = {client_id: _outlier(form, usual, right) for client_id, form in forms.items()}
+        allowed = usual | self.declared.keys() if self.declared else usual
+        reasons = {client_id: _outlier(form, usual, allowed, right) for client_id, form in forms.items()}
         return {client_id: why for client_id, why in reasons.items() if why}
 
 
@@ -95,8 +96,10 @@ def form_of(value: Tensor | Scalar) -> Form:
     return (value.dtype, tuple(value.shape)) if isinstance(value, Tensor) else None
 
 
-def _outlier(found: Mapping[str, Form], usual: frozenset[str], right: Mapping[str, Form]) -> str | None:
-    for name in sorted(found.keys() - usual):
+def _outlier(
+    found: Mapping[str, Form], usual: frozenset[str], allowed: frozenset[str], right: Mapping[str, Form]
+) -> str | None:
+    for name in sorted(found.keys() - allowed):
         return _not_known(name, usual)
     for name in sorted(usual - found.keys()):
         return f"reply field {name!r} is missing; accepted: {', '.join(sorted(usual))}"

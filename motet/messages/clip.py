@@ -6,8 +6,7 @@ from pydantic import Field
 from torch import Tensor
 
 from motet.messages.message import Message
-from motet.messages.transform import Transform, TransformEntry, references
-from motet.training.client import Client
+from motet.messages.transform import Sender, Transform, TransformEntry, references
 
 
 class Clip(Transform):
@@ -15,7 +14,7 @@ class Clip(Transform):
 
     norm: float = Field(1.0, gt=0, description="the largest L2 norm of what a reply changes")
 
-    def pack(self, client: Client, message: Message, reply: Message) -> Message:
+    def pack(self, client: Sender, message: Message, reply: Message) -> Message:
         start = references(message, reply)
         change = {name: reply[name] - start[name] for name in start}
         length = math.sqrt(sum(_square(value) for value in change.values()))

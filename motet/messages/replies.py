@@ -98,6 +98,14 @@ class _Sums:
     means: dict[tuple[str, Weighting], Tensor] = field(default_factory=dict)
     sums: dict[str, Tensor] = field(default_factory=dict)
 
+    def take_in(self, other: "_Sums") -> None:
+        """Add what clients whose replies have another form add up to."""
+        self.replies |= other.replies
+        for key, total in other.means.items():
+            self.means[key] = self.means[key].add_(total) if key in self.means else total
+        for name, total in other.sums.items():
+            self.sums[name] = self.sums[name].add_(total) if name in self.sums else total
+
 
 class ReplyCollector:
     """Takes the replies of a round one by one, in the order of client ids, and gives what a method's server sees.
@@ -143,12 +151,15 @@ class ReplyCollector:
         """Return the usable replies, and why others are set aside."""
         forms = {i: dict(form) for form, sums in self._by_form.items() for i in sums.replies}
         self.reasons |= self.checks.outliers(forms)
-        right = next((s for s in self._by_form.values() if s.replies.keys() - self.reasons.keys()), _Sums())
-        for (_, weighting), total in right.means.items():
-            actual = sum(_share(reply, weighting) for reply in right.replies.values())
-            if actual != self.expected[weighting]:
-                total.mul_(self.expected[weighting] / actual)
-        return Replies(dict(sorted(right.replies.items())), right.means, right.sums), self.reasons
+        found = _Sums()
+        for sums in self._by_form.values():  # all clients of one form are outliers, or none
+            if sums.replies.keys() - self.reasons.keys():
+                found.take_in(sums)
+        for (name, weighting), total in found.means.items():
+            told = [_share(reply, weighting) for reply in found.replies.values() if name in reply]
+            if sum(told) != self.expected[weighting]:
+                total.mul_(self.expected[weighting] / sum(told))
+        return Replies(dict(sorted(found.replies.items())), found.means, found.sums), self.reasons
 
 
 def _start(totals: dict[_K, Tensor], key: _K, like: Tensor) -> Tensor:

@@ -2,14 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from motet.config.section import Section
-from motet.messages.message import Message, tensor
-from motet.training.client import Client
+from motet.messages.message import Message, State, tensor
 from motet.training.randomness import generator
+
+
+class Sender(Protocol):
+    """What a transform may use of the client whose reply it changes."""
+
+    private: State
+
+    def rng(self, purpose: str) -> torch.Generator:
+        """Return the client's randomness in this round for one purpose."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ class Arrival:
 class Transform(Section):
     """A transform acts on the reply of a training, whatever method made it. Its fields are its options."""
 
-    def pack(self, client: Client, message: Message, reply: Message) -> Message:
+    def pack(self, client: Sender, message: Message, reply: Message) -> Message:
         """At the client, after training. What it keeps for the next time goes to `client.private`."""
         return reply
 
@@ -48,7 +57,7 @@ class TransformEntry:
     transform: type[Transform]
 
 
-def pack_reply(transforms: Sequence[Transform], client: Client, message: Message, reply: Message) -> Message:
+def pack_reply(transforms: Sequence[Transform], client: Sender, message: Message, reply: Message) -> Message:
     """A reply as it leaves its client."""
     for transform in transforms:
         reply = transform.pack(client, message, reply)

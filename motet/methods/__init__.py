@@ -8,7 +8,9 @@ engines. Who writes a method needs one import: `from motet.methods import Part, 
 
 from typing import TYPE_CHECKING, Any
 
+from motet.config.section import Section, tried
 from motet.messages.message import Message, State, number, tensor
+from motet.messages.replies import Replies, Rule, Weighting, average
 from motet.methods.base import (
     Axis,
     Facts,
@@ -24,8 +26,10 @@ from motet.methods.base import (
     Serving,
     Training,
     Wrapped,
-    average,
 )
+from motet.methods.base.method import MemoryNeed
+from motet.methods.base.part import Acts
+from motet.nets import Net
 from motet.training.client import Client
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS",
+    "Acts",
     "Averaging",
     "Axis",
     "Client",
@@ -42,15 +47,21 @@ __all__ = [
     "Forward",
     "Learned",
     "LearnedFigure",
+    "MemoryNeed",
     "Message",
     "Method",
     "MethodEntry",
+    "Net",
     "Part",
     "Phase",
     "Predictor",
+    "Replies",
+    "Rule",
+    "Section",
     "Serving",
     "State",
     "Training",
+    "Weighting",
     "Wrapped",
     "average",
     "build_method",
@@ -58,6 +69,7 @@ __all__ = [
     "describe_methods",
     "number",
     "tensor",
+    "tried",
 ]
 
 

@@ -369,4 +369,4 @@ class Averaging(Method):
         return PersonalModel(self.net, self.parts, client).eval()
 
 
-ENTRY = MethodEntry("fedavg", "average the clients' models", "McMahan et al. 2017", whole=Averaging)
+ENTRY = MethodEntry("fedavg", "average the clients' models", "McMahan et al. 2017", whole=Averaging, base=True)

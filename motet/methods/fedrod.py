@@ -16,6 +16,7 @@ from motet.config.section import tried
 from motet.messages.message import Message
 from motet.methods.balanced import BSM, CDT, IR, LDAM, BalancedRisk
 from motet.methods.base import Forward, MethodEntry, Part, Training
+from motet.methods.base.method import COPIES, Facts, MemoryNeed
 from motet.methods.base.part import Acts
 from motet.methods.meta_bsm import MetaBSM
 from motet.nets import Net
@@ -57,6 +58,13 @@ class FedROD(Part):
     eta: float | None = Field(
         None, gt=0, description="of loss=meta-bsm: its step size; left out: the round's learning rate"
     )
+
+    def memory(self, net: Net, facts: Facts, model: int) -> MemoryNeed | None:
+        """The hypernetwork's last layer: a head of C·(d + 1) weights for each hidden unit"""
+        if self.head != "hyper":
+            return None
+        unit = 4 * facts.classes * (1 + math.prod(net.feature_shape()))
+        return MemoryNeed(COPIES * self.hidden * unit, option="hidden", value=self.hidden, model=self.hidden * unit)
 
     @field_validator("gamma")
     @classmethod

@@ -11,6 +11,7 @@ class Local(Part):
     """Every weight is private, so nothing travels and there is no generic model."""
 
     acts: ClassVar[Acts] = "sharing"
+    shares: ClassVar[bool] = False
     needs_sharing: ClassVar[bool] = False
 
     def private(self, net: Net) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from motet.config.section import tried
 from motet.messages.message import Message, State, number, tensor
 from motet.messages.replies import Rule
 from motet.methods.base import Learned, LearnedFigure, MethodEntry, Part, Serving, Training
+from motet.methods.base.method import COPIES, Facts, MemoryNeed
+from motet.nets import Net
 from motet.training.client import Client
 
 PASS_BATCH = 100  # a mean over samples does not depend on it; about the fastest on a CPU
@@ -43,6 +45,10 @@ class PGFed(Part):
     grad_pass: Literal["full", "drop_last"] = Field(
         "full", description="∇f_i over all training data, or without the last, smaller batch of a shuffled pass"
     )
+
+    def memory(self, net: Net, facts: Facts, model: int) -> MemoryNeed:
+        """A is N × N."""
+        return MemoryNeed(COPIES * 4 * facts.clients**2, accepted="fewer clients, data.clients")
 
     def start(self, s: Serving) -> None:
         """α_ij = 1/M; rows and columns of A in the order of client ids."""

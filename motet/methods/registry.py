@@ -76,17 +76,20 @@ def entries_of(module: ModuleType) -> tuple[MethodEntry, ...]:
 METHODS: dict[str, MethodEntry] = {entry.name: entry for module in MODULES for entry in entries_of(module)}
 
 
+BASE = next(entry for entry in METHODS.values() if entry.base)
+"""FedAvg, which parts are added to where a sum names no whole method."""
+
+
 def build_method(text: str, net: Net, facts: Facts) -> Method:
     """The method of that name on that net, which it may extend, for a federation of which these facts are known."""
     terms = _in_order(parse(text))
     entries = {term.name: entry_of(term.name) for term in terms}
     options = {t.name: checked(entries[t.name].options, t.options, f"method {t.name}") for t in terms}
     _refuse_nonsense(text, terms, entries)
-    whole = next((t.name for t in terms if entries[t.name].whole and t.name != "fedavg"), "fedavg")
-    entry = entry_of(whole)
-    assert entry.whole is not None
+    whole = next((entries[t.name] for t in terms if entries[t.name].whole and not entries[t.name].base), BASE)
+    assert whole.whole is not None
     parts = [section for section in options.values() if isinstance(section, Part)]
-    method = entry.whole(net, options.get(whole, entry.options.model_validate({})), parts, facts)
+    method = whole.whole(net, options.get(whole.name, whole.options.model_validate({})), parts, facts)
     for term in terms:
         if wrapper := entries[term.name].wraps:
             method = wrapper(method, options[term.name])
@@ -159,7 +162,7 @@ def _in_order(terms: list[Term]) -> list[Term]:
         if names.count(name) > 1:
             raise MotetError(f"method {'+'.join(names)!r} names {name!r} twice; accepted: each name once")
     known = list(METHODS)
-    last = known.index("ft")  # what wraps others stands behind everything
+    last = next(place for place, entry in enumerate(METHODS.values()) if entry.wraps)  # these stand behind everything
     return sorted(terms, key=lambda t: known.index(t.name) if t.name in METHODS else last - 0.5)
 
 
@@ -171,30 +174,33 @@ def _refuse_nonsense(text: str, terms: Sequence[Term], entries: Mapping[str, Met
 
     wrappers = [t.name for t in terms if entries[t.name].wraps]
     rest = [t.name for t in terms if not entries[t.name].wraps]
-    whole = [name for name in rest if entries[name].whole and name != "fedavg"]
+    whole = [name for name in rest if entries[name].whole and not entries[name].base]
     parts = [(name, part) for name in rest if (part := entries[name].part)]
     if not rest:
-        raise refuse(f"{wrappers[0]} personalizes another method; accepted: such as fedavg+{wrappers[0]}")
+        raise refuse(f"{wrappers[0]} personalizes another method; accepted: such as {BASE.name}+{wrappers[0]}")
     if len(wrappers) > 1:
-        both = "ft already trains the head that lp trains" if {*wrappers} == {"ft", "lp"} else f"{wrappers[0]} is one"
+        both = f"{wrappers[0]} and {wrappers[1]} both personalize what the method serves"
         raise refuse(f"{both}; accepted: one of {', '.join(wrappers)}")
     if whole:
         kind = entries[whole[0]].whole
         carried = kind.carries if kind else ()
         for name in rest:
             part = entries[name].part
-            fits = name in carried or ("*" in carried and part is not None and name != "local")
+            fits = name in carried or ("*" in carried and part is not None and part.shares)
             if name != whole[0] and not fits:
                 words = "parts that share weights" if "*" in carried else ", ".join(carried)
                 takes = f"{whole[0]} with {words}" if carried else f"{whole[0]} alone"
                 raise refuse(f"{whole[0]} is a method of its own and cannot carry {name}; accepted: {takes}")
-    if "local" in rest:
+    alone = next((name for name, part in parts if not part.shares), None)
+    if alone:
         for name in rest:
             part = entries[name].part
-            if name == "fedavg" or (part and part.needs_sharing):
-                raise refuse(f"local shares no weights, so {name} has nothing to act on; accepted: one of the two")
+            if entries[name].base or (part and part.needs_sharing):
+                raise refuse(f"{alone} shares no weights, so {name} has nothing to act on; accepted: one of the two")
         if wrappers:
-            raise refuse(f"local already trains on the client's own data; accepted: local, or fedavg+{wrappers[0]}")
+            raise refuse(
+                f"{alone} already trains on the client's own data; accepted: {alone}, or {BASE.name}+{wrappers[0]}"
+            )
     roles: dict[str, str] = {}
     for name, part in parts:
         for role in filter(None, (part.role, "way to train in phases" if part.in_phases else None)):

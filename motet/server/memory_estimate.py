@@ -1,7 +1,5 @@
 """The memory that an experiment asks for where sizes multiply, before anything of that size is built."""
 
-from math import prod
-
 import torch
 
 from motet.config.experiment import Experiment
@@ -10,47 +8,48 @@ from motet.config.section import checked
 from motet.data import FederationFacts
 from motet.errors import MotetError
 from motet.io.memory_limits import free_memory, refuse_if_too_large
-from motet.methods.fedbasis.method import FedBasis
-from motet.methods.fedrod import FedROD
-from motet.methods.pgfed import PGFed
+from motet.methods.base import Facts, Method, Part
+from motet.methods.base.method import COPIES, MemoryNeed
 from motet.methods.registry import entry_of
 from motet.nets import NETS, Net, build_net, net_term
 
 _FLOAT = 4  # bytes
-_COPIES = 3  # of a model at work: weights, gradients or momentum, and what is received or sent
 
 
-def refuse_what_needs_too_much(experiment: Experiment, facts: FederationFacts, cohort: int) -> None:
-    """One sentence about the first thing that memory has no room for; nets of the user's own are not foreseen."""
+def refuse_what_needs_too_much(experiment: Experiment, facts: FederationFacts, told: Facts) -> None:
+    """Raise one sentence about the first thing that memory has no room for; nets of the user's own are not foreseen."""
     if net_term(experiment.net.name).name not in NETS:
         return
     net = _without_weights(experiment, facts)
     if net is None:
         return
     model = _FLOAT * sum(p.numel() for p in net.parameters())
-    refuse_if_too_large(_COPIES * model, f"net {experiment.net.name!r} on {facts.input}", "a smaller net, or input")
+    refuse_if_too_large(COPIES * model, f"net {experiment.net.name!r} on {facts.input}", "a smaller net, or input")
+    each = False  # whether the server holds on to every client's model
     for term in parse(experiment.method):
         entry = entry_of(term.name)
         options = checked(entry.options, term.options, f"method {term.name}")
-        if isinstance(options, FedROD) and options.head == "hyper":
-            per_unit = _FLOAT * facts.classes * (1 + prod(net.feature_shape()))
-            _refuse(f"{term}", "hidden", options.hidden, _COPIES * per_unit)
-            model += options.hidden * per_unit
-        elif isinstance(options, FedBasis.Options):
-            _refuse(f"{term}", "k", options.k, _COPIES * model)
-        elif isinstance(options, PGFed):
-            clients = len(facts.training_ids)
-            refuse_if_too_large(
-                _COPIES * _FLOAT * clients**2, f"method {term} with {clients} clients", "fewer clients, data.clients"
-            )
-    refuse_if_too_large(
-        cohort * model, f"a round of {cohort} clients with models of {model:,} bytes", "a smaller rounds.cohort"
-    )
+        if isinstance(options, Part):
+            need = options.memory(net, told, model)
+            combines = type(options).combine is not Part.combine
+        else:
+            need = (entry.whole or Method).memory(options, net, told, model)
+            combines = False
+        each = each or combines or entry.thing.uploads.get("w") == "each"
+        if need is not None:
+            _refuse(f"method {term}", need, told)
+            model += need.model
+    if each:
+        what = f"a round of {told.cohort} clients with models of {model:,} bytes, all of which its method needs,"
+        refuse_if_too_large(told.cohort * model, what, "a smaller rounds.cohort")
 
 
-def _refuse(method: str, option: str, asked: int, bytes_each: int) -> None:
-    most = max(1, free_memory() // max(1, bytes_each))
-    refuse_if_too_large(asked * bytes_each, f"method {method}", f"{option} of at most {most:,} for this net")
+def _refuse(method: str, need: MemoryNeed, facts: Facts) -> None:
+    if need.option:
+        most = max(1, free_memory() // max(1, need.bytes // max(1, need.value)))
+        refuse_if_too_large(need.bytes, method, f"{need.option} of at most {most:,} for this net")
+    else:
+        refuse_if_too_large(need.bytes, f"{method} with {facts.clients} clients", need.accepted)
 
 
 def _without_weights(experiment: Experiment, facts: FederationFacts) -> Net | None:

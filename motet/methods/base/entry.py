@@ -19,6 +19,7 @@ class MethodEntry:
     part: type[Part] | None = None
     whole: type[Method] | None = None
     wraps: type[Wrapped] | None = None
+    base: bool = False  # what parts are added to where a sum names no whole method: FedAvg
     stays: str = ""  # what each client keeps for itself, beside its data and its last trained model
     down: str = "1"  # models that a client is sent in a round
     up: str = "1"  # models that it sends back
@@ -26,7 +27,7 @@ class MethodEntry:
     @property
     def kind(self) -> str:
         """What the name is in a sum."""
-        return "part" if self.part or self.name == "fedavg" else "whole method" if self.whole else "personalization"
+        return "part" if self.part or self.base else "whole method" if self.whole else "personalization"
 
     @property
     def thing(self) -> type[Part] | type[Method]:

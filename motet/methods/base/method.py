@@ -50,6 +50,20 @@ class Family:
     rule: Literal["common_best", "validation", "oracle", "fixed"] = "fixed"
 
 
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Memory that grows with an option or with the federation, said before anything of that size is built."""
+
+    bytes: int
+    accepted: str = ""  # what would do, where no option decides it
+    option: str = ""  # the option that decides it, and its value
+    value: int = 1
+    model: int = 0  # by how many bytes the model grows that travels
+
+
+COPIES = 3  # of a model at work: weights, gradients or momentum, and what is received or sent
+
+
 class Method(ABC):
     """An algorithm. It keeps nothing between calls but what it was built from.
 
@@ -83,6 +97,14 @@ class Method(ABC):
 
     def refuse(self, facts: Facts) -> str | None:
         """One sentence where the experiment lacks what the method needs, said before anything runs."""
+        return None
+
+    @classmethod
+    def memory(cls, options: Any, net: Net, facts: Facts, model: int) -> MemoryNeed | None:
+        """Return what memory the method needs beyond FedAvg's on this net, whose weights take `model` bytes.
+
+        The net has shapes and no weights. None: no more than FedAvg.
+        """
         return None
 
     # ------------------------------------------------------------ the server

@@ -11,7 +11,7 @@ from motet.data import Samples
 from motet.messages.message import Message
 from motet.messages.replies import Rule
 from motet.methods.base.learned_figure import Learned, LearnedFigure
-from motet.methods.base.method import Facts
+from motet.methods.base.method import Facts, MemoryNeed
 from motet.methods.base.serving import Serving
 from motet.methods.base.training import Training
 from motet.nets import Net
@@ -63,6 +63,7 @@ class Part(Section):
     weighting: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the server averages with this part
     in_phases: ClassVar[bool] = False  # trains in stretches of its own: see `phases`
     private_rests: ClassVar[bool] = False  # what it keeps from travelling is never trained: the same for everybody
+    shares: ClassVar[bool] = True  # False: with this part no weight travels
     needs_sharing: ClassVar[bool] = True  # makes no sense where nothing travels
     needs_validation: ClassVar[bool] = False  # sees the client's validation data, to choose by; else it is shown none
     needs_shared_data: ClassVar[bool] = False  # clients see the federation's small balanced set
@@ -97,6 +98,10 @@ class Part(Section):
 
     def refuse(self, facts: Facts) -> str | None:
         """One sentence where the experiment lacks what the part needs, said before anything runs."""
+        return None
+
+    def memory(self, net: Net, facts: Facts, model: int) -> MemoryNeed | None:
+        """Return what memory the part needs on this net, whose weights take `model` bytes; None: hardly any."""
         return None
 
     def private(self, net: Net) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from motet.messages.message import Message, State, number, tensor
 from motet.messages.replies import Rule, Weighting
 from motet.methods.averaging import Averaging
 from motet.methods.base import Axis, Facts, Learned, LearnedFigure, Method, MethodEntry, Part, average
+from motet.methods.base.method import COPIES, MemoryNeed
 from motet.methods.fedbasis.base_training import ONE_VECTOR, BasesPhase, rebuild, train_as_one, train_each
 from motet.methods.fedbasis.coefficients import Coefficients, adapted
 from motet.methods.fedbasis.mixing import Mixing, entropy, softened
@@ -92,7 +93,7 @@ class FedBasis(Method):
     """θ_m = ½v′ + ½Σ_k α_m[k]·v_k per block: shared bases V, and per client only the coefficients α_m.
 
     Clients keep nothing between rounds, so a personal model is always made anew from the bases just received
-    (Algorithm 2), for clients that took part as for new ones, whatever `scoring.pm_source` says.
+    (Algorithm 2), for clients that took part as for new ones, whatever `scoring.personal_model` says.
     """
 
     personal_from_global = True
@@ -126,6 +127,11 @@ class FedBasis(Method):
         generic: Literal["uniform", "major"] = Field("uniform", description="G-FL model: α = 1/K, or v′ alone")
         classifier_free_for_new: bool = Field(True, description="adaptation learns the whole classifier beside ψ")
         sharpen_new: bool = Field(False, description="sharpen α after adaptation too")
+
+    @classmethod
+    def memory(cls, options: Options, net: Net, facts: Facts, model: int) -> MemoryNeed:
+        """K models instead of one."""
+        return MemoryNeed(COPIES * options.k * model, option="k", value=options.k)
 
     def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
         super().__init__(net, options, parts, facts)

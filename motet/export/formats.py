@@ -48,7 +48,7 @@ def require(format: str) -> None:
 
 
 def write_program(path: Path, whole: Whole, stored: torch.dtype) -> Run:
-    """As torch.export.save writes it; what reads it back."""
+    """Write a model as torch.export.save does, and return a function that reads it back and computes with it."""
     program = _traced(whole, stored)
     with writing(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -58,7 +58,7 @@ def write_program(path: Path, whole: Whole, stored: torch.dtype) -> Run:
 
 
 def write_onnx(path: Path, whole: Whole, stored: torch.dtype) -> Run:
-    """With input `x` [n, …] and output `logits` [n, classes]; what runs it."""
+    """Write a model as ONNX with input `x` [n, …] and output `logits`, and return a function that runs it."""
     onnx, onnxruntime = import_module("onnx"), import_module("onnxruntime")
     program = _traced(whole, stored)
     with _quiet(), _told("ONNX"):

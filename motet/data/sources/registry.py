@@ -90,7 +90,7 @@ def default_net(data: DataSettings | str, **choices: Any) -> str:
 
 
 def default_partition(settings: DataSettings) -> str:
-    """How data are dealt where nobody says it: to the clients that they name, if they name some."""
+    """Return the partition of data where the user names none: to the clients that they name, if they name some."""
     if settings.partition != AUTO:
         return settings.partition
     source = _source(settings.name)
@@ -116,7 +116,7 @@ def describe_sources() -> list[dict[str, str]]:
 
 
 def locate_sources(first: str = "") -> list[dict[str, str | bool]]:
-    """The same with where each is on this machine, for `motet data list`; `first` is the folder of data.dir."""
+    """Return the rows of `describe_sources` with where each data set is on this machine, for `motet data list`."""
     rows: list[dict[str, str | bool]] = []
     for source, row in zip(SOURCES.values(), describe_sources(), strict=True):
         found = find(source, first)

@@ -80,7 +80,7 @@ class Prose:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Lines of whole words; a word that is wider than a line has one of its own."""
+    """Return lines of whole words; a word that is wider than a line gets a line of its own."""
     lines: list[str] = []
     for word in text.split(" "):
         if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:

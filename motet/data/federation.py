@@ -30,7 +30,7 @@ class Samples:
         return self.prepare.augment is not None
 
     def batch(self, rows: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Network input and labels of these rows; with a generator, varied as training is told to."""
+        """Return network input and labels of these rows; with a generator, augmented as the preparation says."""
         x = self.x.index_select(0, rows)
         if rng is not None and self.prepare.augment is not None:
             x = self.prepare.augment(x, rng)

@@ -233,7 +233,7 @@ LARGEST_WHOLE = 1e15
 
 
 def restored(words: Mapping[str, object], constants: Mapping[str, object]) -> Prepare:
-    """The preparation that `saved` told of; it does not augment, for it serves. `ValueError` for anything else."""
+    """Return the preparation that `saved` describes, without augmentation; raise `ValueError` for anything else."""
     if words["kind"] == "table":
         from motet.data.prepare_table import restored_table
 

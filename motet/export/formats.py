@@ -115,7 +115,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _name_the_batch(model: Any) -> None:
-    """The first axis is called n; where Motet's source lies is nobody's business."""
+    """Call the first axis n, and remove the paths of Motet's source from the file."""
     named = [*model.graph.input, *model.graph.output, *model.graph.value_info]
     batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
     for value in named:

@@ -16,7 +16,7 @@ GROUPS = 2
 
 
 class BatchByDefault(Section):
-    """The options of nets that normalize over batches unless told otherwise."""
+    """The options of nets that normalize over batches by default."""
 
     norm: Norm = Field("batch", description="BatchNorm, GroupNorm (2 groups) or nothing after each convolution")
 

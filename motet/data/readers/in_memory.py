@@ -1,4 +1,4 @@
-"""Data that a Python user hands over: written to a file once, and known by a name that says what they were.
+"""Data that a Python user gives in memory: written to a file once, and known by a name made from their content.
 
 The name is a hash of the content, so that the same data have the same name in every run. The file goes into the folder
 of the run, which can then be resumed and served; without a folder it lives as long as the result.
@@ -61,7 +61,7 @@ def remove_scratch_folder(folder: Path) -> None:
 
 
 def _remove_if_forsaken(folder: Path) -> None:
-    """Remove the folder of a process that was killed: it is not empty, as a new one is, and nobody has its lock."""
+    """Remove the folder of a process that was killed: it is not empty, as a new one is, and its lock is free."""
     found = folder.lstat()
     ours = not hasattr(os, "getuid") or found.st_uid == os.getuid()  # Windows has a folder for each user's own
     if not ours or not stat.S_ISDIR(found.st_mode) or not any(folder.iterdir()):
@@ -88,7 +88,7 @@ def _unlock(lock: FileLock) -> None:
     lock.release(force=True)
 
 
-# -------- Data that a Python user hands over
+# -------- Data in memory
 
 
 PREFIX = "in-memory-"

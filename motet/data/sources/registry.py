@@ -98,7 +98,7 @@ def default_partition(settings: DataSettings) -> str:
 
 
 def _has_clients(source: Source, settings: DataSettings) -> bool:
-    """Whether a data set says whose each sample is, told by its files, or by all of it where a function makes it."""
+    """Return whether a data set names the client of each sample, by its files, or by loading what a function makes."""
     if source.load:
         return load(settings).client is not None
     found = find(source, settings.dir)
@@ -165,7 +165,7 @@ def _load_file(settings: DataSettings) -> RawData:
 
 
 def _with_hint(raw: RawData, settings: DataSettings) -> RawData:
-    """A note where clients are simulated though nobody asked for it, with the columns that may name real ones."""
+    """Return the data with a note where clients are simulated unasked, and the columns that may name real ones."""
     if raw.may_name_clients is None or (settings.partition not in (AUTO, DRAWN) and not raw.may_name_clients):
         return raw
     partition = dealt_by(settings.partition, False)

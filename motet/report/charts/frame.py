@@ -199,7 +199,7 @@ def frame(
     vertical_grid: bool = False,
     strip: float = 0.0,
 ) -> Framed:
-    """Draw the frame and return where things go; `keys` where the legend is part of the drawing, `strip` is left free."""
+    """Draw the frame and return where things go; `keys` is a legend inside the drawing, `strip` is left free."""
     top = 12.0 + draw(pen, keys, 8, 4, width - 8) + (14 if y.label else 0)
     bottom = top + plot_height
     rows = y.ticks(plot_height, 34)

@@ -60,7 +60,7 @@ def signed(share: float) -> str:
 
 
 def data_name(name: str) -> str:
-    """Data as a table or a page names them: where a file lies on somebody's machine is nobody else's business."""
+    """Return the name of data for a table or a page, without the folders of the machine that it lies on."""
     return PurePath(name).name or name
 
 

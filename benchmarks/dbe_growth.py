@@ -53,7 +53,7 @@ def main() -> None:
         "rounds": record.experiment.rounds.count,
         **accuracies(record),
         "command": " ".join(["python benchmarks/dbe_growth.py", *sys.argv[1:]]),
-        "commit": here["git_commit"],
+        "commit": here.git_commit,
         "machine": machine_of(here),
     }
     print(json.dumps(found, indent=2))

@@ -104,13 +104,13 @@ def collect(out: Path) -> dict[str, Any]:
     return {
         "study": "FED-ROD Table 7, FMNIST Dir(0.3), 100 clients, 20 per round, 100 rounds, 5 epochs, one seed",
         "command": "python benchmarks/fedrod_table7.py --row fedavg; --row fedrod; --collect",
-        "commit": {row: record.environment["git_commit"] for row, record in records.items()},
+        "commit": {row: record.environment.git_commit for row, record in records.items()},
         "machine": machine_of(here),
         "setting": SETTING,
         "columns": ["G-FL generic", "P-FL generic model (Eq. 20)", "P-FL personal models (Eq. 20)"],
         "ours": ours,
         "paper": PAPER,
-        "seconds": {row: record.summary["seconds"] for row, record in records.items()},
+        "seconds": {row: record.summary.seconds for row, record in records.items()},
     }
 
 

@@ -67,7 +67,7 @@ def main() -> None:
     if options.record:
         here = environment()
         command = " ".join(["python benchmarks/local_training.py", *sys.argv[1:]])
-        words = {"command": command, "commit": here["git_commit"], "machine": machine_of(here)}
+        words = {"command": command, "commit": here.git_commit, "machine": machine_of(here)}
         path = Path(__file__).parent / "results" / "local-training.json"
         path.write_text(json.dumps(words | {"workloads": found}, indent=1) + "\n", encoding="utf-8")
 

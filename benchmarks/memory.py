@@ -111,13 +111,13 @@ def main() -> None:
         data = {"data": {"name": str(data_file(Path(folder)))}}
         record = Record(run(resolve(merge(setting, data)), Path(folder) / "run", meter))
         state = next((record.folder / "checkpoint").glob("client-*.safetensors")).stat().st_size
-        seconds = record.summary["seconds"]
+        seconds = record.summary.seconds
     curve, here = meter.curve, environment()
     peak = max(curve, key=lambda point: point["pss"])
     result = {
         "study": "memory with many clients",
         "command": "python benchmarks/memory.py",
-        "commit": here["git_commit"],
+        "commit": here.git_commit,
         "machine": machine_of(here),
         "setting": setting,
         "clients": CLIENTS,

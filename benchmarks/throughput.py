@@ -126,10 +126,10 @@ def too_slow_for_quick() -> dict[str, str]:
 def surroundings(words: list[str]) -> dict[str, Any]:
     """Where, from which source and how it was measured."""
     here = environment()
-    machine = machine_of(here) | {"python": here["python"]}
+    machine = machine_of(here) | {"python": here.python}
     return {
         "machine": machine | {name: version(name) for name in LIBRARIES},
-        "commit": here["git_commit"],
+        "commit": here.git_commit,
         "command": " ".join(["python benchmarks/throughput.py", *words]),
     }
 

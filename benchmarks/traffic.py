@@ -68,7 +68,7 @@ def main() -> None:
     result = {
         "study": "bytes per client and round",
         "command": "python benchmarks/traffic.py",
-        "commit": here["git_commit"],
+        "commit": here.git_commit,
         "setting": SETTING,
         "methods": table,
     }

@@ -21,6 +21,7 @@ FILES = (
     "lock",
     "experiment.toml",
     "environment.json",
+    "clients.json",
     "rounds.jsonl",
     "clients.jsonl",
     "summary.json",
@@ -82,6 +83,7 @@ ROUND_KEYS = ("round", "cohort", "set_aside", "bytes_up", "seconds", "lr", "pers
 CLIENT_KEYS = ("round", "client", "new", "set_aside", "personal.split.accuracy")
 SUMMARY_KEYS = ("method", "data", "reported", "generic", "personal", "new_clients", "figures", "bytes_per_round")
 SUMMARY_KEYS += ("set_aside", "seconds", "seed", "protocol", "diverged", "rounds")
+CLIENTS_KEYS = ("clients", "classes", "common_test")
 SERVING_KEYS = ("format", "name", "classes", "class_names", "content_hash", "prepare", "clients")
 PREPARES = (
     '{"kind": "image", "shape": [8, 8, 1], "vocabulary": 0, "constants": false}',
@@ -155,7 +157,7 @@ def _all() -> Iterator[tuple[str, Attack]]:
     for word, value in VALUES.items():
         yield f"lengths are {word}", partial(_manifest, ("lengths", "rounds.jsonl"), value)
         yield f"the manifest's experiment is {word}", partial(_manifest, ("extra", "experiment"), value)
-        for name in ("summary.json", "environment.json", "serving.json", "figures_learned.json"):
+        for name in ("summary.json", "environment.json", "clients.json", "serving.json", "figures_learned.json"):
             yield f"{name} is {word}", partial(_write, name, value.encode())
         for name in ("rounds.jsonl", "clients.jsonl"):
             yield f"a line of {name} is {word}", partial(_line, name, value)
@@ -174,6 +176,13 @@ def _all() -> Iterator[tuple[str, Attack]]:
         for word, value in VALUES.items():
             yield f"summary {key} is {word}", partial(_object, "summary.json", key, value)
         yield f"summary without {key}", partial(_object, "summary.json", key, None)
+    for key in CLIENTS_KEYS:
+        for word, value in VALUES.items():
+            yield f"clients.json {key} is {word}", partial(_object, "clients.json", key, value)
+        yield f"clients.json without {key}", partial(_object, "clients.json", key, None)
+    for key in ("id", "name", "new", "train", "val", "domain", "counts"):
+        for word, value in VALUES.items():
+            yield f"{key} of a client is {word}", partial(_first_client, key, value)
     for key in SERVING_KEYS:
         for word, value in VALUES.items():
             yield f"serving {key} is {word}", partial(_object, "serving.json", key, value)
@@ -282,6 +291,13 @@ def _inner(name: str, section: str, key: str, value: str, folder: Path, canary: 
     if path.exists():
         words = json.loads(path.read_text())
         path.write_text(_changed(words, section, _changed(words[section], key, value)))
+
+
+def _first_client(key: str, value: str, folder: Path, canary: Path) -> None:
+    path = folder / "clients.json"
+    words = json.loads(path.read_text())
+    clients = ", ".join([_changed(words["clients"][0], key, value), *map(json.dumps, words["clients"][1:])])
+    path.write_text(_changed(words, "clients", f"[{clients}]"))
 
 
 def _lines(name: str, key: str, value: str | None, folder: Path, canary: Path) -> None:

@@ -6,11 +6,34 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from motet.config.experiment import resolve, write
+from motet.config.experiment import Experiment, resolve, write
 from motet.metrics.names import MetricName
+from motet.runs.environment import Environment
+from motet.runs.summary import Summary
 from motet.server.assembly import settle
+from motet.studies.comparison_file import (
+    ComparisonFile,
+    GenericScore,
+    MethodResult,
+    RecommendedMethod,
+    Score,
+    TrialResult,
+)
 
 CLASSES = 10
+ENVIRONMENT = Environment(
+    motet="0",
+    git_commit=None,
+    python="3.11",
+    torch="2",
+    numpy="2",
+    platform="Linux",
+    cpu="unknown",
+    cpu_count=2,
+    cpu_instructions="AVX2",
+    cpu_has_bf16=False,
+    threads=1,
+)
 
 
 def made_record(
@@ -36,7 +59,7 @@ def made_record(
     experiment = settle(resolve({"method": "fedavg", "seed": seed, "net": {"name": "mlp"}, "data": data, **choices}))
     experiment = experiment.model_copy(update={"method": method})
     write(experiment, folder / "experiment.toml")
-    _write(folder / "environment.json", {"python": "3.11", "motet": "0"})
+    (folder / "environment.json").write_bytes(ENVIRONMENT.to_json())
     _write(folder / "clients.json", _people(clients, new, names, class_names))
     kind = experiment.headline.data
     scored = [r for r in range(1, rounds + 1) if r % scored_every == 0 or r == rounds]
@@ -50,7 +73,7 @@ def made_record(
     figures = {name: value for name, value in rows[-1].items() if MetricName.read(name)}
     if new:
         figures |= {f"before.{kind}.accuracy.mean": base - 0.1, f"after.{kind}.accuracy.mean": base + 0.05}
-    _write(folder / "summary.json", _summary(experiment, figures, rounds, generic))
+    (folder / "summary.json").write_bytes(made_summary(experiment, figures, rounds).to_json())
     return folder
 
 
@@ -95,20 +118,42 @@ def _newcomer(i: int, r: int, base: float, kind: str, draw: random.Random) -> di
     return row | {f"before.{kind}.accuracy": before, f"after.{kind}.accuracy": before + draw.uniform(-0.05, 0.2)}
 
 
-def _summary(experiment: Any, figures: dict[str, float], rounds: int, generic: bool) -> dict[str, Any]:
-    reported = {"rule": "last", "round": rounds, "client_weighting": "uniform", "figure": str(experiment.headline)}
-    return {
+def made_summary(
+    experiment: Experiment, figures: dict[str, float], rounds: int = 20, sent: float | None = 4e5, **changes: Any
+) -> Summary:
+    """A summary with these figures, and nothing more than the format asks for."""
+    pair = {"generic_model": None, "personal_models": None}
+    statistics = ("std", "minimum", "worst_tenth", "hurt", "hurt_clients", "better_clients", "compared_clients")
+    kinds: dict[str, Any] = {"common": {"personal_models": None}, "weighted": pair, "split": pair, "validation": pair}
+    values = {
         "method": experiment.method,
         "data": experiment.data.name,
-        "reported": reported,
-        "generic": {"accuracy": figures.get("generic.common.accuracy.pooled") if generic else None, "derived": False},
-        "personal": {},
+        "partition": experiment.data.partition,
+        "protocol": experiment.protocol,
+        "seed": experiment.seed,
+        "rounds": rounds,
+        "reported": {
+            "rule": "last",
+            "round": rounds,
+            "rounds": {"generic": rounds, "personal": rounds},
+            "headline": f"personal.{experiment.headline.data}.personal_models",
+            "figure": str(experiment.headline),
+            "client_weighting": "uniform",
+            "personal_model": "unknown",
+            "personalizes": True,
+        },
+        "generic": {"accuracy": figures.get("generic.common.accuracy.pooled"), "derived": False},
+        "personal": kinds | dict.fromkeys(statistics) | {"readings": {}},
         "new_clients": {},
         "figures": figures,
-        "bytes_per_round": {"down": 4e5, "up": 4e5},
+        "tells": [],
+        "bytes_per_round": {"down": sent, "up": sent},
         "set_aside": 0,
+        "diverged": {"personal_models": 0, "new_clients": 0},
         "seconds": 1.5 + experiment.seed,
+        "warnings": [],
     }
+    return Summary.model_validate(values | changes)
 
 
 def made_comparison(folder: Path, methods: Sequence[str], seeds: int = 2, **more: Any) -> Path:
@@ -119,15 +164,54 @@ def made_comparison(folder: Path, methods: Sequence[str], seeds: int = 2, **more
         runs = [f"runs/{place}-seed{seed}" for seed in range(seeds)]
         for seed, run in enumerate(runs):
             made_record(folder / run, method, seed=seed, base=base, generic=method != "local", **more)
-        personal = {"mean": base, "std": 0.01, "interval": [base - 0.01, base + 0.01]}
         options = {"lr": 0.05 * (place + 1)}
-        trials = [{"options": {"lr": lr}, "score": base - lr, "rounds": 10} for lr in (options["lr"], 0.5)]
-        rows.append({"method": method, "options": options, "personal": personal, "runs": runs, "trials": trials})
-        generic = None if method == "local" else {**personal, "mean": base - 0.05, "interval": None}
-        rows[-1] |= {"generic": generic, "hurt": 0.1, "hurt_clients": [], "bytes_per_round": 8e5, "seconds": 2.0}
-    recommended = {"method": methods[0], "options": rows[0]["options"], "reason": "It is best.", "certain": False}
-    values = {"format": 1, "recommended": recommended, "methods": rows, "notes": ["Tuned on validation data."]}
-    _write(folder / "comparison.json", values)
+        generic = GenericScore(mean=base - 0.05, std=0.01, interval=None, common=None)
+        rows.append(
+            MethodResult(
+                method=method,
+                options=options,
+                expression=method,
+                yardstick=False,
+                personal=Score(mean=base, std=0.01, interval=(base - 0.01, base + 0.01)),
+                generic=None if method == "local" else generic,
+                worst_client=base - 0.2,
+                hurt=0,
+                hurt_clients=(),
+                hurt_vs_fedavg=None,
+                hurt_vs_fedavg_clients=None,
+                bytes_per_round=8e5,
+                seconds=2.0,
+                new_clients=None,
+                runs=tuple(runs),
+                climb=None,
+                warnings=(),
+                trials=tuple(
+                    TrialResult(options={"lr": lr}, score=base - lr, rounds=10, failure=None)
+                    for lr in (options["lr"], 0.5)
+                ),
+                difference=None,
+                to_recommended=None,
+            )
+        )
+    recommended = RecommendedMethod(
+        method=methods[0],
+        options=rows[0].options,
+        expression=methods[0],
+        reason="It is best.",
+        certain=False,
+        enough_evidence=True,
+        may_be_equal=(methods[0],),
+    )
+    values = ComparisonFile(
+        format=1,
+        recommended=recommended,
+        methods=tuple(rows),
+        clients=(),
+        left_out={},
+        figure="personal.weighted.accuracy.mean",
+        notes=("Tuned on validation data.",),
+    )
+    (folder / "comparison.json").write_bytes(values.to_json())
     return folder
 
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from made_records import made_summary
+
 from motet.config.experiment import resolve
 from motet.metrics.names import MetricName
 from motet.report.finished import Finished
@@ -33,7 +35,7 @@ def made(
         data |= {"name": "hospitals/patients.npz", "partition": "natural"}
     experiment = resolve({"method": "fedavg", "seed": seed, "net": {"name": "mlp"}, "data": data, **choices})
     experiment = settle(experiment).model_copy(update={"method": method})
-    over, headline = experiment.scoring.mean_over_clients, experiment.scoring.headline
+    over = experiment.scoring.mean_over_clients
     found: dict[str, float] = {}
     for i, data_kind in enumerate(("weighted", "split")):
         at = base + 0.04 * i
@@ -52,18 +54,15 @@ def made(
             found[str(MetricName("after", data_kind, statistic=over))] = at + 0.0155
     if generic:
         found["generic.common.accuracy.pooled"] = base + 0.0066
-    summary = {
-        "method": method,
-        "reported": {"rule": "last", "round": 20, "client_weighting": "uniform", "figure": str(headline)},
-        "generic": {"accuracy": found.get("generic.common.accuracy.pooled"), "derived": False},
-        "figures": found | (figures or {}),
-        "bytes_per_round": {"down": 830_000 if sent else None, "up": 830_000 if sent else None},
-        "seconds": 12.34 + seed,
-        "set_aside": 0,
-    }
+    summary = made_summary(
+        experiment, found | (figures or {}), sent=830_000 if sent else None, seconds=12.34 + seed, data="digits"
+    )
     clients = names or tuple(str(i) for i in range(20))
     people = ClientsInfo(
-        tuple(ClientInfo(i, name, i >= len(clients) * (1 - new), 57 + i, 0, 14) for i, name in enumerate(clients)),
+        clients=tuple(
+            ClientInfo(id=i, name=name, new=i >= len(clients) * (1 - new), train=57 + i, val=0, test=14)
+            for i, name in enumerate(clients)
+        ),
         common_test=COMMON_TEST,
     )
     return Finished(Path(folder or f"runs/{method}-seed{seed}"), experiment, summary, people)
@@ -71,7 +70,7 @@ def made(
 
 def numbers_of(run: Finished) -> list[str]:
     """What a line of the table has to say of a made run, in the order in which nobody has to read it."""
-    figures, over = run.summary["figures"], run.experiment.scoring.mean_over_clients
+    figures, over = run.summary.figures, run.experiment.scoring.mean_over_clients
     headline = run.headline.data
     told = [figures.get("generic.common.accuracy.pooled"), figures.get(f"personal.{headline}.accuracy.minimum")]
     told += [
@@ -86,6 +85,6 @@ def numbers_of(run: Finished) -> list[str]:
         for than in ("", "_vs_local")
         for word in ("better", "compared")
     ]
-    sent = run.summary["bytes_per_round"]["down"]
-    cost = [f"{run.summary['seconds']:.1f}", *([] if sent is None else [f"{2 * sent / 1e6:.2f}"])]
+    sent = run.summary.bytes_per_round.down
+    cost = [f"{run.summary.seconds:.1f}", *([] if sent is None else [f"{2 * sent / 1e6:.2f}"])]
     return shares + [str(count) for count in counts if count is not None] + cost

@@ -27,7 +27,7 @@ def run_twice(asked: Experiment, folder: Path) -> Record:
     first, second = ([timeless(row) for row in r.rounds + r.clients] for r in records)
     assert first == second
     assert len({(r.folder / "weights.safetensors").read_bytes() for r in records}) == 1
-    summary = records[0].summary
+    summary = records[0].summary.model_dump()
     scores = [summary["generic"]["accuracy"], *summary["personal"]["weighted"].values()]
     assert all(0 < score <= 1 for score in [*scores, *summary["new_clients"].values()])
     assert summary["set_aside"] == 0

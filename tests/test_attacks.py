@@ -228,7 +228,7 @@ def test_a_family_of_models_has_its_figures_too() -> None:
 def test_the_headline_is_over_benign_clients(tmp_path: Path) -> None:
     asked = attacked("fedavg", "model-replacement", scoring={"every": 1, "report": "best"}, rounds={"cohort": 1.0})
     record = Record(run(asked, tmp_path / "run"))
-    summary, name = record.summary, "personal.weighted.accuracy.benign.mean"
+    summary, name = record.summary.model_dump(), "personal.weighted.accuracy.benign.mean"
     assert summary["reported"]["figure"] == name == str(asked.headline)
     values = [row[name] for row in record.rounds]
     assert summary["personal"]["weighted"]["personal_models"] == max(values)
@@ -236,7 +236,7 @@ def test_the_headline_is_over_benign_clients(tmp_path: Path) -> None:
     assert summary["personal"]["std"] == summary["figures"]["personal.weighted.accuracy.benign.std"]
     assert summary["new_clients"]["after"] is not None
     local = Record(run(attacked("local", "model-replacement", rounds={"cohort": 1.0}), tmp_path / "local"))
-    beside = beside_local(record, local)
+    beside = beside_local(record, local).model_dump()
     assert beside["figures"]["personal.weighted.accuracy.benign.hurt_vs_local_clients"] <= 3
     assert beside["personal"]["hurt_vs_local"] in (0, 1 / 3, 2 / 3, 1)
 

@@ -18,9 +18,9 @@ from motet.config.experiment import resolve
 from motet.config.nesting import merge
 from motet.errors import MotetError
 from motet.methods.registry import canonical
-from motet.report.tables.bench import bench_table, to_csv, to_latex, to_markdown
+from motet.report.tables.bench import bench_table, draw_tables, to_csv, to_latex, to_markdown
 from motet.runs.record import Record
-from motet.studies.bench import run_bench, value_of
+from motet.studies.bench import BenchResults, run_bench, value_of
 from motet.studies.bench_file import BenchFile, read_bench
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -53,7 +53,8 @@ def bench_of(text: str, folder: Path) -> BenchFile:
 
 
 def compute(bench: BenchFile, folder: Path, progress: Any = None, quick: bool = False) -> dict[str, Any]:
-    return run_bench(bench, folder, 1, lambda total: nullcontext(progress or Nobody()), quick)
+    look_on = lambda total: nullcontext(progress or Nobody())  # noqa: E731
+    return json.loads(run_bench(bench, folder, 1, look_on, quick, draw_tables).to_json())
 
 
 @pytest.fixture(scope="module")
@@ -132,14 +133,14 @@ def test_the_benches_of_this_repository_are_those_that_were_recorded(path: Path)
 
 def test_results(done: tuple[Path, dict[str, Any]]) -> None:
     folder, result = done
-    assert json.loads((folder / "results.json").read_text()) == json.loads(json.dumps(result))
+    assert json.loads((folder / "results.json").read_text()) == result
     case = result["cases"]["fedper, iid"]
     records = [Record(folder / run) for run in case["runs"]]
-    values = [record.summary["personal"]["weighted"]["personal_models"] for record in records]
+    values = [record.summary.personal.weighted.personal_models for record in records]
     found = case["figures"]["personal.weighted.personal_models"]
     assert found["mean"] == pytest.approx(np.mean(values)) and found["std"] == pytest.approx(np.std(values, ddof=1))
     assert [len(curve) for curve in case["figures"]["curve.train_loss"]["per_seed"]] == [2, 2]
-    assert "mean" not in case["figures"]["generic.accuracy"]  # FedPer has no generic model
+    assert case["figures"]["generic.accuracy"]["mean"] is None  # FedPer has no generic model
     assert [record.experiment.seed for record in records] == [0, 1]
 
 
@@ -173,7 +174,7 @@ fewer = { method = "fedavg", data = { subset = 0.2 } }
 def test_a_figure_that_is_not_there_is_named(done: tuple[Path, dict[str, Any]]) -> None:
     folder, result = done
     record = Record(folder / result["cases"]["fedavg, iid"]["runs"][0])
-    assert value_of(record, "personal.weighted.accuracy.minimum") == record.summary["personal"]["minimum"]
+    assert value_of(record, "personal.weighted.accuracy.minimum") == record.summary.personal.minimum
     assert value_of(record, "last.generic").keys() >= {"generic.common.accuracy.pooled"}
     with pytest.raises(MotetError, match=r"no figure 'generic.nothing'; accepted: such as"):
         value_of(record, "generic.nothing")
@@ -182,7 +183,11 @@ def test_a_figure_that_is_not_there_is_named(done: tuple[Path, dict[str, Any]]) 
 # ---------------------------------------------------------------- tables
 
 
-def made(*means: float, name: str = "a") -> dict[str, Any]:
+def as_results(values: dict[str, Any]) -> BenchResults:
+    return BenchResults.from_json(json.dumps(values).encode(), "results.json")
+
+
+def made(*means: float, name: str = "a") -> BenchResults:
     """A result with these means of one figure, the first the best."""
     cases = {
         f"{name}{i}": {
@@ -190,6 +195,9 @@ def made(*means: float, name: str = "a") -> dict[str, Any]:
             "data": "digits",
             "figures": {"f_x": {"mean": mean, "std": 0.01, "per_seed": [mean], "rank": i + 1 if i < 2 else None}},
             "paper": {"f_x": 0.912} if i == 1 else {},
+            "runs": [],
+            "failures": {},
+            "seconds": [1.0],
         }
         for i, mean in enumerate(means)
     }
@@ -202,8 +210,12 @@ def made(*means: float, name: str = "a") -> dict[str, Any]:
         "notes": ["n_1"],
         "figures": ["f_x"],
         "paper": paper,
+        "format": 1,
+        "commit": "",
+        "machine": {},
+        "setting": {},
     }
-    return {**known, "cases": cases}
+    return as_results({**known, "cases": cases})
 
 
 def test_markdown() -> None:
@@ -243,7 +255,7 @@ def test_names_cannot_do_harm() -> None:
 def test_every_choice_is_below_the_table(done: tuple[Path, dict[str, Any]]) -> None:
     folder, result = done
     console = Console(width=200, record=True, file=StringIO())
-    console.print(bench_table(result))
+    console.print(bench_table(as_results(result)))
     for text in (console.export_text(), (folder / "table.md").read_text().replace("\\", "")):
         words = " ".join(text.split())
         for choice in (

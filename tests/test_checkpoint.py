@@ -41,7 +41,7 @@ class Saved:
         self.states.kept()
 
     def load(self) -> Loaded | None:
-        return self.checkpoints.load(is_f, "d", lambda _, entries: self.states.go_back(hashed_files))
+        return self.checkpoints.load(is_f, "d", lambda _, entries: self.states.go_back(entries))
 
     def private(self, client_id: int) -> State:
         return self.states.get(client_id)

@@ -431,14 +431,14 @@ def test_show_says_who_would_be_better_alone(capsys: pytest.CaptureFixture[str])
     assert "accepted: a run of 'local' with the same section [data] and the same seed" in capsys.readouterr().err
 
 
-def test_a_summary_of_an_older_motet_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_summary_without_its_figures_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "run", *TINY, "--out", "old", "--json")
     summary = json.loads(Path("old/summary.json").read_text())
     del summary["figures"]
     Path("old/summary.json").write_text(json.dumps(summary))
     assert main(["show", "old"]) == 2
-    assert "run old is of an older Motet and has no figures; run it anew" in capsys.readouterr().err
+    assert "old/summary.json is damaged: figures is missing" in capsys.readouterr().err
     call(capsys, "run", *TINY, "--out", "all/new", "--json")
     Path("old").rename("all/old")
     out, err = call(capsys, "show", "all", "--json")
-    assert len(json.loads(out)) == 1 and "left out: the summary of run all/old is of an older Motet" in err
+    assert len(json.loads(out)) == 1 and "left out: all/old/summary.json is damaged" in err

@@ -17,18 +17,20 @@ import pytest
 from rich.console import Console
 from test_tune import Killed, KilledAfter, Nobody
 
+from motet.api.studies import method_names, seconds_of
 from motet.cli import main
-from motet.cli.comparing import method_names, seconds_of
 from motet.config.experiment import Experiment
 from motet.config.short_names import choose
 from motet.errors import MotetError
+from motet.metrics.wording import duration
 from motet.report.finished import read_finished
-from motet.report.progress import StudyProgress, duration
+from motet.report.progress import StudyProgress
 from motet.report.tables.compared import compared_table
 from motet.report.tables.seeds import by_seed, differences_of
 from motet.runs.record import Record
 from motet.studies.budget import Plan, planned
 from motet.studies.compare import CompareRequest, compare_methods
+from motet.studies.comparison_file import ComparisonFile
 from motet.studies.job import Job
 
 TINY = {"subset": 0.4, "clients": 4, "rounds": 3, "cohort": 1.0, "epochs": 1, "batch": 20, "net": "mlp"}
@@ -40,7 +42,7 @@ def asked(methods: tuple[str, ...] = METHODS, trials: int = 2, seeds: int = 2, *
 
 
 def compare(what: CompareRequest, folder: Path, progress: Any = None) -> dict[str, Any]:
-    return compare_methods(what, folder, 1, lambda total: nullcontext(progress or Nobody()))
+    return json.loads(compare_methods(what, folder, 1, lambda total: nullcontext(progress or Nobody())).to_json())
 
 
 def timeless(value: Any) -> Any:
@@ -62,7 +64,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 def test_comparison_json(compared: tuple[Path, dict[str, Any]]) -> None:
     folder, result = compared
     written = json.loads((folder / "comparison.json").read_text())
-    assert timeless(written) == timeless(json.loads(json.dumps(result)))
+    assert timeless(written) == timeless(result)
     assert written["format"] == 1
     answer = written["recommended"]
     assert answer.keys() >= {"method", "options", "reason", "certain"}
@@ -80,11 +82,13 @@ def test_figures_are_those_of_the_records(compared: tuple[Path, dict[str, Any]])
     folder, result = compared
     for each in result["methods"]:
         records = [Record(folder / run) for run in each["runs"]]
-        headlines = [record.summary["figures"][result["figure"]] for record in records]
+        headlines = [record.summary.figures[result["figure"]] for record in records]
         assert each["personal"]["mean"] == pytest.approx(np.mean(headlines))
         assert each["personal"]["std"] == pytest.approx(np.std(headlines, ddof=1))
         sent = [
-            sum(record.summary["bytes_per_round"].values()) for record in records if each["method"] != "centralized"
+            sum(record.summary.bytes_per_round.model_dump().values())
+            for record in records
+            if each["method"] != "centralized"
         ]
         assert each["bytes_per_round"] == (pytest.approx(np.mean(sent)) if sent else None)
         assert {record.experiment.data.partition_seed for record in records} == {0}
@@ -97,12 +101,12 @@ def test_the_same_runs_get_the_same_verdict_in_tables_and_pages(compared: tuple[
     folder, result = compared
     methods = result["methods"]
     lines = by_seed([read_finished(folder / run) for each in methods for run in each["runs"]])
-    by_name = {each.first.summary["method"]: i for i, each in enumerate(lines)}
+    by_name = {each.first.summary.method: i for i, each in enumerate(lines)}
     found = differences_of(lines)
     told = 0
     for each in methods:
         mine = str(by_name[each["expression"]])
-        if "difference" in each:
+        if each["difference"]:
             control = str(by_name[next(m["expression"] for m in methods if m["method"] == "fedavg+ft")])
             assert found.certain(mine, control) == each["difference"]["certain"]
             assert found.of(mine, control).mean == pytest.approx(each["difference"]["mean"])
@@ -148,7 +152,7 @@ def test_the_recommended_experiment_can_be_run(compared: tuple[Path, dict[str, A
     assert again.method == result["recommended"]["expression"]
     assert main(["run", str(folder / "recommended.toml"), "--out", str(tmp_path / "again")]) == 0
     of = next(each for each in result["methods"] if each["method"] == result["recommended"]["method"])
-    first, second = (Record(path).summary["figures"] for path in (folder / of["runs"][0], tmp_path / "again"))
+    first, second = (Record(path).summary.figures for path in (folder / of["runs"][0], tmp_path / "again"))
     assert first == second
 
 
@@ -156,7 +160,7 @@ def test_the_recommended_experiment_can_be_run(compared: tuple[Path, dict[str, A
 def test_the_table_fits(compared: tuple[Path, dict[str, Any]], width: int) -> None:
     _, result = compared
     console = Console(width=width, record=True, file=StringIO())
-    console.print(compared_table(result))
+    console.print(compared_table(ComparisonFile.from_json(json.dumps(result).encode(), "it")))
     text = console.export_text()
     assert all(len(line) <= width for line in text.splitlines() if " " in line.strip())
     for each in result["methods"]:
@@ -167,7 +171,7 @@ def test_names_are_shown_as_text(compared: tuple[Path, dict[str, Any]]) -> None:
     _, result = compared
     evil = json.loads(json.dumps(result).replace('"local"', json.dumps("[red]\x1b[31m<b>")))
     console = Console(width=100, record=True, file=StringIO())
-    console.print(compared_table(evil))
+    console.print(compared_table(ComparisonFile.from_json(json.dumps(evil).encode(), "it")))
     text = console.export_text(styles=False)
     assert "\x1b[31m<b>" not in text and "[red]\\x1b[31m<b>" in text
 
@@ -256,19 +260,19 @@ def test_a_broken_method_of_the_users_is_left_out(tmp_path: Path, capsys: pytest
 
 
 def test_all_fits() -> None:
-    everything = Plan(5, 3, {})
+    everything = Plan(trials=5, seeds=3)
     assert planned(everything, {"local": 1.0, "fedavg": 1.0}, 20, 1, 1e6) == everything
 
 
 def test_what_does_not_fit_is_said() -> None:
     per_round = {"local": 1.0, "fedavg": 1.0, "fedavg+ft": 1.0, "slow": 5.0, "slower": 20.0}
-    less = planned(Plan(5, 3, {}), per_round, 20, 1, 3900)
+    less = planned(Plan(trials=5, seeds=3), per_round, 20, 1, 3900)
     assert 2 <= less.trials < 5 and less.seeds == 3 and not less.left_out
     assert f"{less.trials} trials instead of 5" in less.notes[0]
-    least = planned(Plan(5, 3, {}), per_round, 20, 1, 900)
+    least = planned(Plan(trials=5, seeds=3), per_round, 20, 1, 900)
     assert (least.trials, least.seeds) == (2, 2)
     assert set(least.left_out) == {"slower"} and "no time" in least.left_out["slower"]
-    hopeless = planned(Plan(5, 3, {}), per_round, 20, 1, 1)
+    hopeless = planned(Plan(trials=5, seeds=3), per_round, 20, 1, 1)
     assert set(hopeless.left_out) == {"slow", "slower"}
     assert "Even so" in hopeless.notes[-1]
 

@@ -24,8 +24,8 @@ from test_data_hugging_face import OF_TEXTS, feature, texts, write
 from torch.utils.data import Dataset
 
 import motet
+from motet.api.studies import seconds_of
 from motet.cli import main
-from motet.cli.comparing import seconds_of
 from motet.cli.options import number
 from motet.config.data_words import Columns
 from motet.config.experiment import resolve

@@ -316,7 +316,7 @@ def test_a_run_twice_is_the_same_run(method: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["fedprox+dbe", "feddyn+dbe", "fedavg+mr", "fedavg+dbe+lp"])
 def test_it_joins_anything_of_fedavgs_shape(method: str, tmp_path: Path) -> None:
-    summary = Record(run(experiment(method), tmp_path / "run")).summary
+    summary = Record(run(experiment(method), tmp_path / "run")).summary.model_dump()
     assert 0 < summary["personal"]["weighted"]["personal_models"] <= 1
 
 

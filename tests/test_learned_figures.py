@@ -283,13 +283,13 @@ def is_none(learned: Learned) -> list[LearnedFigure]:
 
 @pytest.mark.parametrize(
     ("how", "said"),
-    [(fails, "ZeroDivisionError: nothing here"), (is_none, "no title"), (None, "no")],
+    [(fails, "ZeroDivisionError: nothing here"), (is_none, "title is"), (None, "no")],
 )
 def test_a_picture_that_fails_is_a_note(
     how: Callable[[Learned], list[LearnedFigure]] | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind: type[Part] = SadPortrait if how is None else type("Sad", (Sad,), {"how": staticmethod(how)})
-    monkeypatch.setitem(METHODS, "sad", motet.methods.base.Entry("sad", "", "", part=kind))
+    monkeypatch.setitem(METHODS, "sad", motet.methods.base.MethodEntry("sad", "", "", part=kind))
     result = motet.load(runs.run(tiny("fedavg+sad"), tmp_path / "run"))
     (note,) = result.summary["notes"]
     assert note.startswith("pictures could not be made (") and said in note and "\n" not in note
@@ -311,6 +311,6 @@ class Remembers(APFL):
 
 
 def test_a_portrait_that_depends_on_others_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "remembers", motet.methods.base.Entry("remembers", "", "", whole=Remembers))
+    monkeypatch.setitem(METHODS, "remembers", motet.methods.base.MethodEntry("remembers", "", "", whole=Remembers))
     with pytest.raises(Fault, match="pictures are others"):
         hands_over_pictures_that_can_be_drawn(MethodTrial("remembers", {}))

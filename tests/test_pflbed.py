@@ -239,7 +239,7 @@ def test_the_preset_scores_new_clients_last_and_best_from_one_run(two_domains: s
         "scoring": {"personal_model": "global_plus_personal", "report": "best_on_validation"},
         "engine": {"name": "inline"},
     }
-    summary = Record(run(resolve(choices), tmp_path / "run")).summary
+    summary = Record(run(resolve(choices), tmp_path / "run")).summary.model_dump()
     assert summary["reported"]["headline"] == "new_clients.after"
     assert summary["reported"]["figure"] == "after.weighted.accuracy.mean"
     assert {"after", "after@best_on_validation", "before"} <= summary["new_clients"].keys()

@@ -164,7 +164,7 @@ def test_class_weighted_scores_tell_class_counts_and_it_is_declared(method: str)
         assert found is not None
         right += int(((found * counts.sum()).round() == counts).sum())
     assert right > 0.8 * 10 * len(played.assembly.client_ids)  # the attack works
-    summary = summarize(played.assembly.experiment, played.assembly.method, played.rows, {}, 1.0)
+    summary = summarize(played.assembly.experiment, played.assembly.method, played.rows, {}, 1.0).model_dump()
     assert "class-weighted scores, from which class counts can be solved" in summary["tells"]
 
 
@@ -181,7 +181,7 @@ def test_nothing_is_there_to_solve_where_clients_tell_no_class_weighted_scores(m
             assert not any(
                 name.startswith(("score.generic.", "score.common.counts")) for name in exchange.task.build_message()
             )
-    summary = summarize(played.assembly.experiment, played.assembly.method, played.rows, {}, 1.0)
+    summary = summarize(played.assembly.experiment, played.assembly.method, played.rows, {}, 1.0).model_dump()
     assert not any("class-weighted" in word for word in summary["tells"])
 
 

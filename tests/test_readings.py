@@ -62,7 +62,9 @@ def test_a_client_keeps_its_last_model_if_any_reading_needs_it() -> None:
 
 def test_the_summary_has_every_reading() -> None:
     played = scored(f"{LAST},{GLOBAL}")
-    summary = summarize(played.assembly.experiment, played.assembly.method, played.rows, played.new.figures, 1.0)
+    summary = summarize(
+        played.assembly.experiment, played.assembly.method, played.rows, played.new.figures, 1.0
+    ).model_dump()
     row = played.rows[-1]
     assert summary["reported"]["personal_model"] == LAST
     assert summary["personal"]["readings"] == {
@@ -118,7 +120,7 @@ def test_both_choices_of_the_adapted_model_from_one_run(method: str) -> None:
         for data in ("weighted", "split", "common"):
             assert both.new.figures[f"{name}.{data}.accuracy.mean"] == run.new.figures[f"after.{data}.accuracy.mean"]
     assert alone[0].new.figures != alone[1].new.figures
-    summary = summarize(both.assembly.experiment, both.assembly.method, both.rows, both.new.figures, 1.0)
+    summary = summarize(both.assembly.experiment, both.assembly.method, both.rows, both.new.figures, 1.0).model_dump()
     assert set(summary["new_clients"]) == {"before", "after", f"after@{best}"}
 
 
@@ -166,7 +168,7 @@ def test_the_mean_of_personal_models_is_scored_as_generic_and_marked() -> None:
     row = played.rows[-1]
     assert row["generic.common.accuracy.pooled"] == pytest.approx(float(right.double().mean()))
     assert row["generic.derived"] is True and row["generic.split.accuracy.mean"] is not None
-    summary = summarize(experiment, method, played.rows, played.new.figures, 1.0)
+    summary = summarize(experiment, method, played.rows, played.new.figures, 1.0).model_dump()
     assert summary["generic"]["derived"] is True and summary["generic"]["accuracy"] is not None
     strict = play(experiment, strict=True)
     assert strict.clients == played.clients and strict.timeless() == played.timeless()

@@ -16,6 +16,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from made_records import ENVIRONMENT, made_summary
 
 from motet.config.experiment import resolve
 from motet.errors import MotetError
@@ -25,25 +26,25 @@ from motet.io.locks import FolderLock
 from motet.runs import record as record_module
 from motet.runs.environment import environment
 from motet.runs.record import Record, default_folder
+from motet.runs.rows import CLIENT, ROUND
 
 EXPERIMENT = resolve({"method": "fedprox(mu=0.01)+ft", "protocol": "dbe"})
 
-SUMMARY = {
-    "method": "fedavg",
-    "data": "digits",
-    "reported": {"rule": "last", "round": 2, "figure": "personal.split.accuracy.mean"},
-    "generic": {"accuracy": None, "derived": False},
-    "personal": {"std": None},
-    "new_clients": {},
-    "figures": {"personal.split.accuracy.mean": 0.5},
-    "bytes_per_round": {"down": 1.5, "up": None},
-    "set_aside": 0,
-    "seconds": 0.1,
-}
+SUMMARY = made_summary(EXPERIMENT, {"personal.split.accuracy.mean": 0.5}, rounds=2)
+
+
+def round_row(round: int, **more: Any) -> dict[str, Any]:
+    """A line of rounds.jsonl."""
+    return {"round": round, "cohort": [1], "set_aside": {}, "bytes_down": 1, "bytes_up": 2, "seconds": 0.5} | more
+
+
+def client_row(client: int, **more: Any) -> dict[str, Any]:
+    """A line of clients.jsonl."""
+    return {"round": 1, "client": client, "new": False, "set_aside": None} | more
 
 
 def create(folder: Path) -> Record:
-    return Record(folder).create(EXPERIMENT, {"python": "3"})
+    return Record(folder).create(EXPERIMENT, ENVIRONMENT)
 
 
 # Creating
@@ -51,16 +52,16 @@ def create(folder: Path) -> Record:
 
 def test_a_run_reads_back(tmp_path: Path) -> None:
     with create(tmp_path / "a" / "run") as record:
-        record.append_round({"round": 1, "loss": 0.1 + 0.2})
-        record.append_round({"round": 2, "loss": math.nan})
-        record.append_clients({"client": i} for i in range(3))
+        record.append_round(round_row(1, loss=0.1 + 0.2))
+        record.append_round(round_row(2, loss=math.nan, lr=torch.tensor(0.5), larger=1e200))
+        record.append_clients(client_row(i) for i in range(3))
         record.write_weights(b"bytes")
         record.write_summary(SUMMARY)
     back = Record(tmp_path / "a" / "run")
     assert back.experiment == EXPERIMENT
-    assert back.environment == {"python": "3"}
-    assert back.rounds == [{"round": 1, "loss": 0.1 + 0.2}, {"round": 2, "loss": None}]
-    assert back.clients == [{"client": 0}, {"client": 1}, {"client": 2}]
+    assert back.environment == ENVIRONMENT
+    assert back.rounds == [round_row(1, loss=0.1 + 0.2), round_row(2, loss=None, lr=0.5, larger=None)]
+    assert back.clients == [client_row(0), client_row(1), client_row(2)]
     assert back.finished and back.summary == SUMMARY
     assert (back.folder / "weights.safetensors").read_bytes() == b"bytes"
 
@@ -181,28 +182,80 @@ def test_a_killed_writer_frees_the_run_although_its_worker_lives(tmp_path: Path)
 
 def test_lines_after_a_checkpoint_are_forgotten(tmp_path: Path) -> None:
     with create(tmp_path) as record:
-        record.append_round({"round": 1})
-        record.append_clients([{"client": 1}])
+        record.append_round(round_row(1))
+        record.append_clients([client_row(1)])
         lengths = record.lengths()
-        assert lengths == {"rounds.jsonl": 13, "clients.jsonl": 14}
-        record.append_round({"round": 2})
+        sizes = {name: (tmp_path / name).stat().st_size for name in ("rounds.jsonl", "clients.jsonl")}
+        assert lengths == sizes and min(sizes.values()) > 50
+        record.append_round(round_row(2))
         with (tmp_path / "clients.jsonl").open("ab") as file:
             file.write(b'{"client": 2, "ha')
-        assert record.clients == [{"client": 1}]  # half a line is no line
+        assert record.clients == [client_row(1)]  # half a line is no line
         record.truncate(lengths)
         assert record.lengths() == lengths
-        record.append_round({"round": 2})
-        assert record.rounds == [{"round": 1}, {"round": 2}]
+        record.append_round(round_row(2))
+        assert record.rounds == [round_row(1), round_row(2)]
         record.truncate()
         assert record.lengths() == {"rounds.jsonl": 0, "clients.jsonl": 0}
 
 
 def test_lines_that_are_gone_are_noticed(tmp_path: Path) -> None:
     with create(tmp_path) as record:
-        record.append_round({"round": 1})
-        with pytest.raises(MotetError, match=r"rounds.jsonl has 13 bytes; accepted: at least the 14"):
-            record.truncate({"rounds.jsonl": 14})
-        assert (tmp_path / "rounds.jsonl").stat().st_size == 13
+        record.append_round(round_row(1))
+        size = (tmp_path / "rounds.jsonl").stat().st_size
+        with pytest.raises(MotetError, match=rf"rounds.jsonl has {size} bytes; accepted: at least the {size + 1}"):
+            record.truncate({"rounds.jsonl": size + 1})
+        assert (tmp_path / "rounds.jsonl").stat().st_size == size
+
+
+# What a line may say
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"round": -1},
+        {"round": 1.0},
+        {"round": True},
+        {"cohort": ["1"]},
+        {"cohort": [10**13]},
+        {"set_aside": {"x": "why"}},
+        {"set_aside": {"1": 5}},
+        {"seconds": None},
+        {"train_losses": [None, "x"]},
+        {"family_chosen": {"0.4": -1}},
+        {"personal.split.accuracy.mean": "0.5"},
+        {"personal.split.accuracy.mean": [0.5]},
+        {"fedbasis_cosine": {"a": 1}},
+    ],
+)
+def test_a_line_that_no_run_writes_is_neither_written_nor_read(wrong: dict[str, Any], tmp_path: Path) -> None:
+    row = round_row(1) | wrong
+    with create(tmp_path) as record:
+        with pytest.raises(MotetError, match=r"cannot write a line of .*rounds\.jsonl: "):
+            record.append_round(row)
+        assert record.rounds == []
+        (tmp_path / "rounds.jsonl").write_text(json.dumps(row) + "\n")
+        with pytest.raises(MotetError, match=r"line 1 of .*rounds\.jsonl is damaged: ") as caught:
+            _ = record.rounds
+    assert next(iter(wrong)) in str(caught.value)
+
+
+def test_numbers_of_a_line_stay_what_they_are(tmp_path: Path) -> None:
+    columns = {"a": 3, "b": 3.0, "c": True, "d": None, "e": 0.1 + 0.2, "generic.derived": False, "n.split": 2**40}
+    with create(tmp_path) as record:
+        record.append_clients([client_row(-1, **columns)])
+        (found,) = record.clients
+    assert repr(sorted(found.items())) == repr(sorted((client_row(-1) | columns).items()))
+
+
+def test_a_line_lacks_nothing_that_is_counted_on(tmp_path: Path) -> None:
+    for name in round_row(1):
+        with pytest.raises(MotetError, match=rf"{name} is missing"):
+            ROUND.written({k: v for k, v in round_row(1).items() if k != name}, "a line")
+    for name in client_row(1):
+        with pytest.raises(MotetError, match=rf"{name} is missing"):
+            CLIENT.read(json.dumps({k: v for k, v in client_row(1).items() if k != name}).encode(), "a line")
 
 
 # Reading what is not there or not whole
@@ -231,7 +284,7 @@ def test_an_unfinished_run_has_no_summary(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", [b"{", b"7", b"", b"\xff"])
 def test_a_damaged_line_is_named(tmp_path: Path, line: bytes) -> None:
     with create(tmp_path) as record:
-        (tmp_path / "rounds.jsonl").write_bytes(b'{"round": 1}\n' + line + b"\n")
+        (tmp_path / "rounds.jsonl").write_bytes(json.dumps(round_row(1)).encode() + b"\n" + line + b"\n")
         with pytest.raises(MotetError, match=r"line 2 of .*rounds.jsonl is damaged"):
             _ = record.rounds
         (tmp_path / "summary.json").write_bytes(line)
@@ -291,9 +344,9 @@ def test_json_of_what_json_has_not() -> None:
 
 def test_environment_names_versions_and_no_one() -> None:
     found = environment()
-    assert found["torch"] == torch.__version__ and found["threads"] == torch.get_num_threads()
-    assert {"motet", "git_commit", "python", "numpy", "platform", "cpu", "cpu_count"} <= found.keys()
-    words = " ".join(map(str, found.values())).split()
+    assert found.torch == torch.__version__ and found.threads == torch.get_num_threads()
+    assert found.python and found.numpy and found.platform and found.cpu
+    words = " ".join(str(value) for _, value in found).split()
     assert socket.gethostname() not in words and os.environ.get("USER", "root") not in words
     assert not [word for word in words if word.startswith("/")]
 
@@ -302,7 +355,7 @@ def test_git_commit_only_of_motet_itself(tmp_path: Path, monkeypatch: pytest.Mon
     from motet.runs import environment as module
 
     monkeypatch.setattr(module, "_PACKAGE", tmp_path)
-    assert module.environment()["git_commit"] is None
+    assert module.environment().git_commit is None
 
     def git(*words: str) -> None:
         identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
@@ -313,10 +366,10 @@ def test_git_commit_only_of_motet_itself(tmp_path: Path, monkeypatch: pytest.Mon
     git("add", "other.py")
     git("commit", "-m", "another project")
     (tmp_path / "__init__.py").write_text("")
-    assert module.environment()["git_commit"] is None  # installed inside another project's folder
+    assert module.environment().git_commit is None  # installed inside another project's folder
     git("add", ".")
     git("commit", "-m", "motet")
-    clean = module.environment()["git_commit"]
+    clean = module.environment().git_commit
     assert clean is not None and len(clean) == 40
     (tmp_path / "__init__.py").write_text("changed")
-    assert module.environment()["git_commit"] == f"{clean}+changes"
+    assert module.environment().git_commit == f"{clean}+changes"

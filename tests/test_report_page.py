@@ -15,7 +15,7 @@ import motet
 from motet.cli import main, reporting
 from motet.errors import MotetError
 from motet.report.page import write_report
-from motet.report.page.reading import story_of
+from motet.report.page.reading import contents_of
 from motet.report.page.sections import sections_of
 from motet.runs.clients_file import read_clients_info
 from motet.runs.record import Record
@@ -78,7 +78,7 @@ def test_a_comparison_has_every_section(compared: Path, tmp_path: Path) -> None:
 
 
 def test_every_section_says_what_to_see_and_every_chart_too(compared: Path) -> None:
-    sections = sections_of(story_of([compared]))
+    sections = sections_of(contents_of([compared]))
     charts = [chart for section in sections for chart in section.charts]
     assert len(charts) > 10 and len({chart.name for chart in charts}) == len(charts)
     assert all(section.see.endswith(".") for section in sections)
@@ -102,9 +102,9 @@ def test_names_are_text_everywhere(tmp_path: Path) -> None:
     values["recommended"]["reason"] = values["notes"][0] = HOSTILE[1]
     values["methods"][0]["hurt_clients"] = list(HOSTILE)
     (folder / "comparison.json").write_text(json.dumps(values))
-    picture = {"name": HOSTILE[0], "kind": "bars", "see": HOSTILE[1], "x": {"label": HOSTILE[1], "ticks": HOSTILE[:2]}}
-    picture |= {"y": {"label": HOSTILE[0]}, "series": [{"name": HOSTILE[1], "values": [1, 2]}]}
-    (folder / "runs/1-seed0/figures_learned.json").write_text(json.dumps([picture]))
+    hostile = picture(kind="bars", title=HOSTILE[0], see=HOSTILE[1], series=[series([1, 2], HOSTILE[1])])
+    hostile |= {"x": {"label": HOSTILE[1], "ticks": HOSTILE[:2]}, "y": {"label": HOSTILE[0], "ticks": []}}
+    (folder / "runs/1-seed0/figures_learned.json").write_text(json.dumps([hostile]))
     text = write_report([folder], tmp_path / "r.html").read_text(encoding="utf-8")
     read = Reader(text)
     assert len(read.every("script")) == 1 and not read.every("img") and "\x1b" not in text and "\x07" not in text
@@ -133,16 +133,16 @@ def test_seeds_are_one_contender_and_the_best_comes_first(tmp_path: Path) -> Non
     for method, base in (("fedavg", 0.7), ("ditto", 0.8)):
         for seed in range(3):
             made_record(tmp_path / "runs" / f"{method}{seed}", method, seed=seed, base=base + 0.001 * seed)
-    story = story_of([tmp_path / "runs"])
-    assert [(c.label, len(c.told)) for c in story.contenders] == [("ditto", 3), ("fedavg", 3)]
-    assert story.best is story.contenders[0] is story.focus
+    contents = contents_of([tmp_path / "runs"])
+    assert [(c.label, len(c.runs)) for c in contents.contenders] == [("ditto", 3), ("fedavg", 3)]
+    assert contents.best is contents.contenders[0] is contents.focus
     assert "Best here: ditto" in page(tmp_path / "runs", tmp_path / "r.html").text
 
 
 def test_twins_are_told_apart_by_what_differs(tmp_path: Path) -> None:
     for lr in (0.1, 0.2):
         made_record(tmp_path / "runs" / str(lr), "fedavg", local={"lr": lr})
-    assert {c.label for c in story_of([tmp_path / "runs"]).contenders} == {"fedavg, lr 0.1", "fedavg, lr 0.2"}
+    assert {c.label for c in contents_of([tmp_path / "runs"]).contenders} == {"fedavg, lr 0.1", "fedavg, lr 0.2"}
 
 
 def test_losers_are_named_first(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_losers_are_named_first(tmp_path: Path) -> None:
             own = 0.5 if method == "local" else {2: 0.4}.get(row["client"], 0.6)
             row["personal.weighted.accuracy"] = own
         (folder / "clients.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    section = next(s for s in sections_of(story_of([tmp_path / "runs"])) if s.name == "clients")
+    section = next(s for s in sections_of(contents_of([tmp_path / "runs"])) if s.name == "clients")
     chart = next(c for c in section.charts if "ditto" in c.title)
     assert [row[0] for row in chart.drawing.table().rows] == ["C", "A", "B", "D"]
     assert chart.drawing.table().rows[0][1] == "−10"
@@ -201,26 +201,30 @@ def test_a_damaged_comparison_is_one_sentence(
     assert said in told and "comparison.json is damaged" in told and "Traceback" not in told
 
 
+def series(values: Any, name: str = "a") -> dict[str, Any]:
+    return {"name": name, "values": values}
+
+
+def axis(*ticks: Any, label: str = "") -> dict[str, Any]:
+    return {"label": label, "ticks": list(ticks)}
+
+
 def picture(**more: Any) -> dict[str, Any]:
-    return {
-        "name": "p",
-        "kind": "heatmap",
-        "title": "Seen",
-        "see": "It.",
-        "series": [{"values": [[1, 2], [3, 4]]}],
-    } | more
+    two = axis("a", "b", label="from")
+    table = series([[1, 2], [3, 4]])
+    return {"name": "p", "kind": "heatmap", "title": "Seen", "see": "It.", "x": two, "y": two, "series": [table]} | more
 
 
 @pytest.mark.parametrize(
     "good",
     [
         picture(),
-        picture(series=[{"values": [[-1, 2], [None, 4]]}], x={"label": "from", "ticks": ["a", "b"]}),
-        picture(kind="lines", series=[{"name": "a", "values": [1, 2, 3]}, {"name": "b", "values": [3, None, 1]}]),
-        picture(kind="lines", x={"ticks": [0, 0.5, 1]}, series=[{"values": [0.2, 0.2, 0.2]}]),
-        picture(kind="lines", series=[{"values": [5]}]),
-        picture(kind="points", groups=["a", "b"], series=[{"values": [[0, 1, 0], [1, 1, 1], [2, 3, 7]]}]),
-        picture(kind="bars", x={"ticks": ["a", "b"]}, series=[{"name": "n", "values": [0, 0]}]),
+        picture(series=[series([[-1, 2], [None, 4]])]),
+        picture(kind="lines", x=axis(1, 2, 3), series=[series([1, 2, 3]), series([3, None, 1], "b")]),
+        picture(kind="lines", x=axis(0, 0.5, 1), series=[series([0.2, 0.2, 0.2])]),
+        picture(kind="lines", x=axis("only"), series=[series([5])]),
+        picture(kind="points", groups=["a", "b"], series=[series([[0, 1, 0], [1, 1, 1], [2, 3, 1]])]),
+        picture(kind="bars", series=[series([0, 0])]),
     ],
 )
 def test_pictures_are_drawn(good: dict[str, Any], tmp_path: Path) -> None:
@@ -234,9 +238,9 @@ def test_pictures_are_drawn(good: dict[str, Any], tmp_path: Path) -> None:
 
 def test_diagrams_of_calibration_are_in_their_section(tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "pgfed")
-    diagram = picture(name="calibration-personal", kind="bars", series=[{"name": "n", "values": [0.5, None]}])
+    diagram = picture(name="calibration-personal", kind="bars", series=[series([0.5, None])])
     (folder / "figures_learned.json").write_text(json.dumps([diagram]))
-    sections = {section.name: section for section in sections_of(story_of([folder]))}
+    sections = {section.name: section for section in sections_of(contents_of([folder]))}
     assert "learned" not in sections and len(sections["calibration"].charts) == 1
 
 
@@ -252,7 +256,7 @@ def test_a_trial_that_failed_is_told_with_its_reason(compared: Path, tmp_path: P
 
 def test_names_of_places_are_on_the_axis_of_lines(tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "fedbasis")
-    lines = picture(kind="lines", x={"label": "block", "ticks": ["conv1", "conv2"]}, series=[{"values": [1, 2]}])
+    lines = picture(kind="lines", x=axis("conv1", "conv2", label="block"), series=[series([1, 2])])
     (folder / "figures_learned.json").write_text(json.dumps([lines]))
     assert page(folder, tmp_path / "r.html").text.count("conv2") >= 3  # two drawings and the table
 
@@ -263,15 +267,17 @@ def test_names_of_places_are_on_the_axis_of_lines(tmp_path: Path) -> None:
         5,
         picture(kind="script"),
         picture(series=[]),
-        picture(series=[{"values": [[1, 2], [3]]}]),
-        picture(series=[{"values": []}]),
-        picture(series=[{"values": [[None]]}]),
-        picture(series=[{"values": [["<b>", 2], [3, 4]]}]),
-        picture(series=[{"values": [[1e300, -1e300], [3, 4]]}]),
-        picture(series=[{"values": [[0] * 200] * 200}]),
-        picture(kind="lines", series=[{"values": "abc"}]),
-        picture(kind="points", series=[{"values": [[1]]}]),
-        picture(kind="bars", series=[{"values": [1, 2]}, {"values": [1]}]),
+        picture(series=[series([[1, 2], [3]])]),
+        picture(series=[series([])]),
+        picture(series=[series([[None, None], [None, None]])]),
+        picture(series=[series([["<b>", 2], [3, 4]])]),
+        picture(series=[series([[1e300, -1e300], [3, 4]])]),
+        picture(series=[series([[0] * 200] * 200)], x=axis(*range(200)), y=axis(*range(200))),
+        picture(kind="lines", series=[series("abc")]),
+        picture(kind="points", series=[series([[1]])]),
+        picture(kind="points", groups=["a"], series=[series([[1, 2, 1]])]),
+        picture(kind="bars", series=[series([1, 2]), series([1])]),
+        picture(kind="bars", x=axis(*range(101)), series=[series([1] * 101)]),
         picture(title=["a"]),
         picture(x=3),
     ],
@@ -312,7 +318,7 @@ def test_many_runs_make_a_file_that_opens(tmp_path: Path) -> None:
 def test_of_very_many_clients_some_are_drawn_and_all_are_counted(tmp_path: Path) -> None:
     for method in ("local", "ditto", "fedavg"):
         made_record(tmp_path / "runs" / method, method, clients=900, new=300, rounds=1)
-    sections = {section.name: section for section in sections_of(story_of([tmp_path / "runs"]))}
+    sections = {section.name: section for section in sections_of(contents_of([tmp_path / "runs"]))}
     charts = {chart.name: chart for name in ("clients", "new-clients") for chart in sections[name].charts}
     assert {"sizes", "gains", "new-clients"} <= charts.keys()
     assert max(len(chart.drawing.table().rows) for chart in charts.values()) == 240
@@ -398,7 +404,7 @@ def test_attackers_are_no_losers(tmp_path: Path) -> None:
     (folder / "clients.jsonl").write_text(
         "".join(f"{json.dumps(row | {'malicious': row['client'] == 1})}\n" for row in rows)
     )
-    (contender,) = story_of([folder]).contenders
+    (contender,) = contents_of([folder]).contenders
     assert contender.first.clients.keys() == {0, 2, 3, 4, 5}
 
 

@@ -37,7 +37,7 @@ def share_right(model: torch.nn.Module, x: Any, y: Any) -> float:
 
 
 def test_figures_are_those_of_the_record(result: motet.Result) -> None:
-    summary = Record(result.folder).summary
+    summary = Record(result.folder).summary.model_dump()
     assert result.summary == summary
     assert result.method == "scaffold" and result.seconds == summary["seconds"]
     assert result.generic.accuracy == summary["generic"]["accuracy"]

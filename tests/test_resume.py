@@ -60,7 +60,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def assert_same_run(folder: Path, uninterrupted: Path) -> None:
     one, other = Record(folder), Record(uninterrupted)
-    assert timeless([one.summary]) == timeless([other.summary])
+    assert timeless([one.summary.model_dump()]) == timeless([other.summary.model_dump()])
     assert timeless(one.rounds) == timeless(other.rounds)
     assert one.clients == other.clients
     assert one.experiment == other.experiment

@@ -150,7 +150,7 @@ def test_a_client_that_diverges_is_set_aside_and_named(method: str, strict: bool
         assert row["set_aside"] == {str(bad): NAN} and row["cohort"] == [bad, *good]
     assert played.engine.private(bad) == {}
     assert all(torch.isfinite(value).all() for value in played.server.values() if isinstance(value, torch.Tensor))
-    summary = summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0)
+    summary = summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0).model_dump()
     assert summary["set_aside"] == 2
     assert 0 <= summary["personal"]["weighted"]["personal_models"] <= 1
 
@@ -176,7 +176,7 @@ def test_if_all_diverge_the_server_keeps_its_state(method: str) -> None:
     assert encode(played.server) == encode(assembly.method.start() | {"round": 2})
     assert [len(row["set_aside"]) for row in played.rows] == [4, 4]
     assert [row["bytes_up"] for row in played.rows] == [0, 0]
-    assert summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0)["set_aside"] == 8
+    assert summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0).set_aside == 8
 
 
 def test_a_client_whose_personal_model_diverges_has_nothing_right_and_counts() -> None:
@@ -190,7 +190,7 @@ def test_a_client_whose_personal_model_diverges_has_nothing_right_and_counts() -
     everybody = [row["personal.weighted.accuracy"] for row in rows.values()]
     assert sum(score == 0 for score in everybody) == 1
     assert played.rows[0]["personal.weighted.accuracy.mean"] == pytest.approx(sum(everybody) / len(everybody))
-    summary = summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0)
+    summary = summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0).model_dump()
     assert summary["diverged"] == {"personal_models": 1, "new_clients": 0}
 
 

@@ -335,7 +335,7 @@ def test_individual_gain_over_local(tmp_path: Path) -> None:
         }
         values.append(rows)
     assert gains == {i: values[0][i] - values[1][i] for i in values[0]} and any(gains.values())
-    told = beside_local(*records)["personal"]
+    told = beside_local(*records).model_dump()["personal"]
     by_hand = torch.tensor(list(gains.values()), dtype=torch.float64)
     assert told["gain_vs_local"] == pytest.approx(float(by_hand.mean()))
     assert told["gain_vs_local_std"] == pytest.approx(float(by_hand.std(correction=0)))

@@ -160,27 +160,6 @@ def test_clients_by_name_with_alone_and_verdict(runs: Path, capsys: pytest.Captu
     assert all(client["local_baseline"] is None for client in without[0]["clients"])
 
 
-def test_a_run_from_before_there_were_names(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(runs / "fedavg-0", "old")
-    Path("old/clients.json").unlink()
-    rows = [json.loads(line) for line in Path("old/clients.jsonl").read_text().splitlines()]
-    new = ("righted", "wronged", "gain_error")
-    lines = [json.dumps({k: v for k, v in row.items() if not k.endswith(new)}) for row in rows]
-    Path("old/clients.jsonl").write_text("\n".join(lines) + "\n")
-    summary = json.loads(Path("old/summary.json").read_text())
-    summary["figures"] = {
-        k: v for k, v in summary["figures"].items() if not k.endswith(("better_clients", "compared_clients"))
-    }
-    Path("old/summary.json").write_text(json.dumps(summary))
-    table = [line for line in call(capsys, "show", "old")[0].splitlines() if line.startswith("fedavg ")]
-    assert table == [
-        line for line in call(capsys, "show", runs / "fedavg-0")[0].splitlines() if line.startswith("fedavg ")
-    ]
-    (found,) = json.loads(call(capsys, "show", "--clients", "old", "--json")[0])
-    assert [client["name"] for client in found["clients"]] == list("012345")
-    assert all(client["interval"] for client in found["clients"])  # wider: not paired
-
-
 @pytest.mark.parametrize(
     "damage", ["[]", "{", '{"clients": 3}', '{"classes": [], "common_test": 1, "clients": [{"id": "a"}]}']
 )

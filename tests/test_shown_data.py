@@ -15,7 +15,7 @@ from motet.testing.twin import Strict, play, tiny
 LOOKS = """
 from motet.methods.averaging import Averaging
 from motet.methods.base import Part, Wrapped
-from motet.settings import Section
+from motet.config.section import Section
 
 
 def look(client, validation):

@@ -72,7 +72,7 @@ def test_a_best_figure_names_its_own_round() -> None:
     """Where the best generic and the best personal models are of different rounds, each has its own and says so."""
     experiment = tiny("fedavg", scoring={"report": "best", "every": 1})
     rows = [row | {"lr": 0.1} for row in THREE]
-    summary = summarize(experiment, assemble(experiment).method, rows, {}, 1.0)
+    summary = summarize(experiment, assemble(experiment).method, rows, {}, 1.0).model_dump()
     assert summary["reported"]["rounds"] == {"generic": 3, "personal": 2} and summary["reported"]["round"] == 2
     assert (summary["generic"]["accuracy"], summary["personal"]["weighted"]["personal_models"]) == (0.6, 0.7)
     assert (summary["figures"][G], summary["figures"][S]) == (0.6, 0.4)
@@ -92,9 +92,9 @@ def test_a_best_round_that_was_never_synced_is_refused(report: str, source: str)
 def test_best_on_validation_never_looks_at_test_data() -> None:
     experiment = tiny("fedavg", scoring={"report": "best_on_validation", "every": 1}, rounds={"count": 4})
     played = play(experiment)
-    chosen = summarize(experiment, played.assembly.method, played.rows, {}, 1.0)["reported"]["round"]
+    chosen = summarize(experiment, played.assembly.method, played.rows, {}, 1.0).reported.round
     liars = [row | {W: 1.0 - row[W], S: 0.0, G: 1.0 - row[G]} for row in played.rows]
-    assert summarize(experiment, played.assembly.method, liars, {}, 1.0)["reported"]["round"] == chosen
+    assert summarize(experiment, played.assembly.method, liars, {}, 1.0).reported.round == chosen
     validation = [row[V] for row in played.rows]
     assert chosen == validation.index(max(validation)) + 1
 
@@ -128,7 +128,10 @@ def test_the_common_test_set_in_the_last_round_alone() -> None:
 def test_the_summary_says_what_it_reports(choices: dict[str, Any], data: str, over: str) -> None:
     experiment = tiny("fedavg", scoring=choices)
     played = play(experiment)
-    summary, row = summarize(experiment, played.assembly.method, played.rows, played.new.figures, 2.5), played.rows[-1]
+    summary, row = (
+        summarize(experiment, played.assembly.method, played.rows, played.new.figures, 2.5).model_dump(),
+        played.rows[-1],
+    )
     assert summary["reported"]["headline"] == f"personal.{data}.personal_models"
     assert summary["reported"]["figure"] == f"personal.{data}.accuracy.{over}" and summary["reported"]["round"] == 3
     assert summary["generic"] == {"accuracy": row[G], "derived": False}
@@ -153,14 +156,14 @@ def test_the_summary_says_what_it_reports(choices: dict[str, Any], data: str, ov
 def test_what_does_not_exist_is_null() -> None:
     experiment = tiny("local", data={"new_clients": 0.0, "val_share": 0.0})
     played = play(experiment)
-    summary = summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0)
+    summary = summarize(experiment, played.assembly.method, played.rows, played.new.figures, 1.0).model_dump()
     assert summary["generic"]["accuracy"] is None
     assert summary["personal"]["weighted"]["generic_model"] is None
     assert summary["personal"]["validation"] == {"generic_model": None, "personal_models": None}
     assert summary["new_clients"] == {"before": None, "after": None}
     assert summary["personal"]["weighted"]["personal_models"] is not None
     pooled = play(tiny("centralized"))
-    summary = summarize(pooled.assembly.experiment, pooled.assembly.method, pooled.rows, {}, 1.0)
+    summary = summarize(pooled.assembly.experiment, pooled.assembly.method, pooled.rows, {}, 1.0).model_dump()
     assert summary["bytes_per_round"] == {"down": None, "up": None}
 
 

@@ -20,6 +20,7 @@ from motet.io.text import printable, shortened
 from motet.metrics.pairs import Gain
 from motet.report.finished import Finished
 from motet.report.progress import RunBars
+from motet.report.tables import clients as clients_table
 from motet.report.tables.catalogue import partition
 from motet.report.tables.clients import ClientRow, ClientsOfRun, client_tables
 from motet.report.tables.fitted import Packed
@@ -262,7 +263,11 @@ def clients() -> ClientsOfRun:
              Gain(0.1), None)  # fmt: skip
     rows = [
         ClientRow(
-            ClientInfo(i, name, i > 4, 120 + i, 0, 31 + i), 0.901 - i / 50, 0.702 + i / 30, 0.913 + i / 70, gained
+            ClientInfo(id=i, name=name, new=i > 4, train=120 + i, val=0, test=31 + i),
+            0.901 - i / 50,
+            0.702 + i / 30,
+            0.913 + i / 70,
+            gained,
         )
         for i, (name, gained) in enumerate(zip(HOSPITALS, gains, strict=True))
     ]
@@ -272,7 +277,7 @@ def clients() -> ClientsOfRun:
 @pytest.fixture
 def made_clients(monkeypatch: pytest.MonkeyPatch) -> ClientsOfRun:
     found = clients()
-    monkeypatch.setattr("motet.report.tables.clients.each_beside_local", lambda runs, local: [found])
+    monkeypatch.setattr(clients_table, "each_beside_local", lambda runs, local: [found])
     return found
 
 

@@ -20,10 +20,10 @@ from motet.runs.record import Record
 from motet.runs.run import run
 from motet.server import assembly
 from motet.studies import tuning
-from motet.studies.contestants import enter, simplicity_of
 from motet.studies.job import Job, perform
 from motet.studies.schedule import work_off
 from motet.studies.space import expression, first_setting, settings_in, size_of, space_of, with_setting
+from motet.studies.study_methods import prepare_methods, simplicity_of
 from motet.studies.tuning import Trial, rounds_of, rungs, tune, validating
 
 TINY = {"data": "digits", "subset": 0.3, "clients": 4, "rounds": 4, "epochs": 1, "batch": 20, "net": "mlp"}
@@ -38,8 +38,8 @@ class Nobody:
     def ended(self, job: Job, failure: str | None) -> None: ...
 
 
-def contestant(method: str, **more: Any) -> Experiment:
-    return enter([method], choose({**TINY, **more})).contestants[0].experiment
+def method(method: str, **more: Any) -> Experiment:
+    return prepare_methods([method], choose({**TINY, **more})).methods[0].experiment
 
 
 def tuned(experiment: Experiment, trials: int, folder: Path, jobs: int = 1) -> tuning.Tuned:
@@ -142,7 +142,7 @@ def test_rounds_of_a_tuning() -> None:
 
 
 def test_worse_trials_stop_and_the_best_is_chosen(tmp_path: Path) -> None:
-    found = tuned(contestant("fedavg"), 4, tmp_path)
+    found = tuned(method("fedavg"), 4, tmp_path)
     assert sorted(trial.rounds for trial in found.trials) == [1, 1, 4, 4]
     best = max((trial for trial in found.trials if trial.rounds == 4), key=lambda trial: trial.score or 0)
     assert found.setting == best.setting
@@ -157,7 +157,7 @@ def test_worse_trials_stop_and_the_best_is_chosen(tmp_path: Path) -> None:
 
 
 def test_a_trial_that_goes_on_is_the_run_in_one_piece(tmp_path: Path) -> None:
-    experiment = validating(contestant("superfed-mm"))  # whose rounds depend on how many there will be
+    experiment = validating(method("superfed-mm"))  # whose rounds depend on how many there will be
     for until in (1, 2, None):
         perform(Job("in pieces", tmp_path / "pieces", experiment, until), lambda round: None)
     perform(Job("at once", tmp_path / "whole", experiment), lambda round: None)
@@ -186,7 +186,7 @@ class KilledAfter(Nobody):
 
 
 def test_killed_twice_and_begun_again_it_finds_the_same(tmp_path: Path) -> None:
-    experiment = validating(contestant("ditto"))
+    experiment = validating(method("ditto"))
     straight = tuned(experiment, 4, tmp_path / "straight")
     for rounds in (3, 2):
         with pytest.raises(Killed):
@@ -215,7 +215,7 @@ def with_a_leak(settings: DataSettings, seed: int) -> Federation:
 
 
 def test_tuning_never_sees_test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment, leaking = contestant("superfed-mm"), []
+    experiment, leaking = method("superfed-mm"), []
     honest = tuned(experiment, 4, tmp_path / "honest")
 
     def leak(settings: DataSettings, seed: int) -> Federation:
@@ -228,11 +228,11 @@ def test_tuning_never_sees_test_data(tmp_path: Path, monkeypatch: pytest.MonkeyP
     tested = [Record(run(experiment, tmp_path / "tested-leak"))]  # the leak would be seen where test data are
     monkeypatch.undo()
     tested.append(Record(run(experiment, tmp_path / "tested")))
-    assert tested[0].summary["personal"]["weighted"] != tested[1].summary["personal"]["weighted"]
+    assert tested[0].summary.personal.weighted != tested[1].summary.personal.weighted
 
 
 def test_a_trial_has_no_figure_of_test_data(tmp_path: Path) -> None:
-    experiment = contestant("fedrod", new_clients=0.25)
+    experiment = method("fedrod", new_clients=0.25)
     perform(Job("it", tmp_path / "it", validating(experiment)), lambda round: None)
     record = Record(tmp_path / "it")
     figures = {
@@ -243,8 +243,8 @@ def test_a_trial_has_no_figure_of_test_data(tmp_path: Path) -> None:
     }
     assert there == {"validation"}
     assert not any(row["new"] for row in record.clients)
-    assert record.summary["reported"]["figure"] == "personal.validation.accuracy.mean"
-    assert record.summary["generic"]["accuracy"] is None
+    assert record.summary.reported.figure == "personal.validation.accuracy.mean"
+    assert record.summary.generic.accuracy is None
 
 
 # ---------------------------------------------------------------- who takes part
@@ -258,13 +258,13 @@ def test_how_simple_methods_are() -> None:
 
 
 def test_one_model_for_all_is_the_one_that_is_served() -> None:
-    assert contestant("fedavg").scoring.personal_model == "global_plus_personal"
-    assert contestant("pgfed").scoring.personal_model == "last_participation"
+    assert method("fedavg").scoring.pm_source == "global_plus_personal"
+    assert method("pgfed").scoring.pm_source == "last_participation"
 
 
 def test_a_method_that_cannot_run_is_left_out_with_its_sentence() -> None:
-    field = enter(["fedavg", "fedbn", "superfed-mm(lambda_eval=oracle)"], choose(TINY))
-    assert [each.name for each in field.contestants] == ["fedavg"]
+    field = prepare_methods(["fedavg", "fedbn", "superfed-mm(lambda_eval=oracle)"], choose(TINY))
+    assert [each.name for each in field.methods] == ["fedavg"]
     assert "BatchNorm" in field.left_out["fedbn"] or "normaliz" in field.left_out["fedbn"]
     assert "by test data" in field.left_out["superfed-mm(lambda_eval=oracle)"]
 
@@ -279,7 +279,7 @@ def test_a_method_that_cannot_run_is_left_out_with_its_sentence() -> None:
 )
 def test_mistakes_of_the_user_end_it_all(methods: list[str], more: dict[str, Any], sentence: str) -> None:
     with pytest.raises(MotetError, match=sentence):
-        enter(methods, choose({**TINY, **more}))
+        prepare_methods(methods, choose({**TINY, **more}))
 
 
 # ---------------------------------------------------------------- the command
@@ -316,6 +316,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_several_processes_find_the_same(tmp_path: Path) -> None:
-    experiment = validating(contestant("fedavg"))
+    experiment = validating(method("fedavg"))
     one, two = (tuned(experiment, 2, tmp_path / str(jobs), jobs) for jobs in (1, 2))
     assert one == two

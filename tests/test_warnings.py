@@ -19,7 +19,9 @@ from motet.testing.twin import play, tiny
 
 def warnings(method: str = "fedavg", **more: Any) -> list[str]:
     played = play(tiny(method, **more))
-    found = summarize(played.assembly.experiment, played.assembly.method, played.rows, played.new.figures, 1.0)
+    found = summarize(
+        played.assembly.experiment, played.assembly.method, played.rows, played.new.figures, 1.0
+    ).model_dump()
     return list(found["warnings"])
 
 
@@ -39,7 +41,7 @@ def test_half_of_the_trainings_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     played = play(tiny("fedavg", rounds={"count": 2, "cohort": 1.0}))
     for row in played.rows:
         row["set_aside"] = {str(i): "it broke" for i in row["cohort"][::2]}
-    found = summarize(played.assembly.experiment, played.assembly.method, played.rows, {}, 1.0)
+    found = summarize(played.assembly.experiment, played.assembly.method, played.rows, {}, 1.0).model_dump()
     asked = sum(len(row["cohort"]) for row in played.rows)
     assert any(said.endswith(f"of {asked} trainings failed (it broke)") for said in found["warnings"])
 

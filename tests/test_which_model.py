@@ -17,10 +17,10 @@ from motet.methods import METHODS
 from motet.methods.averaging import Averaging
 from motet.methods.base import MethodEntry
 from motet.methods.registry import declared_source
-from motet.report.tables.wording import own_models
+from motet.metrics.wording import own_models
 from motet.runs.record import Record
 from motet.server.assembly import assemble, settle
-from motet.studies.bench import run_bench
+from motet.studies.bench import BenchResults, run_bench
 from motet.studies.bench_file import BenchFile
 from motet.studies.compare import CompareRequest, compare_methods
 from motet.training.personal_model_policy import PersonalModelPolicy
@@ -93,15 +93,15 @@ def test_a_users_copy_has_the_numbers_of_the_built_in_method_in_every_command(ne
         cases={"theirs": {"method": theirs}, "mine": {"method": mine}},
     )
     done = run_bench(bench, tmp_path / "bench", 1, lambda total: nullcontext(Nobody()))
-    cases = {name: {f: case["figures"][f]["mean"] for f in figures} for name, case in done["cases"].items()}
+    cases = {name: {f: case.figures[f].mean for f in figures} for name, case in done.cases.items()}
     assert cases["mine"] == cases["theirs"]
-    assert "Own models: the server's model, for the method makes none of clients' own." in done["notes"]
+    assert "Own models: the server's model, for the method makes none of clients' own." in done.notes
     question = CompareRequest(resolve(CHOICES), (theirs, mine, "fedavg+ft"), trials=1, seeds=1)
     found = compare_methods(question, tmp_path / "compare", 1, lambda total: nullcontext(Nobody()))
-    by_name = {each["method"]: each for each in found["methods"]}
-    assert by_name[mine]["personal"] == by_name[theirs]["personal"]
-    assert by_name[mine]["generic"] == by_name[theirs]["generic"]
-    assert any("Own models: of" in note and "the server's model" in note for note in found["notes"])
+    by_name = {each.method: each for each in found.methods}
+    assert by_name[mine].personal == by_name[theirs].personal
+    assert by_name[mine].generic == by_name[theirs].generic
+    assert any("Own models: of" in note and "the server's model" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_the_words_under_a_table() -> None:
 
 
 def test_a_study_does_not_mix_versions_of_a_users_method(near: str, tmp_path: Path) -> None:
-    def bench(seeds: tuple[int, ...]) -> dict[str, Any]:
+    def bench(seeds: tuple[int, ...]) -> BenchResults:
         cases = {"mine": {"method": f"{near}:Near"}, "theirs": {"method": "fedprox"}}
         asked = BenchFile(name="mine", figures=("generic.accuracy",), seeds=seeds, setting=CHOICES, cases=cases)
         return run_bench(asked, tmp_path / "bench", 1, lambda total: nullcontext(Nobody()))
@@ -182,7 +182,7 @@ def test_a_study_does_not_mix_versions_of_a_users_method(near: str, tmp_path: Pa
     with pytest.raises(MotetError, match=r"mine-seed0 was made with another version of near\.py; accepted: "):
         bench((0, 1))
     Path(near).write_text(NEAR)
-    assert bench((0, 1))["seeds"] == [0, 1]
+    assert bench((0, 1)).seeds == (0, 1)
 
 
 def test_a_run_is_not_continued_with_another_version(near: str, tmp_path: Path) -> None:

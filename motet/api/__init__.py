@@ -1,0 +1,5 @@
+"""The Python face of Motet: what `import motet` offers, and what the commands of the command line call.
+
+`choices` gives functions the short names as keywords, `result` and `comparison` hold what a user gets back, `running`,
+`studies`, `models` and `pages` have the functions. This room may import all others but `cli`. Start at `running.py`.
+"""

@@ -8,7 +8,7 @@ import typer
 from motet.cli.exporting import add_commands
 from motet.cli.options import Json, Trust, with_choices
 from motet.config.nesting import nested
-from motet.config.short_names import CHOICES, FIELDS, choose
+from motet.config.short_names import CHOICES, FIELDS, STUDY_CHOICES, choose
 from motet.io.user_paths import user_path
 
 app = typer.Typer(
@@ -23,8 +23,6 @@ app.add_typer(data_app, name="data")
 
 
 DATA_CHOICES = [name for name, field in FIELDS.items() if field.startswith("data.") and name != "data"]
-
-STUDY_CHOICES = [name for name in FIELDS if name not in ("data", "method")]
 
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any other field; repeatable")]
 Track = Annotated[
@@ -42,9 +40,9 @@ def top(
 ) -> None:
     """What `motet` alone says."""
     if version:
-        from importlib.metadata import version as installed
+        import motet
 
-        typer.echo(f"motet {installed('motet')}")
+        typer.echo(f"motet {motet.__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

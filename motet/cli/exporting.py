@@ -15,7 +15,6 @@ from motet.io.text import printable
 from motet.io.user_paths import user_path
 
 if TYPE_CHECKING:
-    from motet.data.readers.raw import Array, Integers
     from motet.export.run import Exported
     from motet.runs.served_models import ServedModels
 
@@ -47,10 +46,11 @@ def export(
     json: Json = False,
 ) -> None:
     """Write the models of a run as files that need neither the run nor its data."""
+    from motet.api.models import served_models
     from motet.cli.console import note, write_json
     from motet.export.run import export_run
 
-    served = _served(run, trust_code)
+    served = served_models(run, trust_code)
     clients = [_client(served, name) for name in client or []]
     written = export_run(
         served,
@@ -90,8 +90,9 @@ def predict(
     note(f"{len(chosen)} predictions by the {loaded.known.title}" + (f" in {out}" if out else ""))
     if given.y is not None:
         try:
-            right = class_numbers(given.y, loaded.class_names, str(data)) == chosen.numpy()
-            note(f"{100 * right.mean():.1f} % of them are as the labels in {data.name} say")
+            numbers = class_numbers(given.y, loaded.class_names, str(data)).tolist()
+            right = sum(loaded.class_names[number] == name for number, name in zip(numbers, chosen, strict=True))
+            note(f"{100 * right / len(chosen):.1f} % of them are as the labels in {data.name} say")
         except MotetError as error:
             note(f"not compared with labels: {error}")
 
@@ -111,8 +112,8 @@ def adapt(
     json: Json = False,
 ) -> None:
     """Make the model of a client that took no part in a run, and say what it gains."""
+    from motet.api.models import newcomer_of, served_models
     from motet.cli.console import write_json
-    from motet.export.newcomer import from_counts, from_samples
     from motet.export.run import Exporter, refuse_taken
 
     if data is None and counts is None:
@@ -121,17 +122,12 @@ def adapt(
         raise MotetError("--format is for a model that is written; accepted: --out DIR beside it")
     if len(name) > MOST_NAME or any("\ud800" <= c <= "\udfff" for c in name):  # half a character, which no file holds
         raise MotetError(f"--name is {shown(name)}; accepted: text of up to {MOST_NAME} characters")
-    served = _served(run, trust_code)
+    served = served_models(run, trust_code)
     folder = user_path(out, "--out") if out else None
     exporter = Exporter(served, format or ["torch"]) if folder else None
     if folder:
         refuse_taken(folder)
-    labelled = _labelled(data, served) if data else None
-    if counts is not None:
-        made = from_counts(served, _numbers(counts), labelled)
-    else:
-        assert labelled is not None
-        made = from_samples(served, *labelled, test_share, seed)
+    made = newcomer_of(served, data, None if counts is None else _numbers(counts), test_share, seed)
     if exporter and folder:
         written = exporter.write(folder, made.model, "adapted", (served.next_id, name), made.figures)
         _tell([written], folder)
@@ -141,28 +137,10 @@ def adapt(
         write_json({"method": served.record.experiment.method, **line})
 
 
-def _served(run: Path, trust_code: bool) -> "ServedModels":
-    from motet.runs.record import Record
-    from motet.runs.served_models import ServedModels
-
-    record = Record(user_path(run, "run"))
-    record.summary  # noqa: B018 - an unfinished run says how to go on
-    return ServedModels(record, trust_code)
-
-
 def _client(served: "ServedModels", word: str) -> str | int:
     """Return a client as the user wrote it: a number where the word is one, or else a name."""
     named = any(client.name == word for client in served.facts.clients)
     return word if named or not word.isdecimal() or len(word) > 12 else int(word)
-
-
-def _labelled(data: Path, served: "ServedModels") -> "tuple[Array, Integers]":
-    from motet.export.reading import Labels, class_numbers, read_given
-
-    labels = Labels(served.facts.class_names, served.record.experiment.data.label)
-    given = read_given(user_path(data, "--data"), served.prepare, labels)
-    assert given.y is not None
-    return given.x, class_numbers(given.y, labels.classes, str(data))
 
 
 def _numbers(text: str) -> list[int]:

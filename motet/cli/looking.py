@@ -24,7 +24,7 @@ from motet.methods import describe_methods
 from motet.metrics.registry import describe_metrics
 from motet.nets import describe_nets
 from motet.report.tables.catalogue import Shading, catalogue, details, partition
-from motet.report.tables.wording import Prose
+from motet.report.tables.prose import Prose
 
 CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
     "methods": describe_methods,

@@ -3,20 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from motet.api.comparison import PAGE
+from motet.api.pages import report
 from motet.cli.console import note, output
 from motet.errors import MotetError
 from motet.io.text import printable
-from motet.io.user_paths import shown_path
 from motet.report.page import write_figures, write_report
-
-PAGE = "report.html"
 
 
 def write_page(folders: Sequence[Path], out: Path) -> None:
     """Write the page and say where it is."""
-    if out.is_dir():
-        raise MotetError(f"--out {shown_path(out)!r} is a folder; accepted: a file such as {PAGE}")
-    _say(f"Report in {write_report(folders, out)}")
+    _say(f"Report in {report(*folders, out=out)}")
 
 
 def write_figures_learned(folders: Sequence[Path], out: Path, format: str) -> None:
@@ -26,7 +23,7 @@ def write_figures_learned(folders: Sequence[Path], out: Path, format: str) -> No
 
 
 def page_at_the_end(folders: Sequence[Path], folder: Path) -> None:
-    """The page of runs that just ended, in their folder; whatever is wrong with it loses no run."""
+    """Write the page of runs that just ended into their folder; a page that cannot be written loses no run."""
     try:
         note(f"Report in {write_report(folders, folder / PAGE)}")
     except MotetError as error:

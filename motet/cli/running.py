@@ -14,8 +14,8 @@ from motet.report.finished import Finished, read_finished
 from motet.report.progress import onlooker
 from motet.report.tables.clients import client_tables, clients_json
 from motet.report.tables.metrics import measured_table
+from motet.report.tables.prose import Prose
 from motet.report.tables.runs import comparison
-from motet.report.tables.wording import Prose
 from motet.runs import run as runs
 from motet.runs.local_baseline import local_among
 from motet.runs.measure_again import measure_again
@@ -45,10 +45,10 @@ def show_runs(
         else:
             output().print(client_tables(found, alone))
     elif json:
-        write_json([run.summary for run in found])
+        write_json([run.summary.model_dump() for run in found])
     else:
         output().print(comparison(found, each))
-        for sentence in dict.fromkeys(text for run in found for text in run.summary.get("notes", ())):
+        for sentence in dict.fromkeys(text for run in found for text in run.summary.notes):
             output().print(Prose(printable(f"Note: {sentence}."), "dim"))
 
 
@@ -118,15 +118,15 @@ def _watch_and_show(work: Callable[[runs.Watcher], Path], known: Path | None, js
         folder = work(logged)
         logged.finished(folder)
     run = read_finished(folder)
-    if run.summary["set_aside"]:
-        note(f"warning: {run.summary['set_aside']} trainings diverged and were set aside; rounds.jsonl names them")
-    for text in run.summary.get("warnings", ()):
+    if run.summary.set_aside:
+        note(f"warning: {run.summary.set_aside} trainings diverged and were set aside; rounds.jsonl names them")
+    for text in run.summary.warnings:
         note(f"warning: {text}")
-    for text in run.summary.get("notes", ()):
+    for text in run.summary.notes:
         note(f"note: {text}")
     if json:
         note(f"recorded in {folder}")
-        write_json(run.summary)
+        write_json(run.summary.model_dump())
     else:
         output().print(comparison([run]))
         output().print(printable(f"Recorded in {folder}"), markup=False, soft_wrap=True)

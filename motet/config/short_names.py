@@ -53,6 +53,8 @@ CHOICES = {
     "protocol": Choice("protocol", str, "a paper's way of training and measuring (motet list protocols)"),
 }
 FIELDS = {name: choice.field for name, choice in CHOICES.items()}
+STUDY_CHOICES = [name for name in FIELDS if name not in ("data", "method")]
+"""The short names that a study takes besides its data; it names its methods itself."""
 
 
 def choose(
@@ -78,8 +80,3 @@ def choose(
     for layer in layers:
         resolve(layer)
     return resolve(merge(*layers))
-
-
-def among(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a function's arguments that are short names: `among(locals())`."""
-    return {name: values[name] for name in FIELDS if name in values}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from motet.config.data_section import DataSettings
+from motet.data.built_once import kept_or_built
 from motet.data.corruption import add_label_noise, noise_of, poison_labels
 from motet.data.domains import simulate
 from motet.data.federation import ClientData, Federation, Samples
@@ -18,6 +19,7 @@ from motet.data.partitions.registry import inside, parse
 from motet.data.prepare import Prepare, fit_prepare
 from motet.data.readers.raw import Integers, RawData, dealt_by
 from motet.data.sources import load
+from motet.data.sources.registry import files_of
 from motet.errors import MotetError, shown
 from motet.training.randomness import numpy_generator
 
@@ -26,6 +28,11 @@ def build(settings: DataSettings, seed: int) -> Federation:
     """The federation these settings describe; the same for the same partition seed, on every machine."""
     if settings.partition_seed is not None:
         seed = settings.partition_seed
+    return kept_or_built(settings, seed, files_of, _build)
+
+
+def _build(settings: DataSettings, seed: int) -> Federation:
+    """Load, change, deal, gather, arrange."""
     noise = noise_of(settings.label_noise, settings.label_noise_swapped)
     raw = load(settings)
     settings = settings.model_copy(update={"partition": dealt_by(settings.partition, raw.client is not None)})

@@ -19,7 +19,6 @@ from motet.io.hashed_files import (
     ClientFiles,
     Damaged,
     FileEntry,
-    checked,
     decoded,
     entry_of,
     intact,
@@ -150,7 +149,9 @@ class FolderShelf:
 
     def read(self, entry: FileEntry) -> bytes:
         """The bytes of a file that is whole; its name is one that `write` was given."""
-        return read_entry(self.path, checked(entry, _FILE, "a client"))
+        if not _FILE.fullmatch(entry.file):
+            raise Damaged(f"the entry of a client names the file {entry.file[:100]!r}")
+        return read_entry(self.path, entry)
 
     def remove(self, name: str) -> None:
         """If it is still there."""
@@ -178,9 +179,9 @@ class MemoryShelf:
 
     def read(self, entry: FileEntry) -> bytes:
         """From memory."""
-        if entry["file"] not in self.data:
-            raise Damaged(f"{entry['file']} is not there")
-        return intact(entry, self.data[entry["file"]])
+        if entry.file not in self.data:
+            raise Damaged(f"{entry.file} is not there")
+        return intact(entry, self.data[entry.file])
 
     def remove(self, name: str) -> None:
         """From memory."""
@@ -273,4 +274,4 @@ class WithStates(Engine):
 
 
 def _names(entries: ClientFiles) -> set[str]:
-    return {entry["file"] for entry in entries.values()}
+    return {entry.file for entry in entries.values()}

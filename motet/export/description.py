@@ -1,19 +1,20 @@
 """What an exported model says of itself: model.json, read as anybody may have written it."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Annotated, Final, Literal
 
-from torch import Tensor
+from pydantic import Field, JsonValue, model_validator
 
 from motet.data import Prepare
 from motet.data.prepare import restored
 from motet.export.portable import Voting
+from motet.io.json_models import Count, FileModel, Number, Sha256, Text, plain
 
-FORMAT = 1
+FORMAT: Final = 1
+Bytes = bytes  # inside a model with a field of that name
 MOST_CLASSES = 2**20
-MOST_TEXT = 4096
-MOST_NEIGHBOURS = 2**31
 
 Which = Literal["generic", "personal", "adapted"]
 StoredType = Literal["uint8", "float32", "int64"]
@@ -45,94 +46,113 @@ class Description:
         return "generic model" if self.client is None else f"{self.which} model of client {self.client}"
 
 
-def to_words(known: Description) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """As JSON, and the constants of the preparation."""
-    prepare, constants = known.prepare.saved()
+# -------- model.json
+
+
+class ClientOfModel(FileModel):
+    """Whose model it is."""
+
+    name: Text
+    number: Count
+
+
+class NetOfModel(FileModel):
+    """The net that the weights fill."""
+
+    name: Text
+    head: Text
+    batch_statistics: bool
+
+
+class InputOfModel(FileModel):
+    """What the net is given, for programs that prepare samples themselves."""
+
+    kind: Text
+    shape: tuple[Count, ...]
+    vocabulary: Count
+
+
+class ModelFormat(FileModel):
+    """One file beside model.json: what tells a damaged one, and how far its logits are from the run's own model's."""
+
+    bytes: Count
+    sha256: Sha256
+    largest_difference: Number | None
+    checked_on: Text | None
+
+    @classmethod
+    def of(cls, data: Bytes, difference: float | None = None, checked_on: str | None = None) -> "ModelFormat":
+        """Return what is known of a file with these bytes."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        return cls(bytes=len(data), sha256=sha256, largest_difference=difference, checked_on=checked_on)
+
+
+class ModelFile(FileModel):
+    """model.json of an exported model."""
+
+    format: Literal[1]
+    model: Which
+    client: ClientOfModel | None
+    method: Text
+    data: Text
+    round: Count
+    net: NetOfModel
+    input: InputOfModel
+    sample_type: StoredType
+    prepare: dict[str, JsonValue]
+    """What `Prepare.saved` says, which `restored` reads."""
+    class_names: Annotated[tuple[Text, ...], Field(min_length=1, max_length=MOST_CLASSES)]
+    figures: dict[Text, Number]
+    neighbours: Voting | None
+    files: dict[Text, ModelFormat]
+
+    @model_validator(mode="after")
+    def _names_its_client(self) -> "ModelFile":
+        if (self.client is None) != (self.model == "generic"):
+            raise ValueError("a client for each model but the generic one")
+        return self
+
+
+def to_file(known: Description, files: Mapping[str, ModelFormat]) -> ModelFile:
+    """Return model.json; the constants of the preparation are among the weights."""
+    prepare, _ = known.prepare.saved()
     given = known.prepare.input
-    words = {
-        "format": FORMAT,
-        "model": known.which,
-        "client": None if known.client is None else {"name": known.client, "number": known.number},
-        "method": known.method,
-        "data": known.data,
-        "round": known.round,
-        "net": {"name": known.net, "head": known.head, "batch_statistics": known.batch_statistics},
-        "input": {"kind": given.kind, "shape": list(given.shape), "vocabulary": given.vocabulary},
-        "sample_type": known.stored,
-        "prepare": prepare,
-        "class_names": list(known.class_names),
-        "figures": dict(known.figures),
-        "neighbours": None if known.voting is None else vars(known.voting),
-    }
-    return words, constants
-
-
-def from_words(words: Any, constants: Mapping[str, object]) -> Description:
-    """What `to_words` made; `ValueError`, `LookupError` or `TypeError` for anything else."""
-    if words["format"] != FORMAT:
-        raise ValueError(f"format {str(words['format'])[:20]}, and this Motet reads {FORMAT}")
-    which, stored, names = words["model"], words["sample_type"], words["class_names"]
-    if which not in get_args(Which) or stored not in get_args(StoredType):
-        raise ValueError("model or sample_type")
-    if not isinstance(names, list) or not 1 <= len(names) <= MOST_CLASSES:
-        raise ValueError("class_names")
-    method, data, net, head = words["method"], words["data"], words["net"]["name"], words["net"]["head"]
-    if not all(isinstance(text, str) and len(text) <= MOST_TEXT for text in (method, data, net, head, *names)):
-        raise ValueError("a name that is none")
-    batch_statistics = words["net"].get("batch_statistics", False)
-    if type(batch_statistics) is not bool:
-        raise ValueError("net")
-    client, number = _client(words["client"], which)
-    return Description(
-        which,
-        method,
-        data,
-        net,
-        head,
-        tuple(names),
-        restored(words["prepare"], constants),
-        stored,
-        _count(words["round"]),
-        client,
-        number,
-        _figures(words["figures"]),
-        _voting(words["neighbours"]),
-        batch_statistics,
+    client = None
+    if known.client is not None and known.number is not None:
+        client = ClientOfModel(name=known.client, number=known.number)
+    return ModelFile(
+        format=FORMAT,
+        model=known.which,
+        client=client,
+        method=known.method,
+        data=known.data,
+        round=known.round,
+        net=NetOfModel(name=known.net, head=known.head, batch_statistics=known.batch_statistics),
+        input=InputOfModel(kind=given.kind, shape=tuple(given.shape), vocabulary=given.vocabulary),
+        sample_type=known.stored,
+        prepare=plain(prepare),
+        class_names=known.class_names,
+        figures=dict(known.figures),
+        neighbours=known.voting,
+        files=dict(files),
     )
 
 
-def _client(words: Any, which: Which) -> tuple[str | None, int | None]:
-    if (words is None) != (which == "generic"):
-        raise ValueError("client")
-    if words is None:
-        return None, None
-    if not isinstance(words["name"], str) or len(words["name"]) > MOST_TEXT:
-        raise ValueError("client")
-    return words["name"], _count(words["number"])
-
-
-def _figures(words: Any) -> dict[str, float]:
-    if not all(isinstance(name, str) and _is_number(value) for name, value in words.items()):
-        raise ValueError("figures")
-    return dict(words)
-
-
-def _voting(words: Any) -> Voting | None:
-    if words is None:
-        return None
-    k, scale, lam = words["k"], words["scale"], words["lam"]
-    if type(k) is not int or not 1 <= k <= MOST_NEIGHBOURS or not all(map(_is_number, (scale, lam))):
-        raise ValueError("neighbours")
-    if not scale > 0 or not 0 <= lam <= 1:
-        raise ValueError("neighbours")
-    return Voting(k, float(scale), float(lam))
-
-
-def _count(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError("a count that is none")
-    return value
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def from_file(file: ModelFile, constants: Mapping[str, object]) -> Description:
+    """Return what `to_file` was given; what `restored` raises where the preparation is none."""
+    return Description(
+        file.model,
+        file.method,
+        file.data,
+        file.net.name,
+        file.net.head,
+        file.class_names,
+        restored(file.prepare, constants),
+        file.sample_type,
+        file.round,
+        file.client.name if file.client else None,
+        file.client.number if file.client else None,
+        file.figures,
+        file.neighbours,
+        file.net.batch_statistics,
+    )

@@ -5,27 +5,24 @@
     model.pt2           the whole computation, for torch.export.load    (if asked for)
     model.onnx          the same for ONNX runtimes                       (if asked for)
 
-A folder may come from anybody. Its files are its own, what they say is checked key by key, no net is built that the
-weights beside it do not fill, and nothing is unpickled.
+A folder may come from anybody. Its files are its own, what they say is checked by their model (`ModelFile`), no net is
+built that the weights beside it do not fill, and nothing is unpickled.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from motet.errors import MotetError
-from motet.export.description import Description, from_words, to_words
+from motet.export.description import Description, ModelFile, ModelFormat, from_file, to_file
 from motet.export.portable import MATRIX, SHIFT, Portable
-from motet.io import json_models
 from motet.io.files import is_own_folder, make_folder, read_own, write_atomic
-from motet.io.json_models import to_json
 from motet.io.plugins import is_import
+from motet.io.user_code import place_of
 from motet.messages.message import decode, encode
 from motet.nets import Net, build_net, net_term
 from motet.runs.trust import require_trust_in
@@ -34,25 +31,30 @@ from motet.training.randomness import seeded
 MODEL, WEIGHTS = "model.json", "model.safetensors"
 PREPARE, NET = "prepare.", "net."
 MOST_JSON = 2**28
-_WRONG = (ValueError, LookupError, TypeError, AttributeError, RuntimeError, OverflowError)
 
 
-def write_model(folder: Path, known: Description, model: Portable | None, others: Mapping[str, dict[str, Any]]) -> None:
-    """`others` are the files that are there already, with what was found out about them; model.json comes last."""
+def write_model(
+    folder: Path,
+    known: Description,
+    model: Portable | None,
+    others: Mapping[str, ModelFormat],
+    difference: float | None = None,
+    checked_on: str | None = None,
+) -> None:
+    """Write a model's weights, and model.json last; `others` are the files that are there already.
+
+    `difference` says how far the weights' logits are from those of the run's own model, and on which samples.
+    """
     make_folder(folder)
-    words, constants = to_words(known if model is None else replace(known, voting=model.voting))
+    described = known if model is None else replace(known, voting=model.voting)
     files = dict(others)
     if model is not None:
+        _, constants = known.prepare.saved()
         tensors = model.constants() | {PREPARE + name: value for name, value in constants.items()}
         data = encode({name: value if value.dim() else value.view(1) for name, value in tensors.items()})
         write_atomic(folder / WEIGHTS, data)
-        files[WEIGHTS] = files.get(WEIGHTS, {}) | fingerprint(data)
-    write_atomic(folder / MODEL, (to_json({**words, "files": files}, indent=1) + "\n").encode())
-
-
-def fingerprint(data: bytes) -> dict[str, Any]:
-    """What tells a damaged file."""
-    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        files[WEIGHTS] = ModelFormat.of(data, difference, checked_on)
+    write_atomic(folder / MODEL, to_file(described, files).to_json(indent=1))
 
 
 def is_model(folder: Path) -> bool:
@@ -64,18 +66,20 @@ def read_model(folder: Path, trust_code: bool = False) -> tuple[Description, Por
     """The model of a folder, or one sentence about what is wrong with it."""
     if not is_own_folder(folder) or not is_model(folder):
         raise MotetError(f"{folder} holds no exported model: no {MODEL} there; accepted: a folder of `motet export`")
-    words = _words(folder)
-    tensors = _tensors(folder, words)
+    file = _described(folder)
+    tensors = _tensors(folder, file)
     constants = {name.removeprefix(PREPARE): t for name, t in tensors.items() if name.startswith(PREPARE)}
     try:
-        known = from_words(words, constants)
-    except (*_WRONG, MotetError) as error:
+        known = from_file(file, constants)
+    except (ValueError, LookupError, TypeError, MotetError) as error:  # no preparation of samples
         raise _no_model(folder, error) from error
     if is_import(code := net_term(known.net).name):  # it runs as a run's would
         require_trust_in([code], f"model {folder}", trust_code)
     try:
         return known, _model(known, {name: t for name, t in tensors.items() if not name.startswith(PREPARE)})
-    except _WRONG as error:
+    except (ValueError, RuntimeError) as error:  # no net for such samples, or other weights than the net's
+        if place_of(error):
+            raise
         raise _no_model(folder, error) from error
 
 
@@ -84,28 +88,19 @@ def _no_model(folder: Path, error: Exception) -> MotetError:
     return MotetError(f"{folder / MODEL} and its weights do not make a model ({why}); export it anew")
 
 
-def read_description(folder: Path) -> Mapping[str, Any]:
-    """model.json as it stands, for who only shows it."""
-    return _words(folder)
-
-
-def _words(folder: Path) -> dict[str, Any]:
+def _described(folder: Path) -> ModelFile:
     path = folder / MODEL
     try:
-        words = json_models.loads(read_own(path, MOST_JSON))
+        data = read_own(path, MOST_JSON)
     except OSError as error:
         raise MotetError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise MotetError(f"{path} is damaged; accepted: as `motet export` wrote it") from error
-    if not isinstance(words, dict) or not isinstance(words.get("files"), dict):
-        raise MotetError(f"{path} is damaged; accepted: as `motet export` wrote it")
-    return words
+    return ModelFile.from_json(data, str(path))
 
 
-def _tensors(folder: Path, words: Mapping[str, Any]) -> dict[str, Tensor]:
-    path, told = folder / WEIGHTS, words["files"].get(WEIGHTS)
-    if not isinstance(told, dict):
-        there = ", ".join(str(name)[:40] for name in words["files"])
+def _tensors(folder: Path, file: ModelFile) -> dict[str, Tensor]:
+    path, told = folder / WEIGHTS, file.files.get(WEIGHTS)
+    if told is None:
+        there = ", ".join(name[:40] for name in file.files)
         raise MotetError(
             f"the model of {folder} is more than weights, so that only {there or 'nothing'} was written; "
             f"accepted: its own runtime, such as onnxruntime or torch.export.load"
@@ -114,7 +109,7 @@ def _tensors(folder: Path, words: Mapping[str, Any]) -> dict[str, Tensor]:
         data = read_own(path)
     except OSError as error:
         raise MotetError(f"cannot read {path}: {error.strerror}") from error
-    if fingerprint(data)["sha256"] != told.get("sha256"):
+    if ModelFormat.of(data).sha256 != told.sha256:
         raise MotetError(f"{path} is not the file that {MODEL} tells of (its checksum is another); export it anew")
     try:
         state = decode(data)
@@ -134,6 +129,8 @@ def _model(known: Description, tensors: Mapping[str, Tensor]) -> Portable:
     memory = ("z", "y") if known.voting else ()
     if unknown := set(rest) - set(shapes) - set(memory):
         raise ValueError(f"unknown tensor {min(unknown)[:60]!r}")
+    if missing := set(memory) - set(rest):
+        raise ValueError(f"no tensor {min(missing)!r}")
     remembered = (rest["z"], rest["y"]) if known.voting else None
     if remembered:
         z, y = remembered

@@ -1,37 +1,41 @@
 """The folder of a whole export: export.json names the models beside it."""
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
 
 from motet.errors import MotetError
+from motet.export.description import Which
 from motet.export.folder import is_model
-from motet.io import json_models
 from motet.io.files import read_own, write_atomic
-from motet.io.json_models import to_json
+from motet.io.json_models import Count, FileModel, Text
 
 INDEX = "export.json"
-FORMAT = 1
+FORMAT: Final = 1
 MOST_BYTES = 2**26
-_FOLDER = re.compile(r"generic|client-\d{1,12}(?:-[A-Za-z0-9_-]{1,40})?")
 
 
-@dataclass(frozen=True)
-class ListedModel:
+class ListedModel(FileModel):
     """One model of an export."""
 
-    folder: str
-    model: str
-    client: str | None
-    number: int | None
+    folder: Annotated[str, Field(pattern=r"^(generic|client-\d{1,12}(-[A-Za-z0-9_-]{1,40})?)$")]
+    model: Which
+    client: Text | None
+    number: Count | None
+
+
+class ExportIndex(FileModel):
+    """export.json: every model of an export."""
+
+    format: Literal[1]
+    models: Annotated[tuple[ListedModel, ...], Field(min_length=1)]
 
 
 def write_index(out: Path, models: Sequence[ListedModel]) -> None:
     """Last of all: with it the export is whole."""
-    words = {"format": FORMAT, "models": [vars(each) for each in models]}
-    write_atomic(out / INDEX, (to_json(words, indent=1) + "\n").encode())
+    write_atomic(out / INDEX, ExportIndex(format=FORMAT, models=tuple(models)).to_json(indent=1))
 
 
 def model_folder(folder: Path, client: int | str | None = None) -> Path:
@@ -54,27 +58,14 @@ def model_folder(folder: Path, client: int | str | None = None) -> Path:
     return folder / found[0].folder
 
 
-def read_index(folder: Path) -> list[ListedModel]:
-    """Every model of an export."""
+def read_index(folder: Path) -> Sequence[ListedModel]:
+    """Return every model of an export."""
     path = folder / INDEX
     try:
-        words = json_models.loads(read_own(path, MOST_BYTES))
-        if words["format"] != FORMAT or not words["models"]:
-            raise ValueError("format")
-        return [_listed(each) for each in words["models"]]
+        data = read_own(path, MOST_BYTES)
     except OSError as error:
         raise MotetError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, LookupError, TypeError) as error:
-        raise MotetError(f"{path} is damaged; accepted: as `motet export` wrote it") from error
-
-
-def _listed(words: Any) -> ListedModel:
-    folder, model, client, number = (words[key] for key in ("folder", "model", "client", "number"))
-    if not isinstance(folder, str) or not _FOLDER.fullmatch(folder) or not isinstance(model, str):
-        raise ValueError("folder")
-    if not (client is None or isinstance(client, str)) or not (number is None or type(number) is int):
-        raise ValueError("client")
-    return ListedModel(folder, model, client, number)
+    return ExportIndex.from_json(data, str(path)).models
 
 
 def _itself(folder: Path, client: int | str | None) -> Path:

@@ -43,15 +43,29 @@ class LoadedModel(RawModel):
 def load_model(
     folder: str | os.PathLike[str], client: int | str | None = None, *, trust_code: bool = False
 ) -> LoadedModel:
-    """The model of a folder that `motet export` wrote: a client's by name or number, or else the generic one.
+    """Return a model of a folder that `motet export` wrote: a plain torch module that takes samples as files have them.
 
-    Nothing is unpickled. A net of the user's own is code: it runs if the user ran it before, or with `trust_code`.
+    Parameters
+    ----------
+    folder
+        The folder of an exported model, or of a whole export.
+    client
+        Of a whole export: whose model, by name or number; default the generic one.
+    trust_code
+        Nothing is unpickled. A net of the user's own is code: it runs if the user ran it before, or with `trust_code`.
+
+    >>> import motet, tempfile
+    >>> from sklearn.datasets import load_digits
+    >>> models = tempfile.mkdtemp() + "/models"
+    >>> _ = motet.export(motet.run(data="digits", clients=4, rounds=1), models, generic=True)
+    >>> motet.load_model(models)(load_digits().images[:3]).shape
+    torch.Size([3, 10])
     """
     known, model = read_model(model_folder(user_path(folder, "folder"), client), trust_code)
     return LoadedModel(known, RawModel(model, known.prepare))
 
 
-# -------- Predictions of a loaded model as lines of CSV
+# -------- Predictions of a loaded model, as rows and as lines of CSV
 
 
 BATCH = 1000
@@ -63,19 +77,27 @@ def probabilities(model: LoadedModel, x: Array) -> Iterator[Tensor]:
         yield torch.softmax(model(x[start : start + BATCH]), 1)
 
 
-def write_predictions(file: TextIO, model: LoadedModel, given: UserSamples) -> Tensor:
-    """A line for each sample in its order, after the name of its file if it was one; the predicted classes' numbers."""
-    names, lines, chosen = model.class_names, csv.writer(file, lineterminator="\n"), list[Tensor]()
-    lines.writerow([*_named(given, "file"), "prediction", "probability", *(f"probability of {name}" for name in names)])
-    files = iter(given.names or [])
+def predictions(model: LoadedModel, given: UserSamples) -> Iterator[dict[str, str | float]]:
+    """Yield a row for each sample in its order: its file if it was one, the class and every class's probability."""
+    names, files = model.class_names, iter(given.names or [])
+    titles = [f"probability of {name}" for name in names]
     for shares in probabilities(model, given.x):
-        best = shares.argmax(1)
-        for row, number in zip(shares.tolist(), best.tolist(), strict=True):
-            told = (f"{share:.6g}" for share in (row[number], *row))
-            lines.writerow([*_named(given, next(files, "")), names[number], *told])
-        chosen.append(best)
-    return torch.cat(chosen)
+        for row, number in zip(shares.tolist(), shares.argmax(1).tolist(), strict=True):
+            file = {} if given.names is None else {"file": next(files, "")}
+            yield {
+                **file,
+                "prediction": names[number],
+                "probability": row[number],
+                **dict(zip(titles, row, strict=True)),
+            }
 
 
-def _named(given: UserSamples, name: str) -> list[str]:
-    return [] if given.names is None else [name]
+def write_predictions(file: TextIO, model: LoadedModel, given: UserSamples) -> list[str]:
+    """Write a line of CSV for each sample, and return the names of the predicted classes."""
+    lines, chosen = csv.writer(file, lineterminator="\n"), list[str]()
+    for row in predictions(model, given):
+        if not chosen:
+            lines.writerow(row)
+        lines.writerow([value if isinstance(value, str) else f"{value:.6g}" for value in row.values()])
+        chosen.append(str(row["prediction"]))
+    return chosen

@@ -10,8 +10,10 @@ Every personal model that Motet's own methods make is one of these.
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import torch
+from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn.functional import linear, one_hot
 
@@ -31,11 +33,13 @@ class NotPortable(MotetError):
 
 @dataclass(frozen=True)
 class Voting:
-    """The numbers by which kNN-Per's neighbours vote."""
+    """The numbers by which kNN-Per's neighbours vote; the model of them in model.json."""
 
-    k: int
-    scale: float
-    lam: float
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    k: Annotated[int, Field(ge=1, le=2**31)]
+    scale: Annotated[float, Field(gt=0)]
+    lam: Annotated[float, Field(ge=0, le=1)]
 
 
 class Portable(nn.Module):

@@ -17,8 +17,8 @@ from motet.data.prepare import NumbersPrepare, restored
 from motet.data.prepare_table import TablePrepare
 from motet.data.schema import CategoryColumn, Column, NumberColumn
 from motet.errors import MotetError, unknown
-from motet.export.description import Description, StoredType, Which
-from motet.export.folder import WEIGHTS, fingerprint, write_model
+from motet.export.description import Description, ModelFormat, StoredType, Which
+from motet.export.folder import write_model
 from motet.export.formats import ONNX, PROGRAM, Run, Whole, require, write_onnx, write_program
 from motet.export.index import ListedModel, write_index
 from motet.export.portable import NotPortable, Portable, portable
@@ -137,12 +137,11 @@ class Exporter:
         assert isinstance(model, RawModel)
         known = self._description(which, client, figures)
         form = self._portable(model)
-        files: dict[str, dict[str, Any]] = {}
+        files: dict[str, ModelFormat] = {}
         found: dict[str, float] = {}
         if form is not None:
             again = RawModel(form, self.prepare)
             found["torch"] = difference(again, model, self.checked.x, "torch")
-            files[WEIGHTS] = self._told(found["torch"])
         make_folder(folder)
         for format in self.formats:
             if format in WRITERS:
@@ -150,8 +149,8 @@ class Exporter:
                 whole = Whole(model.model if form is None else form, self.prepare)
                 run = write(folder / name, whole, self.checked.x.dtype)
                 found[format] = difference(run, model, self.checked.x, format)
-                files[name] = self._told(found[format]) | fingerprint((folder / name).read_bytes())
-        write_model(folder, known, form, files)
+                files[name] = ModelFormat.of((folder / name).read_bytes(), found[format], self.checked.words)
+        write_model(folder, known, form, files, found.get("torch"), self.checked.words)
         return Exported(folder, known, found, self.checked.words)
 
     def _portable(self, model: RawModel) -> Portable | None:
@@ -162,9 +161,6 @@ class Exporter:
             if set(self.formats) & set(WRITERS):
                 return None
             raise
-
-    def _told(self, largest: float) -> dict[str, Any]:
-        return {"largest_difference": largest, "checked_on": self.checked.words}
 
     def _description(self, which: Which, client: tuple[int, str] | None, figures: dict[str, float]) -> Description:
         served, experiment = self.served, self.served.record.experiment
@@ -201,7 +197,7 @@ def export_run(
         numbers = [client.id for client in served.facts.clients]
     exporter = Exporter(served, formats)
     refuse_taken(out)
-    rows = {row["client"]: row for row in served.record.clients if row.get("round") == served.round and "client" in row}
+    rows = {row["client"]: row for row in served.record.clients if row["round"] == served.round}
     written: list[Exported] = []
     for number in [*([None] if everything or generic else []), *numbers]:
         try:
@@ -214,10 +210,13 @@ def export_run(
         written.append(_write(exporter, out, model, number, rows))
     if not written:
         raise MotetError(f"run {served.record.folder} has no model that can be exported here")
-    write_index(
-        out, [ListedModel(each.folder.name, each.known.which, each.known.client, each.known.number) for each in written]
-    )
+    write_index(out, [_listed(each) for each in written])
     return written
+
+
+def _listed(written: Exported) -> ListedModel:
+    known = written.known
+    return ListedModel(folder=written.folder.name, model=known.which, client=known.client, number=known.number)
 
 
 def refuse_taken(out: Path) -> None:
@@ -230,7 +229,7 @@ def refuse_taken(out: Path) -> None:
 def _write(exporter: Exporter, out: Path, model: nn.Module, number: int | None, rows: dict[int, Row]) -> Exported:
     record, facts = exporter.served.record, exporter.served.facts
     if number is None:
-        return exporter.write(out / "generic", model, "generic", None, of_figures(record.summary["figures"], GENERIC))
+        return exporter.write(out / "generic", model, "generic", None, of_figures(record.summary.figures, GENERIC))
     client = facts.by_id[number]
     folder, figures = out / folder_name(number, client.name), of_figures(rows.get(number, {}))
     return exporter.write(folder, model, "adapted" if client.new else "personal", (number, client.name), figures)

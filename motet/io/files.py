@@ -185,7 +185,11 @@ def remove_temporaries(folder: Path) -> None:
 
 def append_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Append rows to a file, one JSON object per line."""
-    text = "".join(to_json(row) + "\n" for row in rows)
+    append_text(path, "".join(to_json(row) + "\n" for row in rows))
+
+
+def append_text(path: Path, text: str) -> None:
+    """Append whole lines to a file, which is made if it is not there."""
     with writing(path), os.fdopen(open_own(path, _APPEND), "ab") as file:
         file.write(text.encode())
 

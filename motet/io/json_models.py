@@ -7,9 +7,9 @@ what each field may hold. Written and read through the same model, a file cannot
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from motet.errors import MotetError, shown
 
@@ -17,6 +17,9 @@ T = TypeVar("T")
 
 DEEPEST = 16  # an experiment inside a manifest is four deep
 LARGEST = 2**63
+
+
+# -------- Reading
 
 
 def loads(data: bytes) -> Any:
@@ -74,10 +77,28 @@ def loads_object(data: bytes, where: str) -> dict[str, Any]:
     return value
 
 
-class FileModel(BaseModel):
-    """The base of every file format: strict types, no unknown keys, finite numbers, never changed in place."""
+# -------- Types that several formats share, with the bounds of what Motet writes
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+LARGEST_NUMBER = 1e100
+"""Of a recorded number: what a net in 32 bits says is less, and sums and squares of such are finite."""
+MOST_TEXT = 2**16
+"""Characters of a name or a sentence that a user's data or code may give."""
+
+Count = Annotated[int, Field(ge=0, lt=LARGEST)]
+Number = Annotated[int, Field(ge=-LARGEST, lt=LARGEST)] | Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+"""A whole number stays whole: it is written as it was read."""
+Text = Annotated[str, Field(max_length=MOST_TEXT)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+"""Strict types, no unknown keys, finite numbers, never changed in place."""
+
+
+class FileModel(BaseModel):
+    """The base of every file format; see `STRICT`."""
+
+    model_config = STRICT
 
     @classmethod
     def from_json(cls, data: bytes, where: str) -> Self:
@@ -95,10 +116,23 @@ class FileModel(BaseModel):
 
 def damaged(error: ValidationError, where: str) -> MotetError:
     """Return the error that names the first field of a file that is not as Motet writes it."""
-    first = error.errors()[0]
-    name = ".".join(map(str, first["loc"])) or "it"
+    return MotetError(f"{where} is damaged: {first_fault(error)}")
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return which field is wrong, what it is and what is accepted."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    name = ".".join(str(part) for part in first["loc"] if not _is_kind(part)) or "it"
     why = "is missing" if first["type"] == "missing" else f"is {shown(first['input'])}"
-    return MotetError(f"{where} is damaged: {name} {why}; accepted: what Motet wrote ({first['msg']})")
+    accepted = first["msg"].removeprefix("Value error, ")
+    if not first["loc"] and first["type"] == "value_error":
+        return f"its parts do not fit together; accepted: what Motet wrote ({accepted[:120]})"
+    return f"{name[:100]} {why}; accepted: what Motet wrote ({accepted[:120]})"
+
+
+def _is_kind(part: int | str) -> bool:
+    """Whether a part of a place is pydantic's word for a type that was tried, not a key of the file."""
+    return isinstance(part, str) and part.startswith("constrained-")
 
 
 def fitted(kind: type[T], value: object, where: str, **context: object) -> T:
@@ -109,16 +143,20 @@ def fitted(kind: type[T], value: object, where: str, **context: object) -> T:
         raise damaged(error, where) from None
 
 
+# -------- Writing
+
+
 def to_json(value: Any, indent: int | None = None) -> str:
     """JSON with sorted keys and exact floats; what is not a finite number becomes null."""
-    return json.dumps(_plain(value), sort_keys=True, allow_nan=False, ensure_ascii=False, indent=indent)
+    return json.dumps(plain(value), sort_keys=True, allow_nan=False, ensure_ascii=False, indent=indent)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: dictionaries, lists and scalars; what is not a finite number becomes None."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if hasattr(value, "tolist"):  # NumPy and torch
-        return _plain(value.tolist())
+        return plain(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from motet.config.experiment import Experiment
 from motet.io.text import printable, shortened
 from motet.metrics.names import GENERIC, MetricName, is_scored
-from motet.report.tables.wording import percent
+from motet.metrics.wording import duration, percent
 from motet.server.evaluation import Row
 
 LEAST_NAME, BESIDE_NAME = 10, 66  # cells of a method's name beside its bar, and what bar and figures take
@@ -261,14 +261,6 @@ class StudyBar(StudyProgress):
 def study_onlooker(console: Console, total: int) -> StudyProgress:
     """Return the progress display that suits the console."""
     return StudyBar(console, total) if console.is_terminal else StudyLines(console, total)
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words, such as "40 s", "12 min" or "3 h 5 min"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _left(seconds: float | None) -> str:

@@ -6,8 +6,7 @@
       000012.json                       the manifest, written last: it names every file and its SHA-256
 
 A checkpoint exists once its manifest does. The two newest are kept, so that a damaged one has a predecessor.
-Whoever uses a folder holds its lock (`Record`). What a manifest says is checked before it is followed
-(`motet/runs/checkpoint.py`).
+Whoever uses a folder holds its lock (`Record`). What a manifest says is checked before it is followed (`Manifest`).
 """
 
 import hashlib
@@ -18,77 +17,60 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, JsonValue, ValidationError, field_validator
 
 from motet.errors import MotetError
 from motet.io import json_models
 from motet.io.files import is_own_folder, make_folder, read_own, remove_temporaries, sync_folder, write_atomic
-from motet.io.hashed_files import ClientFiles, Damaged, FileEntry, checked, decoded, read_entry, write_entry
-from motet.io.json_models import to_json
+from motet.io.hashed_files import ClientFiles, Damaged, FileEntry, decoded, read_entry, write_entry
+from motet.io.json_models import Count, FileModel, first_fault, plain
 from motet.messages.message import State, encode
 
-# -------- What a checkpoint's manifest may say. It is checked key by key, whatever its checksum
+# -------- The manifest of a checkpoint
 
 
-FORMAT = 1
+FORMAT: Final = 1
 MOST_BYTES = 2**30  # a manifest takes less than 200 bytes per client
+SERVER = "server"
 SERVER_FILE = re.compile(r"server-[0-9]{6,12}\.safetensors")
 
-_CLIENT = re.compile(r"client/(-1|0|[1-9][0-9]{0,11})")  # the pooled client is number -1
-_ANY_NAME = re.compile(r"[^/\\\x00-\x1f]{1,200}")  # a client's file is its engine's, which checks the name again
-_FINGERPRINT = re.compile(r"([0-9]{1,9}:)?[0-9a-z]{1,64}")
-_LINES = re.compile(r"[a-z]{1,40}\.jsonl")
-_KEYS = {"format", "round", "fingerprint", "data_hash", "files", "lengths", "extra"}
+Fingerprint = Annotated[str, Field(pattern=r"^([0-9]{1,9}:)?[0-9a-z]{1,64}$")]
+Role = Annotated[str, Field(pattern=r"^(server|client/(-1|0|[1-9][0-9]{0,11}))$")]  # the pooled client is number -1
+LinesFile = Annotated[str, Field(pattern=r"^[a-z]{1,40}\.jsonl$")]
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """One checkpoint: where the run stood, and the files that hold it."""
+class Manifest(FileModel):
+    """One checkpoint: where the run stood, and the files that hold it.
 
-    round: int
-    fingerprint: str
-    data_hash: str
-    server: FileEntry
-    clients: ClientFiles
-    lengths: dict[str, int]
-    extra: dict[str, Any]
+    On disk it has a `checksum` beside these keys. A client's file is its engine's, which checks the name again.
+    """
 
+    format: Literal[1]
+    round: Count
+    fingerprint: Fingerprint
+    data_hash: Fingerprint
+    files: dict[Role, FileEntry]
+    lengths: dict[LinesFile, Count]
+    extra: dict[str, JsonValue]
 
-def checked_manifest(found: dict[str, Any], round: int, name: str) -> Manifest:
-    """The manifest of that round, or `Damaged` with the first thing in it that Motet does not write."""
+    @field_validator("files")
+    @classmethod
+    def _has_a_server(cls, files: dict[str, FileEntry]) -> dict[str, FileEntry]:
+        if SERVER not in files or not SERVER_FILE.fullmatch(files[SERVER].file):
+            raise ValueError("one of them is the server's state, in a file such as server-000012.safetensors")
+        return files
 
-    def refuse(key: str) -> Damaged:
-        return Damaged(f"{name} has a wrong {key!r}")
+    @property
+    def server(self) -> FileEntry:
+        """The file of the server's state."""
+        return self.files[SERVER]
 
-    if found.keys() != _KEYS:
-        raise refuse(next(iter(sorted(found.keys() ^ _KEYS)))[:40])
-    if type(found["format"]) is not int or found["format"] != FORMAT:
-        raise refuse("format")
-    if type(found["round"]) is not int or found["round"] != round:
-        raise refuse("round")
-    for key, pattern in (("fingerprint", _FINGERPRINT), ("data_hash", _FINGERPRINT)):
-        if not isinstance(found[key], str) or not pattern.fullmatch(found[key]):
-            raise refuse(key)
-    files, lengths, extra = found["files"], found["lengths"], found["extra"]
-    if not isinstance(files, dict) or "server" not in files:
-        raise refuse("files")
-    if not isinstance(lengths, dict) or not all(_LINES.fullmatch(k) and _is_count(v) for k, v in lengths.items()):
-        raise refuse("lengths")
-    if not isinstance(extra, dict):
-        raise refuse("extra")
-    clients: ClientFiles = {}
-    for role, entry in files.items():
-        if role != "server":
-            number = _CLIENT.fullmatch(role)
-            if number is None:
-                raise refuse("files")
-            clients[int(number[1])] = checked(entry, _ANY_NAME, f"client {number[1]} in {name}")
-    server = checked(files["server"], SERVER_FILE, f"the server in {name}")
-    return Manifest(round, found["fingerprint"], found["data_hash"], server, clients, lengths, extra)
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+    @property
+    def clients(self) -> ClientFiles:
+        """The files of the clients' private states, by the clients' numbers."""
+        return {int(role.partition("/")[2]): entry for role, entry in self.files.items() if role != SERVER}
 
 
 # -------- When a run is saved
@@ -187,17 +169,16 @@ class Checkpoints:
             remove_temporaries(self.folder)
         saved = write_entry(self.folder, f"server-{round:06d}.safetensors", encode(server))
         sync_folder(self.folder)
-        files = {"server": saved} | {f"client/{client_id}": entry for client_id, entry in clients.items()}
-        manifest = {
-            "format": FORMAT,
-            "round": round,
-            "fingerprint": fingerprint,
-            "data_hash": data_hash,
-            "files": files,
-            "lengths": dict(lengths),
-            "extra": json.loads(to_json(extra)),
-        }
-        text = _canonical(manifest)
+        manifest = Manifest(
+            format=FORMAT,
+            round=round,
+            fingerprint=fingerprint,
+            data_hash=data_hash,
+            files={SERVER: saved} | {f"client/{client_id}": entry for client_id, entry in clients.items()},
+            lengths=dict(lengths),
+            extra=plain(extra),
+        )
+        text = _canonical(manifest.model_dump())
         signed = f'{text[:-1]}, "checksum": "{_sha256(text)}"}}'
         write_atomic(self.folder / f"{round:06d}.json", signed.encode())
         self._remove_outdated(round, saved)
@@ -249,21 +230,27 @@ class Checkpoints:
     def _manifest(self, round: int) -> Manifest:
         path = self.folder / f"{round:06d}.json"
         try:
-            manifest = json_models.loads(read_own(path, MOST_BYTES))
+            found = json_models.loads(read_own(path, MOST_BYTES))
         except OSError as error:
             raise Damaged(f"{path.name}: {error.strerror}") from error
         except ValueError as error:
             raise Damaged(f"{path.name} is not JSON") from error
-        version = manifest.get("format") if isinstance(manifest, dict) else None
+        version = found.get("format") if isinstance(found, dict) else None
         if type(version) is int and version > FORMAT:
             raise MotetError(f"checkpoint {path} has format {version}; accepted: up to {FORMAT}, so use a newer Motet")
-        if not isinstance(manifest, dict) or manifest.pop("checksum", None) != _checksum(manifest):
+        if not isinstance(found, dict) or found.pop("checksum", None) != _checksum(found):
             raise Damaged(f"{path.name} has a wrong checksum")
-        return checked_manifest(manifest, round, path.name)
+        try:
+            manifest = Manifest.model_validate(found)
+        except ValidationError as error:
+            raise Damaged(f"{path.name}: {first_fault(error)}") from None
+        if manifest.round != round:
+            raise Damaged(f"{path.name} is of round {manifest.round}")
+        return manifest
 
     def _remove_outdated(self, round: int, saved: FileEntry) -> None:
         """Keep this checkpoint and its predecessor, which is the one last saved or loaded."""
-        now, before = {saved["file"]}, {self._server["file"]} if self._server else set()
+        now, before = {saved.file}, {self._server.file} if self._server else set()
         if self._outdated is None:  # the first time, whatever earlier processes left
             kept = {f"{known:06d}.json" for known in (round, self._round) if known is not None}
             names = [path.name for path in self.folder.iterdir()]

@@ -1,45 +1,39 @@
 """clients.json of a record: who the clients are, by name, and how much data each has; what the classes are called."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from motet.data import FederationFacts
-from motet.errors import MotetError
 from motet.io.files import write_atomic
-from motet.io.json_models import to_json
+from motet.io.json_models import Count, FileModel, Text, to_json
 from motet.runs.record import Record
-from motet.runs.rows import Row
 
 FILE = "clients.json"
 
 Counts = Mapping[int, tuple[int, ...]]
 
 
-@dataclass(frozen=True)
-class ClientInfo:
+class ClientInfo(FileModel):
     """One client: its number, by which all commands know it, its name, and its samples of each kind."""
 
-    id: int
-    name: str
+    id: Count
+    name: Text
     new: bool
-    train: int
-    val: int | None = None
-    test: int | None = None
-    domain: str | None = None
-    counts: tuple[int, ...] = ()
+    train: Count
+    val: Count | None = None
+    test: Count | None = None
+    domain: Text | None = None
+    counts: tuple[Count, ...] = ()
     """Its training samples of each class: where all data are in one place, never what a site told."""
 
 
-@dataclass(frozen=True)
-class ClientsInfo:
+class ClientsInfo(FileModel):
     """All clients, the names of classes, and the size of the common test set as far as it is known."""
 
     clients: tuple[ClientInfo, ...]
-    classes: tuple[str, ...] = ()
-    common_test: int | None = None
+    classes: tuple[Text, ...] = ()
+    common_test: Count | None = None
 
     @property
     def by_id(self) -> dict[int, ClientInfo]:
@@ -53,57 +47,36 @@ class ClientsInfo:
 
 
 def clients_info_of(facts: FederationFacts, counts: Counts = MappingProxyType({})) -> ClientsInfo:
-    """As the data say; class counts of the clients that are simulated."""
-    clients = (
+    """Return what the data say of the clients; with class counts of those that are simulated."""
+    clients = tuple(
         ClientInfo(
-            c.id, c.name or str(c.id), c.new, c.train, c.val, c.test, _domain(facts, c.domain), counts.get(c.id, ())
+            id=c.id,
+            name=c.name or str(c.id),
+            new=c.new,
+            train=c.train,
+            val=c.val,
+            test=c.test,
+            domain=_domain(facts, c.domain),
+            counts=counts.get(c.id, ()),
         )
         for c in facts.clients
     )
-    return ClientsInfo(tuple(clients), facts.class_names, None if facts.test is None else len(facts.test))
+    common_test = None if facts.test is None else len(facts.test)
+    return ClientsInfo(clients=clients, classes=tuple(facts.class_names), common_test=common_test)
 
 
 def write_clients_info(folder: Path, facts: FederationFacts, counts: Counts = MappingProxyType({})) -> None:
-    """Into a run folder, a line per client; the same bytes whenever it is written."""
+    """Write clients.json into a run folder, a line per client; the same bytes whenever it is written."""
     clients_info = clients_info_of(facts, counts)
-    clients = ",\n    ".join(to_json(asdict(client)) for client in clients_info.clients)
+    clients = ",\n    ".join(to_json(client.model_dump()) for client in clients_info.clients)
     classes, common_test = to_json(clients_info.classes), to_json(clients_info.common_test)
     text = f'{{\n  "classes": {classes},\n  "clients": [\n    {clients}\n  ],\n  "common_test": {common_test}\n}}\n'
     write_atomic(folder / FILE, text.encode())
 
 
 def read_clients_info(record: Record) -> ClientsInfo:
-    """Of a run; of one from before there were names, what its scores tell."""
-    if not (record.folder / FILE).is_file():
-        return _from_scores(record.clients)
-    try:
-        return _people(record.clients_info)
-    except (KeyError, TypeError, ValueError):
-        raise MotetError(f"{record.folder / FILE} is damaged; accepted: what `motet run` wrote") from None
-
-
-def _people(values: Mapping[str, Any]) -> ClientsInfo:
-    clients = [ClientInfo(**{**row, "counts": tuple(row.get("counts", ()))}) for row in values["clients"]]
-    for client in clients:
-        if not isinstance(client.id, int) or not isinstance(client.train, int) or not isinstance(client.name, str):
-            raise ValueError(client)
-        if not all(isinstance(n, int | None) for n in (client.val, client.test)):
-            raise ValueError(client)
-        if not all(type(n) is int and n >= 0 for n in client.counts):
-            raise ValueError(client)
-    common = values["common_test"]
-    return ClientsInfo(tuple(clients), tuple(map(str, values["classes"])), common if isinstance(common, int) else None)
-
-
-def _from_scores(rows: list[Row]) -> ClientsInfo:
-    found = {
-        row["client"]: ClientInfo(
-            row["client"], str(row["client"]), bool(row["new"]), row["n"], row.get("n.validation"), row.get("n.split")
-        )
-        for row in rows
-        if "n" in row
-    }
-    return ClientsInfo(tuple(found[i] for i in sorted(found)))
+    """Return the clients of a run."""
+    return ClientsInfo.from_json(record.read_bytes(FILE), f"{record.folder / FILE}")
 
 
 def _domain(facts: FederationFacts, domain: int | None) -> str | None:

@@ -10,30 +10,52 @@ from typing import Any
 
 import numpy
 import torch
+from pydantic import Field
+
+from motet.io.json_models import Count, FileModel, Sha256, Text
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def environment() -> dict[str, Any]:
-    """What someone needs to know to get the same numbers."""
-    return {
-        "motet": _motet_version(),
-        "git_commit": _git_commit(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "platform": f"{platform.system()} {platform.machine()}",
-        "cpu": _cpu_model(),
-        "cpu_count": os.cpu_count(),
-        "cpu_instructions": torch.backends.cpu.get_cpu_capability(),
-        "cpu_has_bf16": cpu_has_bf16(),
-        "threads": torch.get_num_threads(),
-    }
+class Environment(FileModel):
+    """environment.json of a record: what someone needs to know to get the same numbers."""
+
+    motet: Text
+    git_commit: Text | None
+    python: Text
+    torch: Text
+    numpy: Text
+    platform: Text
+    cpu: Text
+    cpu_count: Count | None
+    cpu_instructions: Text
+    cpu_has_bf16: bool
+    threads: Count
+    code: dict[Text, Sha256] = Field(default_factory=dict)
+    """The SHA-256 of each file of the user's own that the experiment names (`motet/runs/trust.py`)."""
 
 
-def machine_of(here: Mapping[str, Any]) -> dict[str, Any]:
-    """The kind of machine in an environment, as recorded results name it."""
-    return {name: here[name] for name in ("platform", "cpu", "cpu_count", "cpu_instructions", "torch")}
+def environment(code: Mapping[str, str] | None = None) -> Environment:
+    """Return what is known of this machine and its software."""
+    return Environment(
+        motet=_motet_version(),
+        git_commit=_git_commit(),
+        python=platform.python_version(),
+        torch=str(torch.__version__),
+        numpy=numpy.__version__,
+        platform=f"{platform.system()} {platform.machine()}",
+        cpu=_cpu_model(),
+        cpu_count=os.cpu_count(),
+        cpu_instructions=torch.backends.cpu.get_cpu_capability(),
+        cpu_has_bf16=cpu_has_bf16(),
+        threads=torch.get_num_threads(),
+        code=dict(code or {}),
+    )
+
+
+def machine_of(here: Environment) -> dict[str, Any]:
+    """Return the kind of machine in an environment, as recorded results name it."""
+    return {name: getattr(here, name) for name in ("platform", "cpu", "cpu_count", "cpu_instructions", "torch")}
 
 
 def cpu_has_bf16() -> bool:

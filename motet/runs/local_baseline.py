@@ -1,10 +1,8 @@
 """Who would be better off alone: a run's personal models beside those of a run of `local` on the same data."""
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import replace
 from statistics import fmean, pstdev
-from typing import Any
 
 from motet.config.experiment import Experiment
 from motet.errors import MotetError
@@ -12,6 +10,7 @@ from motet.metrics.names import PERSONAL, MetricName
 from motet.metrics.over_clients import Figures, worse_off
 from motet.runs.record import Record
 from motet.runs.rows import Row
+from motet.runs.summary import Summary
 
 # -------- Individual gain
 
@@ -49,20 +48,16 @@ def gains_over_local(record: Record, local: Record) -> dict[int, float]:
     return {client: mine - alone for client, (mine, alone) in _pairs(record, local).items()}
 
 
-def beside_local(record: Record, local: Record) -> dict[str, Any]:
+def beside_local(record: Record, local: Record) -> Summary:
     """The run's summary with what its models gain over Local's on the headline data, and who is worse off."""
     _refuse_others(record, local)
-    summary = deepcopy(record.summary)
-    headline = _headline(record)
+    summary, headline = record.summary, _headline(record)
     pairs = list(_pairs(record, local).values())
     figures = worse_off(headline, pairs, "hurt_vs_local", higher_is_better=True)
     figures |= gained(headline, pairs, "gain_vs_local")
-    summary["figures"] |= figures
-    for name in figures:
-        of = MetricName.read(name)
-        assert of is not None
-        summary["personal"][of.statistic] = figures[name]
-    return summary
+    statistics = {figure.statistic: value for name, value in figures.items() if (figure := MetricName.read(name))}
+    more = {"figures": summary.figures | figures, "personal": summary.personal.model_copy(update=statistics)}
+    return summary.model_copy(update=more)
 
 
 def _refuse_others(record: Record, local: Record) -> None:
@@ -76,7 +71,7 @@ def _refuse_others(record: Record, local: Record) -> None:
 
 
 def _headline(record: Record) -> MetricName:
-    headline = MetricName.read(record.summary["reported"]["figure"])
+    headline = MetricName.read(record.summary.reported.figure)
     assert headline is not None
     return replace(headline, model=PERSONAL)  # Local has no model for new clients
 
@@ -90,7 +85,7 @@ def _pairs(record: Record, local: Record) -> dict[int, tuple[float, float]]:
 
 def _values(record: Record, headline: MetricName) -> dict[int, float]:
     """Each client's accuracy in the reported round; without attackers where the headline is."""
-    round, figure = record.summary["reported"]["round"], MetricName(PERSONAL, headline.data)
+    round, figure = record.summary.reported.round, MetricName(PERSONAL, headline.data)
     left_out = {"new", "malicious"} if headline.among else {"new"}
-    rows: list[Row] = [row for row in record.clients if row.get("round") == round and not any(map(row.get, left_out))]
-    return {row["client"]: value for row in rows if "client" in row and (value := figure.of(row)) is not None}
+    rows: list[Row] = [row for row in record.clients if row["round"] == round and not any(map(row.get, left_out))]
+    return {row["client"]: value for row in rows if (value := figure.of(row)) is not None}

@@ -8,9 +8,10 @@ from motet.metrics.names import MetricName
 from motet.metrics.registry import metrics_of
 from motet.metrics.run_metric import Finding
 from motet.runs.checkpoint import Checkpoints
+from motet.runs.fitting_states import UsedStates
 from motet.runs.folder import with_kept_weights
 from motet.runs.record import Record
-from motet.runs.run import fitting, one_thread, restore
+from motet.runs.run import one_thread, restore
 from motet.runs.trust import require_trust
 from motet.server.assembly import Assembly, assemble
 from motet.server.final_evaluation import FinalState
@@ -24,7 +25,7 @@ def measure_again(record: Record, asked: Sequence[str], trust_code: bool = False
     if not recorded.scoring.looks_at_test:
         raise MotetError(f"run {record.folder} was for tuning and looks at no test data; accepted: another run")
     scoring = recorded.scoring.model_copy(update={"metrics": tuple(asked), "figures_learned": False})
-    with one_thread(), fitting(f"run {record.folder} cannot be measured"):
+    with one_thread():
         assembly = assemble(recorded.model_copy(update={"scoring": scoring}), record.checkpoint_folder)
         try:
             return _found(assembly, replace(assembly, experiment=recorded), record)
@@ -37,11 +38,13 @@ def _found(assembly: Assembly, as_recorded: Assembly, record: Record) -> Finding
     if loaded is None:
         raise MotetError(f"run {record.folder} has no checkpoint, so there are no models to measure")
     asked = assembly.experiment.scoring.metrics
-    last = [row for row in record.clients_of(loaded.round) if not row.get("new")]
-    found = assembly.final_evaluation.find(FinalState(loaded.server, loaded.round, record.rounds, last))
+    last = [row for row in record.clients_of(loaded.round) if not row["new"]]
+    round, rows = loaded.round, record.rounds
+    states = UsedStates(f"run {record.folder} cannot be measured", assembly.method, assembly.engine, loaded)
+    found = states.make(lambda server: assembly.final_evaluation.find(FinalState(server, round, rows, last)))
     of_logits = {metric.name for metric in metrics_of(asked)} - {metric.name for metric in metrics_of(())}
     if of_logits:
-        scores = assembly.evaluator.training_clients(loaded.server, loaded.round, last=True)
+        scores = states.make(lambda server: assembly.evaluator.training_clients(server, round, last=True))
         found.notes += assembly.final_evaluation.without_figures(scores.clients, scores.figures)
         for name, value in scores.figures.items():
             figure = MetricName.read(name)

@@ -3,14 +3,15 @@
 experiment.toml  environment.json  clients.json  rounds.jsonl  clients.jsonl  summary.json  figures_learned.json
 checkpoint/  lock
 
-The folder may be anybody's: files are read as they are in it, never through links, up to a sane size, and what they
-say is checked (`motet/runs/rows.py`).
+Each file has one model, by which it is written and read: `Environment`, `ClientsInfo`, the lines of
+`motet/runs/rows.py`, `Summary`, `LearnedFigure`. The folder may be anybody's: files are read as they are in it, never
+through links, and up to a sane size.
 """
 
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -19,9 +20,8 @@ from typing import Any
 from motet.config import experiment as experiments
 from motet.config.experiment import Experiment
 from motet.errors import MotetError
-from motet.io import json_models
 from motet.io.files import (
-    append_lines,
+    append_text,
     is_own_folder,
     make_folder,
     open_own,
@@ -32,34 +32,11 @@ from motet.io.files import (
     truncate,
     write_atomic,
 )
-from motet.io.json_models import to_json
 from motet.io.locks import FolderLock
-from motet.methods.base.learned_figure import MOST, LearnedFigure
-from motet.runs.rows import CLIENT, ROUND, Row, checked_row, checked_summary
-
-# -------- figures_learned.json of a record
-
-
-FILE = "figures_learned.json"
-
-
-def write_figures_learned(folder: Path, figures_learned: Sequence[LearnedFigure]) -> None:
-    """Into a run folder; the same bytes whenever it is written."""
-    lines = ",\n".join(to_json(picture.plain()) for picture in figures_learned[: MOST["figures_learned"]])
-    write_atomic(folder / FILE, f"[\n{lines}\n]\n".encode())
-
-
-def checked_figures_learned(values: Any, where: str) -> list[dict[str, Any]]:
-    """The pictures of a folder that may be anybody's, as plain values; one sentence where one cannot be drawn."""
-    if not isinstance(values, list) or len(values) > MOST["figures_learned"]:
-        raise MotetError(f"{where} is damaged; accepted: a list of up to {MOST['figures_learned']} pictures")
-    for value in values:
-        try:
-            LearnedFigure.read(value)
-        except MotetError as error:
-            raise MotetError(f"{where} is damaged: {error}") from None
-    return values
-
+from motet.methods.base.learned_figure import LearnedFigure, figures_from_json, figures_to_json
+from motet.runs.environment import Environment
+from motet.runs.rows import CLIENT, ROUND, LineFormat, Row
+from motet.runs.summary import Summary
 
 # -------- The record of a run
 
@@ -69,7 +46,8 @@ MOST_BYTES = 2**26  # of an object or a line of JSON, and of an experiment; a ro
 MOST_TEXT = 4096  # of a field of an experiment: a path, or a sum of methods
 
 _ROUNDS, _CLIENTS = "rounds.jsonl", "clients.jsonl"
-_BEFORE_A_RUN = {"lock", "environment.json"}  # all that a process killed while creating a run leaves
+_ENVIRONMENT, _SUMMARY, _FIGURES = "environment.json", "summary.json", "figures_learned.json"
+_BEFORE_A_RUN = {"lock", _ENVIRONMENT}  # all that a process killed while creating a run leaves
 
 
 class Record:
@@ -79,7 +57,7 @@ class Record:
         self.folder = folder
         self._lock: FolderLock | None = None
 
-    def create(self, experiment: Experiment, environment: Mapping[str, Any]) -> "Record":
+    def create(self, experiment: Experiment, environment: Environment) -> "Record":
         """Begin a new run in a folder that is empty or not there."""
         self._refuse_if_taken()
         make_folder(self.folder)
@@ -87,7 +65,7 @@ class Record:
         try:
             self._refuse_if_taken()  # by another process, a moment ago
             remove_temporaries(self.folder)
-            self._write_json("environment.json", environment)
+            write_atomic(self.folder / _ENVIRONMENT, environment.to_json(indent=2))
             experiments.write(experiment, self.folder / "experiment.toml")  # last: with it the folder is a run
         except BaseException:
             self.close()
@@ -135,11 +113,15 @@ class Record:
 
     def append_round(self, row: Mapping[str, Any]) -> None:
         """Add one line to rounds.jsonl."""
-        append_lines(self.folder / _ROUNDS, [row])
+        self._append(_ROUNDS, ROUND, [row])
 
     def append_clients(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add a line per client to clients.jsonl."""
-        append_lines(self.folder / _CLIENTS, rows)
+        self._append(_CLIENTS, CLIENT, rows)
+
+    def _append(self, name: str, line: LineFormat, rows: Iterable[Mapping[str, Any]]) -> None:
+        path = self.folder / name
+        append_text(path, "".join(line.written(row, f"a line of {path}") for row in rows))
 
     def lengths(self) -> dict[str, int]:
         """The bytes of both line files, for a checkpoint; they are on disk when this returns."""
@@ -165,9 +147,13 @@ class Record:
         except FileNotFoundError:
             return True
 
-    def write_summary(self, summary: Mapping[str, Any]) -> None:
+    def write_figures_learned(self, figures: Sequence[LearnedFigure]) -> None:
+        """Write figures_learned.json; the same bytes whenever it is written."""
+        write_atomic(self.folder / _FIGURES, figures_to_json(figures))
+
+    def write_summary(self, summary: Summary) -> None:
         """Write summary.json: with it the run is finished."""
-        self._write_json("summary.json", summary)
+        write_atomic(self.folder / _SUMMARY, summary.to_json(indent=2))
 
     def write_weights(self, data: bytes, name: str = "weights.safetensors") -> Path:
         """Write a weights file, whole or not at all."""
@@ -184,7 +170,7 @@ class Record:
         self._require_run()
         path = self.folder / "experiment.toml"
         try:
-            values = tomllib.loads(self._read_bytes(path.name).decode())
+            values = tomllib.loads(self.read_bytes(path.name).decode())
             if any(len(text) > MOST_TEXT for text in _texts(values)):
                 raise ValueError(f"a text of more than {MOST_TEXT} characters")
             return experiments.resolve(values)
@@ -194,27 +180,17 @@ class Record:
             raise MotetError(f"{path} is damaged ({_cut(str(error))}); accepted: an experiment in TOML") from error
 
     @property
-    def environment(self) -> Row:
+    def environment(self) -> Environment:
         """Where it was computed."""
-        return self._read_json("environment.json")
-
-    @property
-    def clients_info(self) -> Row:
-        """Who the clients are, by name (`motet/runs/clients_file.py`)."""
-        return self._read_json("clients.json")
-
-    @property
-    def figures_learned(self) -> list[Row]:
-        """What the method learned, to be drawn; none where the run recorded none."""
         self._require_run()
-        path = self.folder / FILE
-        if not os.path.lexists(path):
-            return []
-        try:
-            values = json_models.loads(self._read_bytes(FILE))
-        except ValueError:
-            values = None
-        return checked_figures_learned(values, str(path))
+        return Environment.from_json(self.read_bytes(_ENVIRONMENT), f"{self.folder / _ENVIRONMENT}")
+
+    @property
+    def figures_learned(self) -> list[LearnedFigure]:
+        """What the method learned, to be drawn; none where the run has not ended."""
+        self._require_run()
+        path = self.folder / _FIGURES
+        return figures_from_json(self.read_bytes(_FIGURES), str(path)) if os.path.lexists(path) else []
 
     @property
     def rounds(self) -> list[Row]:
@@ -230,13 +206,13 @@ class Record:
         """The rows of one round and those of new clients; others are passed over unread, there may be many."""
         wanted = re.compile(rb'"round"\s*:\s*%d\b|"new"\s*:\s*true' % round)
         rows = self._read_lines(_CLIENTS, CLIENT, wanted)
-        return [row for row in rows if row.get("new") or row.get("round") == round]
+        return [row for row in rows if row["new"] or row["round"] == round]
 
     @property
     def finished(self) -> bool:
         """Whether the run came to its end."""
         self._require_run()
-        return (self.folder / "summary.json").exists()
+        return (self.folder / _SUMMARY).exists()
 
     @property
     def how_far(self) -> str:
@@ -250,10 +226,10 @@ class Record:
             raise MotetError(f"run {self.folder} is not finished; continue it with `motet resume {self.folder}`")
 
     @property
-    def summary(self) -> Row:
+    def summary(self) -> Summary:
         """What came out."""
         self.require_finished()
-        return checked_summary(self._read_json("summary.json"), self.folder)
+        return Summary.from_json(self.read_bytes(_SUMMARY), f"{self.folder / _SUMMARY}")
 
     def _refuse_if_taken(self) -> None:
         if not self.folder.exists():
@@ -272,16 +248,7 @@ class Record:
         if not (self.folder / "experiment.toml").is_file():
             raise MotetError(f"{self.folder} is no run: no experiment.toml there; accepted: a folder of `motet run`")
 
-    def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        write_atomic(self.folder / name, (to_json(value, indent=2) + "\n").encode())
-
-    def _read_json(self, name: str) -> Row:
-        self._require_run()
-        return json_models.loads_object(self._read_bytes(name), f"{self.folder / name}")
-
-    def _read_lines(
-        self, name: str, known: Mapping[str, Callable[[object], bool]], wanted: re.Pattern[bytes] | None = None
-    ) -> list[Row]:
+    def _read_lines(self, name: str, format: LineFormat, wanted: re.Pattern[bytes] | None = None) -> list[Row]:
         self._require_run()
         rows, path = [], self.folder / name
         try:
@@ -293,15 +260,15 @@ class Record:
                         break  # half a line of a process that was killed or still writes
                     if wanted is not None and not wanted.search(line):
                         continue
-                    where = f"line {i} of {path}"
-                    rows.append(checked_row(json_models.loads_object(line, where), known, where))
+                    rows.append(format.read(line, f"line {i} of {path}"))
         except FileNotFoundError:
             return []
         except OSError as error:
             raise MotetError(f"cannot read {path}: {error.strerror}") from error
         return rows
 
-    def _read_bytes(self, name: str) -> bytes:
+    def read_bytes(self, name: str) -> bytes:
+        """Return the bytes of a file of the folder, or raise one sentence about why they cannot be read."""
         try:
             return read_own(self.folder / name, MOST_BYTES)
         except OSError as error:

@@ -1,173 +1,103 @@
-"""What the lines and the summary of a record may say: whoever reads them may count on these types.
+"""The lines of a record: what rounds.jsonl and clients.jsonl may say.
 
-Only what Motet itself reads is checked. A figure that is no number reads as none (`MetricName.of`).
+A line is written and read through one model, and is a dictionary in between: most of its columns are metrics, and their
+names (`motet/metrics/names.py`) are known only when the run has its method and its metrics.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Annotated, Any, NotRequired
 
-from motet.config.scoring_section import ScoringSettings
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
 from motet.config.section import LARGEST_COUNT
 from motet.errors import MotetError
-from motet.metrics.names import MetricName, is_scored
-
-LARGEST = 1e100
-"""Of numbers: whatever a net in 32 bits tells is less, and sums and squares of such are finite."""
+from motet.io.json_models import LARGEST_NUMBER, Count, Number, Text, damaged, first_fault, plain, to_json
+from motet.metrics.names import is_scored
 
 Row = dict[str, Any]
-Check = Callable[[object], bool]
+"""A line as it is used: `RoundLine` or `ClientLine`, with a column for each metric."""
+
+Round = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
+ClientId = Annotated[int, Field(ge=-1, lt=10**12)]  # the pooled client is number -1
+ClientKey = Annotated[str, Field(pattern=r"^(-1|[0-9]{1,12})$")]
+Column = Number | bool | None
+"""Of every column that is not named below: a metric, which is a number or null, or a flag such as `generic.derived`."""
+
+_LINE = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
 
-def _count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= LARGEST_COUNT
+@with_config(_LINE)
+class RoundLine(TypedDict, extra_items=Column):  # type: ignore[call-arg]  # PEP 728, which mypy does not know yet
+    """One round: who took part, what was sent and how long it took; then metrics, and the method's diagnostics."""
+
+    round: Round
+    cohort: list[ClientId]
+    set_aside: dict[ClientKey, Text]
+    bytes_down: Number | None
+    bytes_up: Number | None
+    seconds: Number
+    train_seconds: NotRequired[Number]
+    checkpoint_seconds: NotRequired[Number]
+    lr: NotRequired[Number | None]
+    train_loss: NotRequired[Number | None]
+    train_losses: NotRequired[list[Number | None]]
+    family_rule: NotRequired[Text]
+    family_chosen: NotRequired[dict[Text, Count]]
 
 
-def _whole(value: object) -> bool:
-    return type(value) is int
+@with_config(_LINE)
+class ClientLine(TypedDict, extra_items=Column):  # type: ignore[call-arg]
+    """One client in one scoring: its metrics, or why it was set aside."""
+
+    round: Round
+    client: ClientId
+    new: bool
+    set_aside: Text | None
+    malicious: NotRequired[bool]
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+class LineFormat:
+    """One kind of line, written and read through its model."""
+
+    def __init__(self, model: type):
+        self._model: TypeAdapter[Any] = TypeAdapter(model)
+
+    def read(self, line: bytes, where: str) -> Row:
+        """Return the row that a line holds; `where` names the line in the sentence about any other."""
+        try:
+            row: Row = self._model.validate_json(line)
+        except ValidationError as error:
+            raise damaged(error, where) from None
+        return row
+
+    def written(self, row: Mapping[str, Any], where: str) -> str:
+        """Return the line of a row; a number that is not finite or beyond all bounds becomes null."""
+        values = {name: _within(value) for name, value in plain(row).items()}
+        try:
+            self._model.validate_python(values)
+        except ValidationError as error:
+            raise MotetError(f"cannot write {where}: {first_fault(error)}") from None
+        return to_json(values) + "\n"
 
 
-def _number_or_none(value: object) -> bool:
-    return value is None or _number(value)
+ROUND, CLIENT = LineFormat(RoundLine), LineFormat(ClientLine)
+ROUND_COLUMNS = frozenset(RoundLine.__annotations__)
+"""Of rounds.jsonl that are no metrics."""
 
 
-def _truth(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _text_or_none(value: object) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_text, value))
-
-
-def _ids(value: object) -> bool:
-    return isinstance(value, list) and all(map(_whole, value))
-
-
-def _losses(value: object) -> bool:
-    return isinstance(value, list) and all(map(_number_or_none, value))
-
-
-def _reasons(value: object) -> bool:
-    return isinstance(value, dict) and all(_whole_text(k) and isinstance(v, str) for k, v in value.items())
-
-
-def _whole_text(value: str) -> bool:
-    return value.removeprefix("-").isdecimal() and len(value) < 13
-
-
-def _tree(value: object) -> bool:
-    """Figures, and dictionaries of such."""
-    return all(map(_tree, value.values())) if isinstance(value, dict) else isinstance(value, int | float | None)
-
-
-def _figures(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_number, value.values()))
-
-
-def _section(**fields: Check) -> Check:
-    return lambda value: isinstance(value, dict) and all(k in value and fits(value[k]) for k, fits in fields.items())
-
-
-def _branch(value: object) -> bool:
-    return isinstance(value, dict) and _tree(value)
-
-
-def _headline(value: object) -> bool:
-    figure = MetricName.read(value) if isinstance(value, str) else None
-    return figure is not None and figure.data != "common"
-
-
-def _chosen(field: str) -> Check:
-    """What a field of [scoring] may be."""
-    words = get_args(ScoringSettings.model_fields[field].annotation)
-    return lambda value: isinstance(value, str) and value in words
-
-
-def _reported(value: object) -> bool:
-    """The weighting is of newer Motets."""
-    needed = _section(rule=_chosen("report"), round=_count, figure=_headline)
-    return needed(value) and _chosen("client_weighting")(cast(Row, value).get("client_weighting", "uniform"))
-
-
-ROUND: dict[str, Check] = {
-    "round": _count,
-    "cohort": _ids,
-    "set_aside": _reasons,
-    "bytes_down": _number_or_none,
-    "bytes_up": _number_or_none,
-    "lr": _number_or_none,
-    "train_loss": _number_or_none,
-    "train_losses": _losses,
-    "seconds": _number,
-    "train_seconds": _number,
-    "checkpoint_seconds": _number,
-}
-CLIENT: dict[str, Check] = {"round": _count, "client": _whole, "new": _truth, "set_aside": _text_or_none}
-SUMMARY: dict[str, Check] = {
-    "method": _text,
-    "data": _text,
-    "reported": _reported,
-    "generic": _section(accuracy=_number_or_none, derived=_truth),
-    "personal": _branch,
-    "new_clients": _branch,
-    "figures": _figures,
-    "bytes_per_round": _section(down=_number_or_none, up=_number_or_none),
-    "set_aside": _count,
-    "seconds": _number,
-}
-_IF_THERE: dict[str, Check] = {"notes": _texts, "data_notes": _texts, "warnings": _texts, "training": _figures}
-"""Of a summary; an older Motet wrote none."""
-SUMMARY_TOO = (*_IF_THERE, "partition", "protocol", "seed", "rounds", "diverged", "tells")  # which nobody counts on
-_NEEDED_TO_SUM_UP = ("round", "set_aside", "bytes_down", "bytes_up", "seconds")
-
-
-def checked_row(row: Row, known: Mapping[str, Check], where: str) -> Row:
-    """The row, if what it has of the known columns is of their type."""
-    for name, fits in known.items():
-        if name in row and not fits(row[name]):
-            raise MotetError(f"{where} is damaged: {name!r} is {_cut(row[name])}")
-    return row
-
-
-def checked_summary(summary: Row, folder: Path) -> Row:
-    """The summary, if it has all that tables and results read of it."""
-    for name, fits in SUMMARY.items():
-        if name not in summary:
-            raise MotetError(f"the summary of run {folder} is of an older Motet and has no {name}; run it anew")
-        if not fits(summary[name]):
-            raise MotetError(f"the summary of run {folder} is damaged: {name!r} is {_cut(summary[name])}")
-    return checked_row(summary, _IF_THERE, f"the summary of run {folder}")
+def _within(value: Any) -> Any:
+    return None if isinstance(value, float) and abs(value) > LARGEST_NUMBER else value
 
 
 def refuse_gaps(rows: Sequence[Row], done: int, last: int, folder: Path) -> None:
-    """Whether a run that stands at round `done` of `last` has the rows to go on with."""
-    rounds = [row.get("round") for row in rows]
+    """Refuse a run that stands at round `done` of `last` and lacks the rows to go on with."""
     if done > last:
         raise MotetError(f"the checkpoint in {folder} is of round {done}; accepted: up to the {last} of the experiment")
-    if rounds not in ([*range(1, done + 1)], [*range(done + 1)]):
+    if [row["round"] for row in rows] not in ([*range(1, done + 1)], [*range(done + 1)]):
         raise MotetError(
             f"{folder / 'rounds.jsonl'} lacks rounds; accepted: those up to {done}, as its checkpoint says"
         )
-    for row in rows:
-        for name in _NEEDED_TO_SUM_UP:
-            if name not in row:
-                raise MotetError(f"{folder / 'rounds.jsonl'}: round {row['round']} has no {name!r}")
     if done == last and not is_scored(rows[-1]):
         raise MotetError(f"{folder / 'rounds.jsonl'}: the last round has no scores")
-
-
-def _cut(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:100]} …"

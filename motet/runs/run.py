@@ -1,8 +1,9 @@
 """Run an experiment into a folder, or continue one: nothing is lost, and every byte comes out the same."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,13 +15,13 @@ from motet.config.identity import differences, fingerprint, same_experiment
 from motet.data.readers.in_memory import keep
 from motet.errors import MotetError
 from motet.io.malloc import keep_freed_memory
-from motet.io.user_code import place_of
 from motet.messages.message import State, encode
 from motet.runs.checkpoint import Checkpoints, CheckpointSchedule, Loaded, OtherExperiment
 from motet.runs.clients_file import write_clients_info
 from motet.runs.environment import cpu_has_bf16, environment
+from motet.runs.fitting_states import UsedStates
 from motet.runs.folder import claimed, keep_first_weights, with_kept_weights
-from motet.runs.record import Record, write_figures_learned
+from motet.runs.record import Record
 from motet.runs.rows import refuse_gaps
 from motet.runs.serving_file import write_serving
 from motet.runs.summary import summarize
@@ -60,7 +61,7 @@ def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | N
         record = Record(mine)
         remember(experiment)
         assembly = assemble(experiment, record.checkpoint_folder)
-        with record.create(experiment, {**environment(), "code": code_of(experiment)}):
+        with record.create(experiment, environment(code_of(experiment))):
             keep(experiment.data.name, record.folder)
             _finish(assembly, record, Checkpoints(record.checkpoint_folder), None, watcher or Silent())
     return record.folder
@@ -72,7 +73,7 @@ def resume(folder: Path, watcher: Watcher | None = None, trust_code: bool = Fals
     if record.finished:
         return folder
     require_trust(record.experiment, folder, trust_code)
-    refuse_other_code(record.environment.get("code"), record.experiment, folder)
+    refuse_other_code(record.environment.code, record.experiment, folder)
     keep_freed_memory()
     with record.reopen(), one_thread():
         experiment = with_kept_weights(record.experiment, folder)
@@ -129,8 +130,14 @@ def _finish(
     keep_first_weights(experiment, record.folder)
     loop = RoundLoop(assembly, keeper, already_prepared=loaded is not None)
     try:
-        with fitting(f"run {record.folder} cannot go on", keeper.no_round_yet if loaded else None):
+        if loaded is None:
             progress = loop.run(progress)
+        else:
+            states = UsedStates(f"run {record.folder} cannot go on", method, assembly.engine, loaded)
+            start = progress.round
+            progress = states.make(
+                lambda server: loop.run(RunState(start, server)), partial(_first_round, loop), keeper.no_round_yet
+            )
         began = time.perf_counter()
         scores = assembly.evaluator.new_clients(progress.server, progress.round)
         record.append_clients(scores.clients)
@@ -142,11 +149,8 @@ def _finish(
         assembly.engine.close()
     write_generic(assembly, progress.server, record)
     write_serving(record, assembly.federation_facts)
-    write_figures_learned(record.folder, found.figures_learned)
-    summary = summarize(experiment, method, rows, scores.figures, seconds)
-    figures = summary["figures"] | found.figures
-    said = {"notes": found.notes, "data_notes": list(assembly.federation_facts.notes)}
-    record.write_summary(summary | {"figures": figures, "training": found.training, **said})
+    record.write_figures_learned(found.figures_learned)
+    record.write_summary(summarize(experiment, method, rows, scores.figures, seconds, found, notes))
 
 
 def _class_counts(assembly: ServerSide) -> dict[int, tuple[int, ...]]:
@@ -172,16 +176,21 @@ def write_generic(assembly: ServerSide, server: State, record: Record) -> None:
         record.write_weights(encode({name: t if t.dim() else t.view(1) for name, t in named.items()}))
 
 
-@contextmanager
-def fitting(what: str, whether: Callable[[], bool] | None = lambda: True) -> Iterator[None]:
-    """States that a folder holds may not fit its method, although they are whole: then the first use fails."""
-    try:
-        yield
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        if whether is None or not whether() or place_of(error):
-            raise
-        why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:150]}"
-        raise MotetError(f"{what}: the states in its checkpoint do not fit its method ({why})") from error
+class _OneRound:
+    """Ends a loop after its first round, which it does not record."""
+
+    class Ended(Exception):
+        """The round is done."""
+
+    def round_done(self, row: Row, clients: list[Row], progress: RunState) -> None:
+        """Stop."""
+        raise self.Ended
+
+
+def _first_round(loop: RoundLoop, start: State) -> None:
+    """Do one round from a method's beginning, and record nothing."""
+    with suppress(_OneRound.Ended):
+        replace(loop, log=_OneRound(), already_prepared=False).run(RunState(0, start))
 
 
 class _Keeper:

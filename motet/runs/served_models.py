@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,14 +18,16 @@ from motet.data import ClientData, FederationFacts, Prepare, Samples
 from motet.data.holdings import AbsentFederation, AbsentSamples, NeedsData
 from motet.engines import Inline
 from motet.errors import MotetError, shown
-from motet.messages.message import Message
+from motet.io.user_code import place_of
+from motet.messages.message import Message, State
 from motet.messages.task import Task
 from motet.metrics import family
 from motet.nets import Net
 from motet.runs.checkpoint import Checkpoints
+from motet.runs.fitting_states import UsedStates
 from motet.runs.folder import with_kept_weights
 from motet.runs.record import Record
-from motet.runs.run import fitting, one_thread, restore
+from motet.runs.run import one_thread, restore
 from motet.runs.serving_file import read_serving
 from motet.runs.trust import require_trust
 from motet.server.assembly import ServerSide, assemble, workplace_of
@@ -78,11 +79,13 @@ class ModelWorkbench:
     def __init__(self, record: Record, side: ServerSide, workplace: Workplace):
         self.record, self.side, self.workplace = record, side, workplace
         self.method, self.prepare, self.facts = side.method, workplace.holdings.prepare, side.federation_facts
-        with one_thread(), self._fitting():
+        with one_thread():
             loaded = restore(side, Checkpoints(record.checkpoint_folder))
         if loaded is None:
             raise MotetError(f"run {record.folder} has no checkpoint, so it serves no models")
-        self.server, self.round = loaded.server, loaded.round
+        self.round = loaded.round
+        what = f"run {record.folder} cannot serve this model"
+        self.states = UsedStates(what, side.method, side.engine, loaded)
 
     @classmethod
     def with_data(cls, record: Record) -> "ModelWorkbench":
@@ -93,58 +96,45 @@ class ModelWorkbench:
 
     @classmethod
     def without_data(cls, record: Record) -> "ModelWorkbench | None":
-        """From what the folder keeps; None where an older Motet kept nothing."""
+        """From what the folder keeps; None where it keeps nothing for that."""
         kept = read_serving(record)
         if kept is None:
             return None
         facts, prepare = kept
         recorded = with_kept_weights(record.experiment, record.folder)
-        with fitting(f"run {record.folder} cannot be served"):
+        try:
             workplace = workplace_of(_here(recorded), AbsentFederation(facts, prepare), facts)
+        except (RuntimeError, ValueError) as error:  # what torch has for samples that the net cannot take
+            if place_of(error):
+                raise
+            why = (str(error).splitlines() or [""])[0][:150]
+            raise MotetError(
+                f"run {record.folder} cannot be served: its net does not fit serving.json ({why})"
+            ) from error
         engine = Inline(workplace, record.checkpoint_folder)
         return cls(record, ServerSide(recorded, facts, workplace.method, workplace.generic_net, engine), workplace)
 
     def generic_model(self) -> nn.Module:
         """The G-FL model."""
-        with self._fitting():
-            flat = self.method.generic(self.server)
-            if flat is None:
-                raise MotetError(f"method {self.name!r} has no generic model; accepted: personal_model(client)")
-            net = self.workplace.generic_net
-            model = deepcopy(net)
-            Layout(net).put(flat, model)
-            return RawModel(model, self.prepare)
+        return self.states.make(self._generic_model)
 
     def personal_model(self, client_id: int) -> nn.Module:
         """The P-FL model of a client, as the last round scored it; a new client's is the adapted one."""
-        with self._fitting(), one_thread():
-            message = self.method.broadcast(self.server, client_id)
-            private = dict(self.side.engine.private(client_id))
-            client = self.workplace.client(Task("score", client_id, self.round, message), private)
-            if client.data.new:
-                return self._adapt(client, message)
-            client = self.workplace.shown(self.workplace.read(client, message))
-            self.method.net.eval()
-            if self.method.family:
-                return self._raw(self.method.member(client, message, self._member(client_id)))
-            return self._raw(self.method.personal(client, message))
+        with one_thread():
+            return self.states.make(lambda server: self._personal_model(server, client_id))
 
     def adapted(self, client_id: int, samples: Samples) -> nn.Module:
         """The model of a client that comes with samples and labels."""
         client = self._newcomer(client_id, samples)
-        with self._fitting(), one_thread():
-            return self._adapt(client, self.method.broadcast(self.server, client.id))
+        with one_thread():
+            return self.states.make(lambda server: self._adapt(client, self.method.broadcast(server, client.id)))
 
     def before_adapting(self, client_id: int, samples: Samples) -> nn.Module | None:
         """What such a client is served before it learns anything; None where the method has nothing for it."""
         client = self._newcomer(client_id, samples)
-        with self._fitting(), one_thread():
-            model = self.method.personal(client, self.method.broadcast(self.server, client.id))
+        with one_thread():
+            model = self.states.make(lambda s: self.method.personal(client, self.method.broadcast(s, client.id)))
             return None if model is None else RawModel(model, self.prepare)
-
-    def _newcomer(self, client_id: int, samples: Samples) -> Client:
-        nothing = samples.part(0, 0)
-        return self.workplace.client_of(ClientData(client_id, samples, nothing, nothing, new=True), self.round, {})
 
     def adapted_to_counts(self, client_id: int, told: Tensor) -> nn.Module:
         """The model of a client that tells its class counts and nothing else."""
@@ -156,22 +146,45 @@ class ModelWorkbench:
         nothing = AbsentSamples("a client that told its class counts", 0, self.prepare)
         data = OnlyCounts(client_id, nothing, nothing, nothing, new=True)
         client = ToldClient(**vars(self.workplace.client_of(data, self.round, {})), told=told)
-        with one_thread(), self._fitting():
-            return self._raw(self.method.personal(client, self.method.broadcast(self.server, client.id)))
+        with one_thread():
+            model = self.states.make(lambda s: self.method.personal(client, self.method.broadcast(s, client.id)))
+            return self._raw(model)
+
+    def _generic_model(self, server: State) -> nn.Module:
+        flat = self.method.generic(server)
+        if flat is None:
+            raise MotetError(f"method {self.name!r} has no generic model; accepted: personal_model(client)")
+        net = self.workplace.generic_net
+        model = deepcopy(net)
+        Layout(net).put(flat, model)
+        return RawModel(model, self.prepare)
+
+    def _personal_model(self, server: State, client_id: int) -> nn.Module:
+        message = self.method.broadcast(server, client_id)
+        private = dict(self.side.engine.private(client_id))
+        client = self.workplace.client(Task("score", client_id, self.round, message), private)
+        if client.data.new:
+            return self._adapt(client, message)
+        client = self.workplace.shown(self.workplace.read(client, message))
+        self.method.net.eval()
+        if self.method.family:
+            return self._raw(self.method.member(client, message, self._member(client_id)))
+        return self._raw(self.method.personal(client, message))
+
+    def _newcomer(self, client_id: int, samples: Samples) -> Client:
+        nothing = samples.part(0, 0)
+        return self.workplace.client_of(ClientData(client_id, samples, nothing, nothing, new=True), self.round, {})
 
     @property
     def name(self) -> str:
         """The method's."""
         return self.side.experiment.method
 
-    def _fitting(self) -> AbstractContextManager[None]:
-        return fitting(f"run {self.record.folder} cannot serve this model")
-
     def _member(self, client_id: int) -> str:
         """Which of the client's family of models the last round reported, told from the scores in the record."""
         of = self.method.family
         assert of is not None
-        rows = [row for row in self.record.clients if row.get("round") == self.round and not row.get("new")]
+        rows = [row for row in self.record.clients if row["round"] == self.round and not row["new"]]
         data = self.side.experiment.scoring.headline.data
         return family.reported(rows, of.members, of.fixed, of.rule, data).get(client_id, of.fixed)
 

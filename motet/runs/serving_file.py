@@ -6,96 +6,110 @@
 No sample is in it, and no class counts: they never leave a client.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import os
+from typing import Annotated, Final, Literal, NamedTuple
+
+from pydantic import Field, JsonValue, model_validator
 
 from motet.data import ClientFacts, FederationFacts, Prepare
 from motet.data.prepare import restored
 from motet.errors import MotetError
-from motet.io import json_models
 from motet.io.files import read_own, write_atomic
-from motet.io.json_models import to_json
+from motet.io.json_models import Count, FileModel, Text, plain
 from motet.messages.message import decode, encode
 from motet.runs.record import Record
 
-FORMAT = 1
+FORMAT: Final = 1
 FACTS, CONSTANTS = "serving.json", "serving.safetensors"
-MOST_BYTES = 2**28
+MOST_CLASSES = 2**20
+
+
+class ServedClient(NamedTuple):
+    """A client as the file lists it, without the names of its columns: there may be very many."""
+
+    id: Count
+    train: Annotated[int, Field(gt=0)]
+    val: Count
+    test: Count
+    new: bool
+    domain: Count | None
+    name: Text
+
+
+class ServingFile(FileModel):
+    """serving.json of a record."""
+
+    format: Literal[1]
+    name: Text
+    classes: Annotated[int, Field(gt=0, lt=MOST_CLASSES)]
+    class_names: tuple[Text, ...]
+    content_hash: Text
+    prepare: dict[str, JsonValue]
+    """What `Prepare.saved` says, which `restored` reads."""
+    stored: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,20}$")]
+    """The type of the samples as they are stored, before they are prepared."""
+    clients: Annotated[tuple[ServedClient, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "ServingFile":
+        if len(self.class_names) != self.classes:
+            raise ValueError("a name for each class")
+        if any(client.id != place for place, client in enumerate(self.clients)):
+            raise ValueError("clients in the order of their numbers")
+        return self
+
+    def facts(self, prepare: Prepare) -> FederationFacts:
+        """Return the federation without its data."""
+        clients = tuple(ClientFacts(*client) for client in self.clients)
+        return FederationFacts(
+            self.name, clients, self.classes, prepare.input, self.content_hash, None, class_names=self.class_names
+        )
 
 
 def write_serving(record: Record, facts: FederationFacts) -> None:
-    """At the end of a run; the preparation is the same for everybody, so the common test set has it."""
+    """Write both files at the end of a run; nothing where the server has no test set, whose preparation is kept."""
     if facts.test is None:
         return
     prepare, constants = facts.test.prepare.saved()
     if constants:
         write_atomic(record.folder / CONSTANTS, encode(constants))
-    clients = [[c.id, c.train, c.val, c.test, c.new, c.domain, c.name] for c in facts.clients]
-    known: dict[str, Any] = {
-        "format": FORMAT,
-        "name": facts.name,
-        "classes": facts.classes,
-        "class_names": facts.class_names,
-        "content_hash": facts.content_hash,
-        "prepare": prepare,
-        "stored": str(facts.test.x.dtype).removeprefix("torch."),
-        "clients": clients,
-    }
-    write_atomic(record.folder / FACTS, (to_json(known) + "\n").encode())
+    clients = [ServedClient(c.id, c.train, c.val, c.test, c.new, c.domain, c.name) for c in facts.clients]
+    kept = ServingFile.model_validate(
+        {
+            "format": FORMAT,
+            "name": facts.name,
+            "classes": facts.classes,
+            "class_names": tuple(facts.class_names),
+            "content_hash": facts.content_hash,
+            "prepare": plain(prepare),
+            "stored": str(facts.test.x.dtype).removeprefix("torch."),
+            "clients": tuple(clients),
+        }
+    )
+    write_atomic(record.folder / FACTS, kept.to_json())
 
 
 def read_serving(record: Record) -> tuple[FederationFacts, Prepare] | None:
-    """What was kept; None in a folder of an older Motet, which is served with its data."""
-    path = record.folder / FACTS
-    try:
-        known = json_models.loads(read_own(path, MOST_BYTES))
-        constants = decode(read_own(record.folder / CONSTANTS)) if _normalizes(known) else {}
-        return _facts(known, restored(known["prepare"], constants))
-    except FileNotFoundError:
+    """Return what was kept; None where nothing was, and the run is served with its data."""
+    kept, path = _read(record), record.folder / FACTS
+    if kept is None:
         return None
+    try:
+        constants = decode(read_own(record.folder / CONSTANTS)) if kept.prepare.get("constants") else {}
+        prepare = restored(kept.prepare, constants)
     except OSError as error:
-        raise MotetError(f"cannot read {error.filename or path}: {error.strerror}") from error
+        raise MotetError(f"cannot read {record.folder / CONSTANTS}: {error.strerror}") from error
     except (ValueError, LookupError, TypeError, MotetError) as error:
-        raise MotetError(f"{path} is damaged; accepted: as `motet run` wrote it") from error
+        raise MotetError(f"{path} is damaged: prepare is no preparation; accepted: as `motet run` wrote it") from error
+    return kept.facts(prepare), prepare
 
 
 def stored_type(record: Record) -> str:
-    """The type of the samples as they are stored; nothing in a folder of an older Motet."""
-    try:
-        known = json_models.loads(read_own(record.folder / FACTS, MOST_BYTES))
-    except (OSError, ValueError):
-        return ""
-    found = known.get("stored", "") if isinstance(known, dict) else ""
-    return found if isinstance(found, str) else ""
+    """Return the type of the samples as they are stored; nothing where the run kept nothing to serve."""
+    kept = _read(record)
+    return "" if kept is None else kept.stored
 
 
-def _normalizes(known: Any) -> bool:
-    return isinstance(known, dict) and bool(known["prepare"]["constants"])
-
-
-def _facts(known: Mapping[str, Any], prepare: Prepare) -> tuple[FederationFacts, Prepare]:
-    """`ValueError` for what no run writes."""
-    if known["format"] != FORMAT:
-        raise ValueError("another format")
-    classes, names = known["classes"], known["class_names"]
-    if type(classes) is not int or not 0 < classes < 2**20 or len(names) != classes:
-        raise ValueError("classes")
-    if not all(isinstance(text, str) for text in (known["name"], known["content_hash"], *names)):
-        raise ValueError("names")
-    clients = tuple(_client(i, row) for i, row in enumerate(known["clients"]))
-    if not clients:
-        raise ValueError("clients")
-    facts = FederationFacts(
-        known["name"], clients, classes, prepare.input, known["content_hash"], None, class_names=tuple(names)
-    )
-    return facts, prepare
-
-
-def _client(place: int, row: Any) -> ClientFacts:
-    id, train, val, test, new, domain, name = row
-    sizes = all(type(size) is int and size >= 0 for size in (train, val, test)) and train > 0
-    if id != place or not sizes or type(new) is not bool or not isinstance(name, str):
-        raise ValueError("clients")
-    if domain is not None and type(domain) is not int:
-        raise ValueError("clients")
-    return ClientFacts(place, train, val, test, new, domain, name)
+def _read(record: Record) -> ServingFile | None:
+    path = record.folder / FACTS
+    return ServingFile.from_json(record.read_bytes(FACTS), str(path)) if os.path.lexists(path) else None

@@ -2,24 +2,139 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
 
 from motet.config.experiment import Experiment
 from motet.config.scoring_section import ScoringSettings
+from motet.io.json_models import LARGEST_NUMBER, Count, FileModel, Number, Text, plain
 from motet.methods.base import Method
 from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, MetricName, diverged, is_scored, one_class
-from motet.runs.record import Record
-from motet.runs.rows import Row
+from motet.metrics.run_metric import Finding
+from motet.runs.rows import Round, Row
 from motet.training.personal_model_policy import PersonalModelPolicy
+
+if TYPE_CHECKING:
+    from motet.runs.record import Record
 
 TRAINING_LOSS = "training loss"
 NEAR_CHANCE = 0.02  # above the share of one class among all: whoever is no better has learned nothing
 
 
+def _headline(name: str) -> str:
+    figure = MetricName.read(name)
+    if figure is None or figure.data == "common":
+        raise ValueError("the name of a figure, of clients or of their own data")
+    return name
+
+
+Figure = Annotated[str, AfterValidator(_headline)]
+Value = Number | None
+
+
+class Reported(FileModel):
+    """Which models and rounds the figures are of."""
+
+    rule: Literal["last", "best", "best_on_validation"]
+    round: Round
+    rounds: dict[Text, Round]
+    headline: Text
+    figure: Figure
+    client_weighting: Literal["uniform", "by_samples"]
+    personal_model: Text
+    personalizes: bool
+
+
+class GenericSummary(FileModel):
+    """Of the generic model; without a figure where the method has none."""
+
+    accuracy: Value
+    derived: bool
+
+
+class PersonalOnly(FileModel):
+    """One kind of test data on which only the personal models are compared."""
+
+    personal_models: Value
+
+
+class Pair(FileModel):
+    """Both models on one kind of test data."""
+
+    generic_model: Value
+    personal_models: Value
+
+
+class PersonalSummary(FileModel):
+    """Of the personal models; a run of `local` beside it adds statistics such as `hurt_vs_local`."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Value] = Field(init=False)
+
+    common: PersonalOnly
+    weighted: Pair
+    split: Pair
+    validation: Pair
+    std: Value
+    minimum: Value
+    worst_tenth: Value
+    hurt: Value
+    hurt_clients: Value
+    better_clients: Value
+    compared_clients: Value
+    readings: dict[Text, dict[Text, Value]]
+
+
+class BytesPerRound(FileModel):
+    """What the server sent and received; null where nothing is sent at all."""
+
+    down: Value
+    up: Value
+
+
+class DivergedClients(FileModel):
+    """How many models left the finite numbers."""
+
+    personal_models: Count
+    new_clients: Count
+
+
+class Summary(FileModel):
+    """summary.json: what came out of a run."""
+
+    method: Text
+    data: Text
+    partition: Text
+    protocol: Text
+    seed: Count
+    rounds: Round
+    reported: Reported
+    generic: GenericSummary
+    personal: PersonalSummary
+    new_clients: dict[Text, Value]
+    figures: dict[Text, Number]
+    training: dict[Text, Value] = Field(default_factory=dict)
+    tells: list[Text]
+    bytes_per_round: BytesPerRound
+    set_aside: Count
+    diverged: DivergedClients
+    seconds: Number
+    warnings: list[Text]
+    notes: list[Text] = Field(default_factory=list)
+    data_notes: list[Text] = Field(default_factory=list)
+
+
 def summarize(
-    experiment: Experiment, method: Method, rounds: Sequence[Row], new_clients: Row, seconds: float
-) -> dict[str, Any]:
-    """One JSON object; a figure that does not exist for the method is None."""
+    experiment: Experiment,
+    method: Method,
+    rounds: Sequence[Row],
+    new_clients: Row,
+    seconds: float,
+    found: Finding | None = None,
+    data_notes: Sequence[str] = (),
+) -> Summary:
+    """Return the summary of a run, with what its run metrics found; a figure that does not exist is None."""
     scoring = experiment.scoring
     policy = PersonalModelPolicy.of(scoring, method)
     first, headline = experiment.headline, experiment.training_headline
@@ -30,66 +145,67 @@ def summarize(
     def on(data: str, model: str = PERSONAL) -> float | None:
         return replace(headline, model=model, data=data).of(figures)
 
-    def pair(data: str, model: str = PERSONAL) -> dict[str, Any]:
-        return {"generic_model": on(data, GENERIC), "personal_models": on(data, model)}
+    def pair(data: str) -> Pair:
+        return Pair(generic_model=on(data, GENERIC), personal_models=on(data))
 
     def of_headline(statistic: str) -> float | None:
         return headline.over(statistic).of(figures)
 
-    return {
-        "method": experiment.method,
-        "data": experiment.data.name,
-        "partition": experiment.data.partition,
-        "protocol": experiment.protocol,
-        "seed": experiment.seed,
-        "rounds": len(trained),
-        "reported": {
-            "rule": scoring.report,
-            "round": rows[PERSONAL]["round"],
-            "rounds": {model: row["round"] for model, row in rows.items()},
-            "headline": f"new_clients.{AFTER}" if first.model == AFTER else f"personal.{headline.data}.personal_models",
-            "figure": str(first),
-            "client_weighting": scoring.client_weighting,
-            "personal_model": policy.headline,
-            "personalizes": method.personalizes,
-        },
-        "generic": {
-            "accuracy": MetricName(GENERIC, "common", statistic="pooled").of(figures),
-            "derived": bool(rows[GENERIC].get(DERIVED)),
-        },
-        "personal": {
-            "common": {"personal_models": on("common")},
-            "weighted": pair("weighted"),
-            "split": pair("split"),
-            "validation": pair("validation"),
-            "std": of_headline("std"),
-            "minimum": of_headline("minimum"),
-            "worst_tenth": of_headline("worst_tenth"),
-            "hurt": of_headline("hurt"),
-            "hurt_clients": of_headline("hurt_clients"),
-            "better_clients": of_headline("better_clients"),
-            "compared_clients": of_headline("compared_clients"),
-            "readings": {
-                source: {data: pair(data, model)["personal_models"] for data in ("weighted", "split", "validation")}
+    found = found or Finding()
+    return Summary(
+        method=experiment.method,
+        data=experiment.data.name,
+        partition=experiment.data.partition,
+        protocol=experiment.protocol,
+        seed=experiment.seed,
+        rounds=len(trained),
+        reported=Reported(
+            rule=scoring.report,
+            round=rows[PERSONAL]["round"],
+            rounds={model: row["round"] for model, row in rows.items()},
+            headline=f"new_clients.{AFTER}" if first.model == AFTER else f"personal.{headline.data}.personal_models",
+            figure=str(first),
+            client_weighting=scoring.client_weighting,
+            personal_model=policy.headline,
+            personalizes=method.personalizes,
+        ),
+        generic=GenericSummary(
+            accuracy=MetricName(GENERIC, "common", statistic="pooled").of(figures),
+            derived=bool(rows[GENERIC].get(DERIVED)),
+        ),
+        personal=PersonalSummary(
+            common=PersonalOnly(personal_models=on("common")),
+            weighted=pair("weighted"),
+            split=pair("split"),
+            validation=pair("validation"),
+            std=of_headline("std"),
+            minimum=of_headline("minimum"),
+            worst_tenth=of_headline("worst_tenth"),
+            hurt=of_headline("hurt"),
+            hurt_clients=of_headline("hurt_clients"),
+            better_clients=of_headline("better_clients"),
+            compared_clients=of_headline("compared_clients"),
+            readings={
+                source: {data: on(data, model) for data in ("weighted", "split", "validation")}
                 for model, source in zip(policy.scored, policy.asked, strict=True)
                 if model != PERSONAL
             },
-        },
-        "new_clients": {model: on(headline.data, model) for model in _of_new_clients(new_clients)},
-        "figures": figures,
-        "tells": sorted(method.tells | scoring.tells | ({TRAINING_LOSS} if scoring.train_loss else set())),
-        "bytes_per_round": {
-            "down": _mean(trained, "bytes_down"),
-            "up": _mean(trained, "bytes_up"),
-        },
-        "set_aside": sum(len(r["set_aside"]) for r in rounds),
-        "diverged": {
-            "personal_models": rows[PERSONAL].get(diverged(PERSONAL), 0),
-            "new_clients": new_clients.get(diverged(AFTER), 0),
-        },
-        "seconds": round(seconds, 3),
-        "warnings": warnings_of(method, trained, rows, headline),
-    }
+        ),
+        new_clients={model: on(headline.data, model) for model in _of_new_clients(new_clients)},
+        figures=figures | _numbers(found.figures),
+        training=plain(found.training),
+        tells=sorted(method.tells | scoring.tells | ({TRAINING_LOSS} if scoring.train_loss else set())),
+        bytes_per_round=BytesPerRound(down=_mean(trained, "bytes_down"), up=_mean(trained, "bytes_up")),
+        set_aside=sum(len(r["set_aside"]) for r in rounds),
+        diverged=DivergedClients(
+            personal_models=rows[PERSONAL].get(diverged(PERSONAL), 0),
+            new_clients=new_clients.get(diverged(AFTER), 0),
+        ),
+        seconds=round(seconds, 3),
+        warnings=warnings_of(method, trained, rows, headline),
+        notes=found.notes,
+        data_notes=list(data_notes),
+    )
 
 
 def warnings_of(method: Method, trained: Sequence[Row], rows: Mapping[str, Row], headline: MetricName) -> list[str]:
@@ -136,9 +252,9 @@ def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headli
     return scored[-1]
 
 
-def values_of_clients(record: Record, figure: MetricName) -> dict[int, float]:
+def values_of_clients(record: "Record", figure: MetricName) -> dict[int, float]:
     """Each client's value of a figure in the reported round, attackers left out; of new clients where it is theirs."""
-    round, new = record.summary["reported"]["round"], figure.model.partition("@")[0] in (BEFORE, AFTER)
+    round, new = record.summary.reported.round, figure.model.partition("@")[0] in (BEFORE, AFTER)
     plain = replace(figure, statistic="", among="")
     rows = (row for row in record.clients if bool(row.get("new")) == new and not row.get("malicious"))
     there = (row for row in rows if new or row.get("round") == round)
@@ -149,8 +265,12 @@ def figures_of(generic: Row, personal: Row, new_clients: Row) -> dict[str, float
     """Every figure there is, each from the round that is reported of its model."""
     sources = ((generic, True), (personal, False), (new_clients, False))
     named = ((name, MetricName.read(name), row, of_generic) for row, of_generic in sources for name in row)
-    values = {name: f.of(row) for name, f, row, of_generic in named if f and (f.model == GENERIC) == of_generic}
-    return {name: value for name, value in values.items() if value is not None}
+    return _numbers({name: f.of(row) for name, f, row, of_generic in named if f and (f.model == GENERIC) == of_generic})
+
+
+def _numbers(values: Mapping[str, float | None]) -> dict[str, float]:
+    """Return those that are finite numbers within the bounds of a record."""
+    return {name: v for name, v in plain(values).items() if v is not None and abs(v) <= LARGEST_NUMBER}
 
 
 def _best(rows: Sequence[Row], figure: MetricName) -> Row:

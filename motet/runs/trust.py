@@ -6,7 +6,7 @@ that it may run again needs no word. Any other code that a folder names runs onl
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -72,11 +72,10 @@ def code_of(experiment: Experiment) -> dict[str, str]:
     return {Path(text).name: hashlib.sha256(path.read_bytes()).hexdigest() for text, path in files.items()}
 
 
-def refuse_other_code(recorded: object, experiment: Experiment, folder: Path) -> None:
-    """Refuse to count or go on with a run that another version of the user's code made; an older Motet noted none."""
-    known = recorded if isinstance(recorded, dict) else {}
+def refuse_other_code(recorded: Mapping[str, str], experiment: Experiment, folder: Path) -> None:
+    """Refuse to count or go on with a run that another version of the user's code made."""
     for name, digest in code_of(experiment).items():
-        if known.get(name, digest) != digest:
+        if recorded.get(name) != digest:
             raise MotetError(
                 f"run {_short(folder)} was made with another version of {name.partition(':')[0]}; accepted: the file "
                 f"as it was then, or the folder removed, so that it runs anew"

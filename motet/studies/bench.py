@@ -1,44 +1,104 @@
-"""`motet bench`: every run of a bench file, and the tables that come of them."""
+"""`motet bench`: every run of a bench file, and results.json, which says what came of them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue, ValidationError
 
 from motet.config.experiment import Experiment, resolve
 from motet.config.nesting import merge
 from motet.errors import MotetError, shown
-from motet.io.files import write_atomic
+from motet.io.json_models import FileModel, damaged, loads, to_json
 from motet.metrics.names import MetricName
 from motet.metrics.registry import METRICS
 from motet.metrics.statistics import tied
-from motet.report.tables.bench import to_csv, to_latex, to_markdown
-from motet.report.tables.wording import own_models
+from motet.metrics.wording import own_models
 from motet.runs.environment import environment, machine_of
 from motet.runs.record import Record
 from motet.server.assembly import settle
-from motet.studies.bench_file import BenchFile
-from motet.studies.folder import opened, write_json
+from motet.studies.bench_file import BenchFile, Paper
+from motet.studies.folder import AskedFile, Name, Number, RunFolder, Sentence, opened, write_file
 from motet.studies.job import Job
 from motet.studies.protocol import choices_in_common
-from motet.studies.schedule import Workflow, work_off
+from motet.studies.schedule import Workflow, sharing_data, work_off
 from motet.studies.tune import LookOn
 
-FORMAT = 1
+FILE = "results.json"
+FORMAT: Final = 1
 BEST, SECOND = 1, 2
 
 
-def run_bench(bench: BenchFile, folder: Path, jobs: int, look_on: LookOn, quick: bool = False) -> dict[str, Any]:
-    """Compute what is missing; after each run the folder gets results.json and table.md, table.tex and table.csv.
+class FigureOverSeeds(FileModel):
+    """A figure by seed; of numbers, their mean and standard deviation (n − 1); `rank` 1 is the best, 2 the second."""
+
+    per_seed: tuple[JsonValue, ...]
+    mean: Number | None = None
+    std: Number | None = None
+    rank: Literal[1, 2] | None = None
+
+
+class CaseResult(FileModel):
+    """A case: its method, which data and rounds it has in common with others, its runs and its figures."""
+
+    method: Name
+    data: Name
+    runs: tuple[RunFolder, ...]
+    failures: dict[Name, Sentence]
+    figures: dict[Name, FigureOverSeeds]
+    paper: dict[Name, Number]
+    seconds: tuple[Number, ...]
+
+
+class PaperResult(FileModel):
+    """Values of a paper, in percent; without figures they stand below the table."""
+
+    table: Name
+    figures: tuple[Name, ...]
+    values: dict[Name, Number | tuple[Number, ...]]
+
+    @classmethod
+    def of(cls, paper: Paper) -> "PaperResult":
+        """Return what a bench file says of a paper."""
+        values = {case: tuple(v) if isinstance(v, list) else v for case, v in paper.values.items()}
+        return cls(table=paper.table, figures=paper.figures, values=values)
+
+
+class BenchResults(FileModel):
+    """results.json."""
+
+    format: Literal[1]
+    bench: Name
+    claim: Sentence
+    quick: bool
+    figures: tuple[Name, ...]
+    seeds: tuple[int, ...]
+    commit: Sentence
+    machine: dict[str, JsonValue]
+    setting: dict[str, JsonValue]
+    cases: dict[Name, CaseResult]
+    paper: tuple[PaperResult, ...]
+    notes: tuple[Sentence, ...]
+
+
+Draw = Callable[[BenchResults, Path], None]
+"""Writes the tables of results into the study's folder."""
+
+
+def run_bench(
+    bench: BenchFile, folder: Path, jobs: int, look_on: LookOn, quick: bool = False, draw: Draw = lambda *_: None
+) -> BenchResults:
+    """Compute what is missing and return the results; after each run the folder gets results.json and is drawn.
 
     Cases may come and go between two calls: each run says itself which experiment it is.
     """
-    study = _Study(bench, folder, quick)
-    asked = {"study": "bench", "format": FORMAT, "quick": quick, "bench": {"name": bench.name}}
+    study = _Study(bench, folder, quick, draw)
+    asked = AskedFile(study="bench", format=FORMAT, request={"quick": quick, "bench": {"name": bench.name}})
     runs = [job for each in study.runs.values() for job in each]
-    with opened(folder, asked):
+    with opened(folder, asked), sharing_data(jobs):
         with look_on(sum(job.rounds for job in runs)) as progress:
             work_off({job.label: study.line(job) for job in runs}, jobs, progress)
         result = study.write()
@@ -64,7 +124,7 @@ def _jobs(name: str, experiment: Experiment, seeds: Sequence[int], folder: Path)
 
 @dataclass(frozen=True)
 class _Ended:
-    """What a bench wants to know of a run."""
+    """What results.json needs of a finished run."""
 
     folder: str
     commit: str
@@ -74,18 +134,18 @@ class _Ended:
 
     @classmethod
     def of(cls, record: Record, figures: Sequence[str]) -> "_Ended":
-        """Of its record."""
+        """Return that of a record."""
         values = {figure: value_of(record, figure) for figure in figures}
-        commit = str(record.environment.get("git_commit"))
+        commit = str(record.environment.git_commit)
         summary = record.summary
-        return cls(record.folder.name, commit, round(summary["seconds"], 1), values, summary["reported"])
+        return cls(record.folder.name, commit, round(summary.seconds, 1), values, summary.reported.model_dump())
 
 
 class _Study:
     """A bench that is being computed."""
 
-    def __init__(self, bench: BenchFile, folder: Path, quick: bool):
-        self.bench, self.folder, self.quick = bench, folder, quick
+    def __init__(self, bench: BenchFile, folder: Path, quick: bool, draw: Draw):
+        self.bench, self.folder, self.quick, self.draw = bench, folder, quick, draw
         self.experiments = bench.experiments(quick)
         seeds = bench.seeds[:1] if quick else bench.seeds
         self.runs = {name: _jobs(name, each, seeds, folder) for name, each in self.experiments.items()}
@@ -93,7 +153,7 @@ class _Study:
         self.failures: dict[str, str] = {}
 
     def line(self, job: Job) -> Workflow[None]:
-        """One run, and the tables with it."""
+        """Return the workflow of one run, after which the results are written."""
         failures = yield [job]
         if failures:
             self.failures |= failures
@@ -101,48 +161,59 @@ class _Study:
             self.ended[job.label] = _Ended.of(Record(job.folder), self.bench.figures)
         self.write()
 
-    def write(self) -> dict[str, Any]:
-        """Everything that ended so far."""
-        result = self.result()
-        write_json(self.folder / "results.json", result)
-        for name, write in (("table.md", to_markdown), ("table.tex", to_latex), ("table.csv", to_csv)):
-            write_atomic(self.folder / name, write(result).encode())
+    def write(self) -> BenchResults:
+        """Write everything that ended so far, and return it."""
+        try:
+            result = self.result()
+        except ValidationError as error:  # numbers that no run writes, in a record that somebody changed
+            raise damaged(error, f"a record in {self.folder / 'runs'}") from None
+        write_file(self.folder / FILE, result)
+        self.draw(result, self.folder)
         return result
 
-    def result(self) -> dict[str, Any]:
-        """results.json."""
-        cases = {name: self._case(name) for name in self.runs}
+    def result(self) -> BenchResults:
+        """Return what results.json holds."""
+        figures = {name: self._figures(name) for name in self.runs}
+        groups = {name: _group(experiment) for name, experiment in self.experiments.items()}
         for figure in self.bench.figures:
-            _rank(cases, figure)
+            ranks = _ranks({name: found[figure].mean for name, found in figures.items()}, groups, figure)
+            for name, rank in ranks.items():
+                figures[name][figure] = figures[name][figure].model_copy(update={"rank": rank})
         firsts = [jobs[0].experiment for jobs in self.runs.values()]
-        return {
-            "format": FORMAT,
-            "bench": self.bench.name,
-            "claim": self.bench.claim,
-            "quick": self.quick,
-            "figures": list(self.bench.figures),
-            "seeds": sorted({job.experiment.seed for jobs in self.runs.values() for job in jobs}),
-            "commit": ", ".join(sorted({ran.commit for ran in self.ended.values()})),
-            "machine": machine_of(environment()),
-            "setting": self.bench.setting,
-            "cases": cases,
-            "paper": [paper.model_dump() for paper in self.bench.paper],
-            "notes": [*self._notes(), *choices_in_common(firsts)],
-        }
+        return BenchResults(
+            format=FORMAT,
+            bench=self.bench.name,
+            claim=self.bench.claim,
+            quick=self.quick,
+            figures=self.bench.figures,
+            seeds=tuple(sorted({job.experiment.seed for jobs in self.runs.values() for job in jobs})),
+            commit=", ".join(sorted({ran.commit for ran in self.ended.values()})),
+            machine=machine_of(environment()),
+            setting=loads(to_json(self.bench.setting).encode()),
+            cases={name: self._case(name, groups[name], figures[name]) for name in self.runs},
+            paper=tuple(map(PaperResult.of, self.bench.paper)),
+            notes=(*self._notes(), *choices_in_common(firsts)),
+        )
 
-    def _case(self, name: str) -> dict[str, Any]:
-        experiment, labels = self.experiments[name], [job.label for job in self.runs[name]]
-        ended = [self.ended[label] for label in labels if label in self.ended]
-        figures = self.bench.figures
-        return {
-            "method": experiment.method,
-            "data": _group(experiment),
-            "runs": [f"runs/{ran.folder}" for ran in ended],
-            "failures": {label: self.failures[label] for label in labels if label in self.failures},
-            "figures": {figure: _over_seeds([ran.values[figure] for ran in ended]) for figure in figures},
-            "paper": {f: value for f in figures if (value := self.bench.paper_value(name, f)) is not None},
-            "seconds": [ran.seconds for ran in ended],
-        }
+    def _figures(self, name: str) -> dict[str, FigureOverSeeds]:
+        ended = self._ended(name)
+        return {figure: _over_seeds([ran.values[figure] for ran in ended]) for figure in self.bench.figures}
+
+    def _ended(self, name: str) -> list[_Ended]:
+        return [self.ended[job.label] for job in self.runs[name] if job.label in self.ended]
+
+    def _case(self, name: str, group: str, figures: dict[str, FigureOverSeeds]) -> CaseResult:
+        labels, ended = [job.label for job in self.runs[name]], self._ended(name)
+        of_paper = {figure: self.bench.paper_value(name, figure) for figure in self.bench.figures}
+        return CaseResult(
+            method=self.experiments[name].method,
+            data=group,
+            runs=tuple(f"runs/{ran.folder}" for ran in ended),
+            failures={label: self.failures[label] for label in labels if label in self.failures},
+            figures=figures,
+            paper={figure: value for figure, value in of_paper.items() if value is not None},
+            seconds=tuple(ran.seconds for ran in ended),
+        )
 
     def _notes(self) -> list[str]:
         said = [
@@ -159,17 +230,19 @@ class _Study:
 
 
 def value_of(record: Record, name: str) -> Any:
-    """`generic.accuracy` of the summary, or a figure by its own name; `curve.NAME`: a column of all rounds;
-    `last.member:`: the last round's figures of models whose names begin so."""
+    """Return a value of a record: `generic.accuracy` of the summary, or a figure by its own name.
+
+    `curve.NAME` is a column of all rounds, `last.member:` the last round's figures of models whose names begin so.
+    """
     if name.startswith("last."):
         of = name.removeprefix("last.")
         return {n: v for n, v in record.rounds[-1].items() if (f := MetricName.read(n)) and f.model.startswith(of)}
     if name.startswith("curve."):
         return [row.get(name.removeprefix("curve.")) for row in record.rounds]
     summary = record.summary
-    if name in summary["figures"]:
-        return summary["figures"][name]
-    found: Any = summary
+    if name in summary.figures:
+        return summary.figures[name]
+    found: Any = summary.model_dump()
     for word in name.split("."):
         if not isinstance(found, Mapping) or word not in found:
             raise MotetError(
@@ -180,28 +253,24 @@ def value_of(record: Record, name: str) -> Any:
     return found
 
 
-def _over_seeds(values: Sequence[Any]) -> dict[str, Any]:
-    """Mean and standard deviation (n − 1) of numbers; anything else as it is, by seed."""
-    found: dict[str, Any] = {"per_seed": list(values)}
-    if values and all(isinstance(value, int | float) for value in values):
-        found |= {"mean": fmean(values), "std": stdev(values) if len(values) > 1 else None}
-    return found
+def _over_seeds(values: Sequence[Any]) -> FigureOverSeeds:
+    """Return values by seed, and of numbers the mean and the standard deviation (n − 1)."""
+    if not values or not all(isinstance(value, int | float) for value in values):
+        return FigureOverSeeds(per_seed=tuple(values))
+    return FigureOverSeeds(per_seed=tuple(values), mean=fmean(values), std=stdev(values) if len(values) > 1 else None)
 
 
-def _rank(cases: Mapping[str, dict[str, Any]], figure: str) -> None:
-    """Mark the best and the second best among the cases with the same data and rounds."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for case in cases.values():
-        if "mean" in case["figures"][figure]:
-            groups.setdefault(case["data"], []).append(case["figures"][figure])
-    for of in groups.values():
-        ranked = sorted(of, key=lambda each: each["mean"], reverse=_higher_is_better(figure))
-        best = [each for each in ranked if tied(each["mean"], ranked[0]["mean"])]
-        behind = [each for each in ranked if each not in best]
-        second = [each for each in behind if tied(each["mean"], behind[0]["mean"])]
-        for rank, several in ((BEST, best), (SECOND, second)) if len(of) > 1 else ():
-            for each in several:
-                each["rank"] = rank
+def _ranks(means: Mapping[str, float | None], groups: Mapping[str, str], figure: str) -> dict[str, int]:
+    """Return which cases are the best and the second best among those of the same group."""
+    ranks: dict[str, int] = {}
+    for group in set(groups.values()):
+        among = {name: mean for name, mean in means.items() if groups[name] == group and mean is not None}
+        left = sorted(among.values(), reverse=_higher_is_better(figure))
+        for rank in (BEST, SECOND) if len(among) > 1 else ():
+            if left:
+                ranks |= {name: rank for name, mean in among.items() if mean in left and tied(mean, left[0])}
+                left = [mean for mean in left if not tied(mean, left[0])]
+    return ranks
 
 
 def _higher_is_better(figure: str) -> bool:
@@ -211,7 +280,7 @@ def _higher_is_better(figure: str) -> bool:
 
 
 def _group(experiment: Experiment) -> str:
-    """The data that a case is about, and how long it trained: those with the same are compared."""
+    """Return the data and rounds of a case in words: cases with the same words are compared with each other."""
     data, rounds = experiment.data, experiment.rounds.count
     chosen = data.model_dump(exclude_defaults=True, exclude={"name", "partition"})
     if data.partition == "natural":

@@ -42,7 +42,8 @@ from motet.metrics.names import (
     MetricName,
 )
 from motet.metrics.registry import METRICS, OF_A_RUN, require_metrics
-from motet.runs.rows import ROUND, SUMMARY, SUMMARY_TOO
+from motet.runs.rows import ROUND_COLUMNS
+from motet.runs.summary import Summary
 from motet.studies.budget import MOST_SEEDS
 
 # -------- Which names a bench may ask its runs for
@@ -76,7 +77,7 @@ def _measured(figure: MetricName, experiments: Sequence[Experiment]) -> bool:
 
 def _is_column(name: str, experiments: Sequence[Experiment]) -> bool:
     """Of rounds.jsonl. What a method tells of itself begins with its name; of a user's own nobody knows before."""
-    if _is_figure(name, experiments) or name in ROUND or name == DERIVED:
+    if _is_figure(name, experiments) or name in ROUND_COLUMNS or name == DERIVED:
         return True
     terms = [term.name for each in experiments for term in parse(each.method)]
     told = {term.replace("-", "_").replace("+", "_") for term in terms} | set(OF_A_RUN)
@@ -93,7 +94,7 @@ def _is_of_summary(name: str) -> bool:
         return inner == [] or inner[0] in _OF_PERSONAL
     if first == "new_clients":
         return inner == [] or ".".join(inner).startswith((BEFORE, AFTER))
-    return first in SUMMARY or first in SUMMARY_TOO
+    return first in Summary.model_fields
 
 
 # -------- A bench file: a grid of experiments that one writes down, and what a paper says of it

@@ -1,22 +1,21 @@
-"""`--time`: what fits into so many seconds, told by the first rounds of every method.
+"""`--time`: plan what fits into so many seconds, from the time that the first rounds of every method took.
 
-Less is done in a fixed order, and each step is said: fewer trials, alike for all methods; then fewer seeds; then
-methods are left out, the costliest first, but never the baselines that everything is compared with. The plan is
-written down once, so that a study that was stopped goes on as planned.
+To save time, first every method gets fewer trials, then there are fewer seeds, then methods are left out, the costliest
+first, but never the baselines that everything is compared with. A note names each step. The plan is written down once,
+so that a study that was stopped goes on as planned.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field
 
 from motet.errors import MotetError
+from motet.io.json_models import FileModel
 from motet.metrics.statistics import CONTROL
-from motet.report.progress import duration
-from motet.studies.folder import read_as, write_json
+from motet.metrics.wording import duration
+from motet.studies.folder import Name, Sentence, read_file, write_file
 from motet.studies.tuning import rounds_of
 
 FEWEST_TRIALS, FEWEST_SEEDS = 2, 2
@@ -28,19 +27,17 @@ SLACK = 1.3
 FILE = "plan.json"
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class Plan:
-    """What is done in the end, and what was changed for want of time; plan.json, which is read as anybody may have
-    changed it."""
+class Plan(FileModel):
+    """plan.json: what is done in the end, and the sentences about what was left out for want of time."""
 
-    trials: Annotated[int, Field(strict=True, ge=1, le=MOST_TRIALS)]
-    seeds: Annotated[int, Field(strict=True, ge=1, le=MOST_SEEDS)]
-    left_out: dict[str, str]
-    notes: tuple[str, ...] = ()
+    trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)]
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)]
+    left_out: dict[Name, Sentence] = Field(default_factory=dict)
+    notes: tuple[Sentence, ...] = ()
 
 
 def planned(asked: Plan, per_round: Mapping[str, float], rounds: int, jobs: int, seconds: float) -> Plan:
-    """The largest plan that fits, by the seconds that a round of each method takes."""
+    """Return the largest plan that fits into so many seconds, given the seconds that a round of each method takes."""
     trials, seeds, left = asked.trials, asked.seeds, dict(per_round)
 
     def cost() -> float:
@@ -63,15 +60,15 @@ def planned(asked: Plan, per_round: Mapping[str, float], rounds: int, jobs: int,
         )
     if cost() > seconds:
         notes.append(f"Even so it takes about {duration(cost())}: nothing more can be left out.")
-    return Plan(trials, seeds, left_out, tuple(notes))
+    return Plan(trials=trials, seeds=seeds, left_out=left_out, notes=tuple(notes))
 
 
 def remembered(folder: Path, asked: Plan) -> Plan | None:
-    """The plan of a study that was begun before; it never has more than was asked for."""
+    """Return the plan of a study that was begun before, None where there is none; it has no more than was asked."""
     path = folder / FILE
     if not path.exists():
         return None
-    found = read_as(path, Plan)
+    found = read_file(path, Plan)
     for name, most in (("trials", asked.trials), ("seeds", asked.seeds)):
         if getattr(found, name) > most:
             raise MotetError(
@@ -82,7 +79,7 @@ def remembered(folder: Path, asked: Plan) -> Plan | None:
 
 def remember(folder: Path, plan: Plan) -> None:
     """Write the plan down."""
-    write_json(folder / FILE, asdict(plan))
+    write_file(folder / FILE, plan)
 
 
 def _said(asked: Plan, trials: int, seeds: int) -> str:

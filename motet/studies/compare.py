@@ -1,7 +1,7 @@
-"""`motet compare`: which method, on these data, and how sure we are.
+"""`motet compare`: which method to take on these data, and how sure that is.
 
 Every method is tuned by the same number of trials on validation data; then each runs over the seeds with what was
-chosen for it. Test data are scored in these last runs alone.
+chosen for it. Test data are scored in these last runs alone. The page about it is drawn by the report.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,24 +10,27 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from pydantic import ValidationError
+
 from motet.config.experiment import Experiment, resolve, write
 from motet.config.nesting import merge
 from motet.errors import MotetError
+from motet.io.json_models import damaged
 from motet.metrics.statistics import CONTROL
-from motet.report.page import write_report
 from motet.runs.record import Record
 from motet.studies.budget import Plan, planned, remember, remembered
-from motet.studies.comparison import FORMAT, judged
-from motet.studies.contestants import Contest, Contestant, enter
-from motet.studies.folder import opened, write_json
+from motet.studies.comparison import judged
+from motet.studies.comparison_file import FILE, FORMAT, ComparisonFile
+from motet.studies.folder import AskedFile, opened, write_file
 from motet.studies.job import Job
 from motet.studies.results import read_results
-from motet.studies.schedule import StudyWatcher, Workflow, work_off
+from motet.studies.schedule import StudyWatcher, Workflow, sharing_data, work_off
 from motet.studies.space import first_setting, space_of, with_setting
+from motet.studies.study_methods import StudyMethod, StudyMethods, prepare_methods
 from motet.studies.tune import LookOn, chosen, tune_all, tuning_rounds
 from motet.studies.tuning import Tuned, rungs, validating
 
-FILE = "comparison.json"
+RECOMMENDED = "recommended.toml"
 SHORTLIST = (
     "local",
     "fedavg",
@@ -52,65 +55,70 @@ class CompareRequest:
     seeds: int
     seconds: float | None = None  # None: as long as it takes
 
-    def as_json(self) -> dict[str, Any]:
-        """For the folder."""
-        return {
-            "study": "compare",
-            "format": FORMAT,
-            "experiment": self.experiment.model_dump(exclude={"engine", "checkpoint"}),
+    @property
+    def file(self) -> AskedFile:
+        """What asked.json holds."""
+        request: dict[str, Any] = {
+            "experiment": self.experiment.model_dump(mode="json", exclude={"engine", "checkpoint"}),
             "methods": list(self.methods),
             "trials": self.trials,
             "seeds": self.seeds,
             "seconds": self.seconds,
         }
+        return AskedFile(study="compare", format=FORMAT, request=request)
 
 
-def compare_methods(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -> dict[str, Any]:
-    """Tune, run, judge; the folder gets comparison.json, recommended.toml and report.html."""
-    field = enter(asked.methods, asked.experiment)
-    if not field.tested:
+def compare_methods(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -> ComparisonFile:
+    """Tune, run and judge; return what the folder gets as comparison.json, beside recommended.toml."""
+    with sharing_data(jobs):
+        return _compared(asked, folder, jobs, look_on)
+
+
+def _compared(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -> ComparisonFile:
+    study = prepare_methods(asked.methods, asked.experiment)
+    if not study.tested:
         share = asked.experiment.data.test_share
         raise MotetError(
             f"data.test_share is {share:g}, of which no client has a sample to compare methods by; accepted: a larger "
             f"share, or clients with more data"
         )
-    with opened(folder, asked.as_json()):
-        with look_on(_rounds(field, asked.trials, asked.seeds)) as progress:
-            plan = _plan(asked, field, folder, jobs, progress)
-            field = _without(field, plan.left_out)
-            progress.expect(_rounds(field, plan.trials, plan.seeds))
-            tuned = tune_all(field, plan.trials, folder / "tuning", jobs, progress)
-            field = _without(field, {name: found.failure for name, found in tuned.items() if found.failure})
-            finals = _finals(field, tuned, plan.seeds, folder)
+    with opened(folder, asked.file):
+        with look_on(_rounds(study, asked.trials, asked.seeds)) as progress:
+            plan = _plan(asked, study, folder, jobs, progress)
+            study = _without(study, plan.left_out)
+            progress.expect(_rounds(study, plan.trials, plan.seeds))
+            tuned = tune_all(study, plan.trials, folder / "tuning", jobs, progress)
+            study = _without(study, {name: found.failure for name, found in tuned.items() if found.failure})
+            finals = _finals(study, tuned, plan.seeds, folder)
             failed = work_off({name: _run(each) for name, each in finals.items()}, jobs, progress)
-        field = _without(field, {name: why for name, why in failed.items() if why})
-        folders = {each.name: [job.folder for job in finals[each.name]] for each in field.contestants}
-        result = judged(read_results(folders), field, tuned, plan, folder)
-        result["notes"] = [*result["notes"], *field.said_of_the_data()]
-        write_json(folder / FILE, result)
-        best = next(each for each in field.contestants if each.name == result["recommended"]["method"])
-        write(finals[best.name][0].experiment, folder / "recommended.toml")
-        result["report"] = str(write_report([folder], folder / "report.html"))
+        study = _without(study, {name: why for name, why in failed.items() if why})
+        folders = {each.name: [job.folder for job in finals[each.name]] for each in study.methods}
+        try:
+            result = judged(read_results(folders), study, tuned, plan, folder)
+        except ValidationError as error:  # numbers that no run writes, in a record that somebody changed
+            raise damaged(error, f"a record in {folder / 'runs'}") from None
+        write_file(folder / FILE, result)
+        write(finals[result.recommended.method][0].experiment, folder / RECOMMENDED)
     return result
 
 
 # ------------------------------------------------------------ the work
 
 
-def _rounds(field: Contest, trials: int, seeds: int) -> int:
+def _rounds(study: StudyMethods, trials: int, seeds: int) -> int:
     """How many all methods take, tuning and last runs."""
-    finals = sum(each.experiment.rounds.count for each in field.contestants)
-    return tuning_rounds(field, trials) + seeds * finals
+    finals = sum(each.experiment.rounds.count for each in study.methods)
+    return tuning_rounds(study, trials) + seeds * finals
 
 
-def _plan(asked: CompareRequest, field: Contest, folder: Path, jobs: int, progress: StudyWatcher) -> Plan:
+def _plan(asked: CompareRequest, study: StudyMethods, folder: Path, jobs: int, progress: StudyWatcher) -> Plan:
     """As asked for, or what fits into the time: then every method's first trial begins, to see what a round takes."""
-    everything = Plan(asked.trials, asked.seeds, {})
+    everything = Plan(trials=asked.trials, seeds=asked.seeds)
     if asked.seconds is None:
         return everything
     if before := remembered(folder, everything):
         return before
-    first = {each.name: _first_rounds(each, folder) for each in field.contestants}
+    first = {each.name: _first_rounds(each, folder) for each in study.methods}
     failed = work_off({name: _run([job]) for name, job in first.items()}, jobs, progress)
     left_out = {name: why for name, why in failed.items() if why}
     per_round = {
@@ -118,24 +126,24 @@ def _plan(asked: CompareRequest, field: Contest, folder: Path, jobs: int, progre
         for name, job in first.items()
         if name not in left_out
     }
-    count = field.contestants[0].experiment.rounds.count
-    plan = planned(replace(everything, left_out=left_out), per_round, count, jobs, asked.seconds)
+    count = study.methods[0].experiment.rounds.count
+    plan = planned(everything.model_copy(update={"left_out": left_out}), per_round, count, jobs, asked.seconds)
     remember(folder, plan)
     return plan
 
 
-def _first_rounds(contestant: Contestant, folder: Path) -> Job:
+def _first_rounds(method: StudyMethod, folder: Path) -> Job:
     """The first trial's, up to where trials are compared first: the tuner goes on from there."""
-    experiment = validating(contestant.experiment)
+    experiment = validating(method.experiment)
     experiment = with_setting(experiment, first_setting(space_of(experiment.method), experiment))
     until = rungs(experiment.rounds.count)[0]
-    return Job(f"{contestant.name}, trial 1", folder / "tuning" / contestant.folder / "trial-0", experiment, until)
+    return Job(f"{method.name}, trial 1", folder / "tuning" / method.folder / "trial-0", experiment, until)
 
 
-def _finals(field: Contest, tuned: Mapping[str, Tuned], seeds: int, folder: Path) -> dict[str, list[Job]]:
+def _finals(study: StudyMethods, tuned: Mapping[str, Tuned], seeds: int, folder: Path) -> dict[str, list[Job]]:
     """The last runs, one per method and seed, all on one dealing of the data."""
     finals: dict[str, list[Job]] = {}
-    for each in field.contestants:
+    for each in study.methods:
         experiment = chosen(each, tuned[each.name])
         finals[each.name] = []
         for seed in range(experiment.seed, experiment.seed + seeds):
@@ -151,11 +159,11 @@ def _run(jobs: Sequence[Job]) -> Workflow[str | None]:
     return next(iter(failures.values()), None)
 
 
-def _without(field: Contest, left_out: Mapping[str, str | None]) -> Contest:
+def _without(study: StudyMethods, left_out: Mapping[str, str | None]) -> StudyMethods:
     reasons = {name: why for name, why in left_out.items() if why}
     if not reasons:
-        return field
-    left = tuple(each for each in field.contestants if each.name not in reasons)
+        return study
+    left = tuple(each for each in study.methods if each.name not in reasons)
     if not left:
         raise MotetError(f"no method could run: {next(iter(reasons.values()))}")
-    return replace(field, contestants=left, left_out={**field.left_out, **reasons})
+    return replace(study, methods=left, left_out={**study.left_out, **reasons})

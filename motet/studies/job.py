@@ -1,4 +1,4 @@
-"""One run of a study, up to a round: computed, continued, or left alone where it got so far already."""
+"""One run of a study, up to a round: started, continued, or skipped where its record has that round already."""
 
 import traceback
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from motet.server.evaluation import Row
 
 INLINE = {"engine": {"name": "inline"}}  # runs of a study are computed side by side, a core each
 
-Told = Callable[[int], None]  # hears the number of each round that ended
+OnRound = Callable[[int], None]  # is called with the number of each round that ended
 
 
 @dataclass(frozen=True)
 class Job:
-    """An experiment in a folder, and how far it shall get; None: to its end."""
+    """An experiment in a folder, and the round that it must reach; None is its last round."""
 
     label: str
     folder: Path
@@ -31,7 +31,7 @@ class Job:
 
     @property
     def rounds(self) -> int:
-        """The round it gets to."""
+        """The round that the job ends with."""
         return self.until or self.experiment.rounds.count
 
     @property
@@ -41,37 +41,37 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether its record says all that it is for; a folder that holds another experiment is refused."""
+        """Whether the record has the job's last round; raise for a folder that holds another experiment."""
         if not self.begun:
             return False
         record = Record(self.folder)
         if other := differences(record.experiment, self.experiment):
             raise MotetError(f"{self.folder} holds another experiment ({other[0]}); remove it, or choose another --out")
-        refuse_other_code(record.environment.get("code"), self.experiment, self.folder)
+        refuse_other_code(record.environment.code, self.experiment, self.folder)
         return record.finished or (self.until is not None and reached(record) >= self.until)
 
 
 def reached(record: Record) -> int:
-    """The last round in the record."""
+    """Return the last round in the record."""
     rows = record.rounds
     return int(rows[-1]["round"]) if rows else 0
 
 
 def row_of(folder: Path, round: int) -> Row:
-    """What the record says of a round."""
+    """Return the record's row of a round."""
     found: list[Row] = [row for row in Record(folder).rounds if row.get("round") == round]
     if not found:
         raise MotetError(f"{folder / 'rounds.jsonl'} has no round {round}; remove the folder and start again")
     return found[-1]
 
 
-def attempt(job: Job, told: Told) -> str | None:
-    """Do what is missing of a job; where that fails, one sentence.
+def attempt(job: Job, on_round: OnRound) -> str | None:
+    """Do what is missing of a job; return None, or one sentence where it fails.
 
     One broken method, perhaps the user's own, does not end a study of many; its traceback goes to stderr.
     """
     try:
-        perform(job, told)
+        perform(job, on_round)
     except MotetError as error:
         return str(error)
     except (Exception, SystemExit) as error:
@@ -83,11 +83,11 @@ def attempt(job: Job, told: Told) -> str | None:
     return None
 
 
-def perform(job: Job, told: Told) -> None:
+def perform(job: Job, on_round: OnRound) -> None:
     """Do what is missing of a job; killed at any moment and performed again it leaves the same record."""
     if job.done:
         return
-    watcher = _Watcher(job.until, told)
+    watcher = _Watcher(job.until, on_round)
     try:
         if job.begun:
             resume(job.folder, watcher)
@@ -98,14 +98,14 @@ def perform(job: Job, told: Told) -> None:
 
 
 class _FarEnough(Exception):
-    """The round was reached that a job is for; the run can be resumed."""
+    """The run reached its job's last round; it can be resumed."""
 
 
 class _Watcher:
-    """Tells of each round, and stops the run after its job's last one."""
+    """Reports each round, and stops the run after its job's last one."""
 
-    def __init__(self, until: int | None, told: Told):
-        self.until, self.told = until, told
+    def __init__(self, until: int | None, on_round: OnRound):
+        self.until, self.on_round = until, on_round
 
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
         """Nothing to do."""
@@ -114,6 +114,6 @@ class _Watcher:
         """A round ended, and is in the record."""
         round = row["round"]
         assert isinstance(round, int)
-        self.told(round)
+        self.on_round(round)
         if self.until is not None and round >= self.until:
             raise _FarEnough

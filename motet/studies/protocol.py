@@ -1,18 +1,17 @@
-"""How a comparison was made, in sentences: every choice that another study might make otherwise."""
+"""How a comparison or a bench was made, in sentences: every choice that another study might make differently."""
 
 from collections.abc import Mapping, Sequence
 
+from motet.config.differing import differs, field_of
 from motet.config.experiment import Experiment
 from motet.config.section import dotted_fields
 from motet.io.text import printable
 from motet.metrics.statistics import CONTROL
-from motet.report.tables.runs import differs, field_of
-from motet.report.tables.tuned import left_out
-from motet.report.tables.wording import own_models
+from motet.metrics.wording import left_out, own_models
 from motet.studies.budget import Plan
-from motet.studies.contestants import Contest
 from motet.studies.recommend import ENOUGH_ALONE, MARGIN, named
 from motet.studies.results import Results
+from motet.studies.study_methods import StudyMethods
 from motet.studies.tuning import FEWEST_TO_THE_END, Tuned, rungs
 
 _DATA = {
@@ -22,9 +21,9 @@ _DATA = {
 _NOT_OF_THE_PROTOCOL = {"seed", "data.download", "method"}
 
 
-def sentences(plan: Plan, field: Contest, tuned: Mapping[str, Tuned], results: Results) -> list[str]:
-    """For the table, the report and comparison.json."""
-    experiment = field.contestants[0].experiment
+def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], results: Results) -> list[str]:
+    """Return how a comparison was made, for the table, the page and comparison.json."""
+    experiment = study.methods[0].experiment
     *earlier, last = rungs(experiment.rounds.count)
     first, methods = experiment.seed, len(results.methods)
     over = f"seeds {first} to {first + plan.seeds - 1}" if plan.seeds > 1 else f"seed {first}"
@@ -48,19 +47,19 @@ def sentences(plan: Plan, field: Contest, tuned: Mapping[str, Tuned], results: R
         *_failed_trials(tuned),
         *(f"! {name}: {'; '.join(ran.warnings)}." for name, ran in results.methods.items() if ran.warnings),
         *plan.notes,
-        *(left_out(name, why) for name, why in field.left_out.items()),
+        *(left_out(name, why) for name, why in study.left_out.items()),
     ]
 
 
 def _not_compared(results: Results) -> list[str]:
-    """Clients without a value in some run, such as those without test data: nothing is said about them."""
+    """Return a sentence that names the clients without a value in some run, such as those without test data."""
     if not results.left_out:
         return []
     return [f"Not compared, for they lack test data or a model somewhere: {named(results.left_out)}."]
 
 
 def _failed_trials(tuned: Mapping[str, Tuned]) -> list[str]:
-    """Settings that were tried and broke: the choice was among fewer."""
+    """Return a sentence for each method some of whose settings failed: the choice was among fewer."""
     said = []
     for name, found in tuned.items():
         if failed := [trial.failure for trial in found.trials if trial.failure]:
@@ -85,7 +84,7 @@ def _all_tried(names: Sequence[str]) -> list[str]:
 
 
 def choices_in_common(experiments: Sequence[Experiment]) -> list[str]:
-    """Every choice that experiments share, a sentence per section; those in which they differ by name alone."""
+    """Return every choice that experiments share, a sentence per section, and the names of those that differ."""
     said: dict[str, list[str]] = {}
     differ = []
     for name, _ in dotted_fields(Experiment):

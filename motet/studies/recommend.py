@@ -1,27 +1,27 @@
-"""Which method to take, and why, in plain words; or that the runs do not tell.
+"""Which method to take, and why, in plain words; or that the runs do not suffice for an answer.
 
-The best is the one with the highest mean. Simpler ones that may be as good take its place: those whose difference to it
-has 0 in its interval, and that are no more than `MARGIN` behind, so that few clients do not make everything equal; and
-those that were still learning and might catch up, for a method is not better because it trained longer. It is certain
-if it differs from the next best by more than chance, corrected for all pairs of methods.
+The best method is the one with the highest mean. A simpler method that may be as good is recommended instead of it:
+one whose difference to the best has 0 in its interval and that is no more than `MARGIN` behind (else few clients would
+make all methods equal), or one that was still learning and might catch up (a method is not better because it trained
+longer). The choice is certain if it differs from the next best by more than chance, corrected for all pairs of methods.
 
-There is enough evidence if the choice is certain, or if no other method may be more than `MARGIN` better than it. Else
-the answer is that there is not, and the choice a provisional one.
+There is enough evidence if the choice is certain, or if no other method may be more than `MARGIN` better. Else the
+answer says that there is not enough, and the choice is provisional.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from motet.metrics.statistics import CONTROL, Differences, Estimate
-from motet.report.tables.wording import percent, signed
+from motet.metrics.wording import percent, signed
 
 CLIMBING = 0.01
-"""Of accuracy, in the last fifth of the rounds: a method that gains more is not done."""
+"""A method whose accuracy gains more than this in the last fifth of its rounds is still learning."""
 CATCHES_UP = 2
-"""Times the part of the gap that a method that is still learning closed in the last fifth of its rounds."""
+"""A method that is still learning may catch up if it closes the gap in so many more fifths of its rounds."""
 MARGIN = 0.03
 ENOUGH_ALONE = 50
-"""Training rows of the median client, below which learning alone is not taken for being as good and simpler."""
+"""Training rows that the median client needs before `local` is recommended for being simpler and as good."""
 MOST_NAMES = 8
 _ROUNDING = 1e-9  # of means over seeds
 
@@ -50,7 +50,10 @@ class Recommendation:
 
 
 def recommend(candidates: Sequence[Candidate], found: Differences, rows: float | None = None) -> Recommendation:
-    """Of methods that ran on the same clients; the median client has so many training rows, where that is known."""
+    """Return the recommendation among methods that ran on the same clients.
+
+    `rows` is how many training rows the median client has, where that is known.
+    """
     sound = [c for c in candidates if not c.failed] or list(candidates)
     ranked = sorted(sound, key=lambda c: (-c.estimate.mean, c.simplicity, c.bytes_per_round))
     best = ranked[0]
@@ -77,7 +80,7 @@ def recommend(candidates: Sequence[Candidate], found: Differences, rows: float |
 
 
 def _may_catch_up(best: Candidate, other: Candidate) -> bool:
-    """Whether a simpler method that shares models was stopped while it was still learning, near enough to the best."""
+    """Return whether a simpler method that shares models was still learning, near enough to the best."""
     if other.climb is None or other.climb <= CLIMBING or not 0 < other.simplicity < best.simplicity:
         return False
     closing = other.climb - max(best.climb or 0.0, 0.0)
@@ -85,13 +88,13 @@ def _may_catch_up(best: Candidate, other: Candidate) -> bool:
 
 
 def _may_be_better(other: Candidate, choice: Candidate, found: Differences) -> bool:
-    """Whether the runs leave it open that another method is much better than the choice."""
+    """Return whether the runs leave it open that another method is much better than the choice."""
     high = found.of(other.name, choice.name).high
     return high is None or high > MARGIN
 
 
 def _not_enough(choice: Candidate, slow: Sequence[Candidate], others: Sequence[Candidate], found: Differences) -> str:
-    """What the runs leave open, and what would settle it."""
+    """Return what the runs leave open, and what would settle it."""
     if slow:
         names, more = named([c.name for c in slow]), "more --rounds"
         return f"Not enough evidence: {names} was still learning when its rounds ended; {more} would tell."
@@ -154,7 +157,7 @@ def _why(
 
 
 def _control(choice: Candidate, candidates: Sequence[Candidate], found: Differences) -> list[str]:
-    """Beside fine-tuning, which tables often leave out and which often wins."""
+    """Return how the choice compares with fine-tuning, which tables often leave out and which often wins."""
     names = [c.name for c in candidates]
     if CONTROL not in names or len(names) < 2:
         return []
@@ -169,20 +172,20 @@ def _control(choice: Candidate, candidates: Sequence[Candidate], found: Differen
 
 
 def hurt_sentence(names: Sequence[str], clients: int, than: str) -> str:
-    """Who would be better off otherwise."""
+    """Return a sentence that names the clients which would be better off otherwise."""
     if not names:
         return f"No client would be better off {than}."
     return f"{len(names)} of {clients} clients would be better off {than}: {named(names)}."
 
 
 def named(names: Sequence[str]) -> str:
-    """Names in a sentence, the first of many."""
+    """Return names for a sentence; of many, the first ones and how many more there are."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
 
 
 def _among_many(lead: Estimate, found: Differences) -> str:
-    """Where one interval alone would say otherwise."""
+    """Return words for a lead that one interval alone would call certain, and many comparisons do not."""
     alone = lead.low is not None and lead.low > 0
     return f" where {len(found.pairs)} pairs of methods are compared" if alone else ""
 
@@ -201,13 +204,13 @@ def _points(found: Estimate) -> str:
 
 
 def hurt(mine: Mapping[int, float], other: Mapping[int, float]) -> list[int]:
-    """The clients whose value is lower, the largest loss first."""
+    """Return the clients whose value is lower than the other one, the largest loss first."""
     losses = {client: other[client] - value for client, value in mine.items() if client in other}
     return sorted((client for client, loss in losses.items() if loss > _ROUNDING), key=lambda client: -losses[client])
 
 
 def still_learning(climbs: Mapping[str, float | None]) -> list[str]:
-    """A sentence where methods were stopped before they were done."""
+    """Return a sentence that names the methods which were still learning when their rounds ended."""
     names = [name for name, gained in climbs.items() if gained is not None and gained > CLIMBING]
     if not names:
         return []

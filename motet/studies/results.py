@@ -14,7 +14,7 @@ from motet.metrics.statistics import Table
 from motet.runs.clients_file import ClientsInfo, read_clients_info
 from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.runs.summary import values_of_clients
+from motet.runs.summary import Summary, values_of_clients
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,16 @@ class Results:
         return [each.name for each in self.clients_info.clients if not each.new and each.id not in compared]
 
     def name(self, client: int) -> str:
-        """Of a client."""
+        """Return the name of a client."""
         found = self.clients_info.by_id.get(client)
         return found.name if found else str(client)
 
 
 def read_results(folders: Mapping[str, Sequence[Path]]) -> Results:
-    """Of finished runs of one federation; clients that lack a value somewhere, for they have no test data, stay out."""
+    """Return the results of finished runs on one federation; a client that lacks a value in some run is left out."""
     records = {name: [Record(folder) for folder in each] for name, each in folders.items()}
     first = next(iter(records.values()))[0]
-    figure = MetricName.read(first.summary["reported"]["figure"])
+    figure = MetricName.read(first.summary.reported.figure)
     assert figure is not None
     own = MetricName(PERSONAL, figure.data)
     values = {name: [values_of_clients(record, own) for record in each] for name, each in records.items()}
@@ -88,18 +88,18 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], dat
         tuple(record.folder for record in records),
         personal,
         _table(generic, clients) if whole else None,
-        _mean([summary["generic"]["accuracy"] for summary in summaries]),
-        _mean([_sum(summary["bytes_per_round"]) for summary in summaries]),
-        fmean(summary["seconds"] for summary in summaries),
+        _mean([summary.generic.accuracy for summary in summaries]),
+        _mean([_sum(summary.bytes_per_round.model_dump()) for summary in summaries]),
+        fmean(summary.seconds for summary in summaries),
         _new(summaries),
-        summaries[0]["reported"],
-        tuple(dict.fromkeys(text for summary in summaries for text in summary.get("warnings", ()))),
+        summaries[0].reported.model_dump(),
+        tuple(dict.fromkeys(text for summary in summaries for text in summary.warnings)),
         _mean([climb(record.rounds, MetricName(PERSONAL, data, statistic="mean")) for record in records]),
     )
 
 
 def climb(rounds: Sequence[Row], figure: MetricName) -> float | None:
-    """What a figure gained in the last fifth of the rounds; where it was not scored then, as if it gained evenly."""
+    """Return what a figure gained in the last fifth of the rounds, in proportion where it was not scored then."""
     scored = [(row["round"], value) for row in rounds if (value := figure.of(row)) is not None]
     if not scored:
         return None
@@ -115,11 +115,11 @@ def _table(by_seed: Sequence[Mapping[int, float]], clients: Sequence[int]) -> Ta
     return np.array([[of[client] for of in by_seed] for client in clients])
 
 
-def _new(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
+def _new(summaries: Sequence[Summary]) -> dict[str, float] | None:
     found = {
         model: mean
         for model in ("before", "after")
-        if (mean := _mean([summary["new_clients"].get(model) for summary in summaries])) is not None
+        if (mean := _mean([summary.new_clients.get(model) for summary in summaries])) is not None
     }
     return found or None
 

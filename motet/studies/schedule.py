@@ -1,15 +1,17 @@
-"""Several lines of work side by side: each asks for jobs, waits for all of them, and goes on with what they found.
+"""Workflows side by side: each asks for jobs, waits until all of them ended, and decides what comes next.
 
-What a line decides depends on its own jobs alone, so that the result is the same for any number of processes and after
-any kill.
+What a workflow decides depends on its own jobs alone, so that the result is the same for any number of processes and
+after any interruption.
 """
 
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from motet.data.built_once import built_once
 from motet.studies.job import Job, attempt
 from motet.studies.workers import Workers
 
@@ -17,42 +19,50 @@ T = TypeVar("T")
 
 Failures = dict[str, str]  # by the job's label, the sentence with which it ended
 Workflow = Generator[Sequence[Job], Failures, T]
-"""Yields jobs that may be done at the same time, is sent those that failed, returns its result."""
+"""A generator that yields jobs which may run at the same time, is sent those that failed, and returns its result."""
 
 
 class StudyWatcher(Protocol):
-    """Who looks on."""
+    """Is called with the progress of a study."""
 
     def expect(self, rounds: int) -> None:
-        """So many are planned in all, where that changed."""
+        """The study has so many rounds in all, as planned anew."""
 
     def began(self, job: Job) -> None:
-        """A job is being done."""
+        """A job began."""
 
     def round(self, job: Job, round: int) -> None:
-        """A round of it ended."""
+        """A round of a job ended."""
 
     def ended(self, job: Job, failure: str | None) -> None:
-        """It is done, or failed with a sentence."""
+        """A job is done, or failed with this sentence."""
 
 
 @dataclass
 class _State(Generic[T]):
-    """One line of work."""
+    """A workflow and the jobs that it waits for."""
 
     line: Workflow[T]
     waiting: int = 0  # for so many jobs
     failures: Failures = field(default_factory=dict)
 
 
+def sharing_data(jobs: int) -> AbstractContextManager[None]:
+    """Keep the data in memory between looking at them and running jobs, where this process does both."""
+    return built_once() if jobs == 1 else nullcontext()
+
+
 def work_off(lines: Mapping[str, Workflow[T]], jobs: int, progress: StudyWatcher) -> dict[str, T]:
-    """What each line returns; at most so many jobs at a time, each in a process of its own where there are several."""
+    """Run workflows to their end and return what each returned; at most so many jobs at a time.
+
+    One at a time runs in this process, several run in worker processes.
+    """
     results: dict[str, T] = {}
     states = {name: _State(line) for name, line in lines.items()}
     queue: deque[tuple[str, Job]] = deque()
 
     def go_on(name: str, first: bool = False) -> None:
-        """Until the line waits for a job, or ends."""
+        """Continue a workflow until it waits for a job, or ends."""
         state = states[name]
         while True:
             try:
@@ -90,14 +100,15 @@ def work_off(lines: Mapping[str, Workflow[T]], jobs: int, progress: StudyWatcher
 
 
 def _in_this_process(queue: deque[tuple[str, Job]], progress: StudyWatcher, ended: "Ended") -> None:
-    while queue:
-        name, job = queue.popleft()
-        progress.began(job)
-        ended(name, job, attempt(job, partial(progress.round, job)))
+    with built_once():
+        while queue:
+            name, job = queue.popleft()
+            progress.began(job)
+            ended(name, job, attempt(job, partial(progress.round, job)))
 
 
 class Ended(Protocol):
-    """What is called when a job of a line ended."""
+    """Is called when a job of a workflow ended."""
 
     def __call__(self, name: str, job: Job, failure: str | None) -> None:
-        """With the line's name, and the sentence where it failed."""
+        """The workflow's name, the job, and the sentence with which it failed, if it did."""

@@ -1,6 +1,6 @@
-"""What tuning tries for a method: the values that its options declare, and those of the learning rate.
+"""The settings that tuning may try for a method: the values that its options and the learning rate declare.
 
-A setting is a dictionary of such choices, `{"ditto.lam": 0.1, "local.lr": 0.03}`. Options that the user wrote in
+A setting is a dictionary of choices, such as `{"ditto.lam": 0.1, "local.lr": 0.03}`. Options that the user wrote in
 brackets are not tuned.
 """
 
@@ -20,7 +20,7 @@ Space = dict[str, tuple[Any, ...]]
 
 
 def space_of(method: str) -> Space:
-    """Every choice that is left open, with the values to try."""
+    """Return every choice that the user left open, with the values to try."""
     space: Space = {}
     for term in parse(method):
         for name, info in entry_of(term.name).options.model_fields.items():
@@ -33,18 +33,21 @@ def space_of(method: str) -> Space:
 
 
 def size_of(space: Space) -> int:
-    """How many settings there are."""
+    """Return how many settings there are."""
     return prod(len(values) for values in space.values())
 
 
 def settings_in(space: Space) -> Iterator[Setting]:
-    """All of them, in order."""
+    """Yield all settings, in order."""
     for values in product(*space.values()):
         yield dict(zip(space, values, strict=True))
 
 
 def first_setting(space: Space, experiment: Experiment) -> Setting:
-    """What is tried first: every option's default, and the experiment's own fields; one value alone is no choice."""
+    """Return the setting that is tried first: every option's default, and the experiment's own fields.
+
+    Where a choice has one value alone, the setting has that value.
+    """
     defaults = {
         f"{term.name}.{name}": info.default
         for term in parse(experiment.method)
@@ -59,7 +62,7 @@ def first_setting(space: Space, experiment: Experiment) -> Setting:
 
 
 def with_setting(experiment: Experiment, setting: Mapping[str, Any]) -> Experiment:
-    """The experiment with these choices."""
+    """Return the experiment with these choices."""
     fields = {name for name, _ in dotted_fields(Experiment)}
     chosen = [nested(name, value) for name, value in setting.items() if name in fields]
     options = {name: value for name, value in setting.items() if name not in fields}
@@ -68,7 +71,7 @@ def with_setting(experiment: Experiment, setting: Mapping[str, Any]) -> Experime
 
 
 def expression(method: str, options: Mapping[str, Any]) -> str:
-    """The method's name with these options in brackets."""
+    """Return the method's name with these options in brackets."""
     return "+".join(str(_chosen(term, options)) for term in parse(method))
 
 

@@ -1,22 +1,46 @@
-"""`motet tune`: the tuner alone, the same number of trials for every method."""
+"""`motet tune`: good settings for methods, found by the same number of trials for each; and tuning.json."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 from motet.config.experiment import Experiment, write
-from motet.studies.contestants import Contest, Contestant, enter
-from motet.studies.folder import opened, write_json
-from motet.studies.schedule import StudyWatcher, work_off
+from motet.io.json_models import FileModel
+from motet.studies.comparison_file import TrialResult
+from motet.studies.folder import AskedFile, Name, Number, Options, Sentence, opened, write_file
+from motet.studies.schedule import StudyWatcher, sharing_data, work_off
 from motet.studies.space import size_of, space_of, with_setting
+from motet.studies.study_methods import StudyMethod, StudyMethods, prepare_methods
 from motet.studies.tuning import Tuned, rounds_of, tune, validating
 
-FORMAT = 1
+FILE = "tuning.json"
+FORMAT: Final = 1
 
 LookOn = Callable[[int], AbstractContextManager[StudyWatcher]]
-"""Makes who looks on at so many rounds."""
+"""Makes the watcher of a study of so many rounds."""
+
+
+class TunedMethod(FileModel):
+    """What was found for a method: the best setting and its experiment file, or why there is none."""
+
+    method: Name
+    options: Options | None
+    score: Number | None
+    trials: tuple[TrialResult, ...]
+    failure: Sentence | None
+    expression: Name | None
+    experiment: Name | None
+
+
+class TuningFile(FileModel):
+    """tuning.json."""
+
+    format: Literal[1]
+    methods: tuple[TunedMethod, ...]
+    left_out: dict[Name, Sentence]
+    notes: tuple[Sentence, ...]
 
 
 @dataclass(frozen=True)
@@ -27,67 +51,69 @@ class TuneRequest:
     methods: tuple[str, ...]
     trials: int
 
-    def as_json(self) -> dict[str, Any]:
-        """For the folder."""
-        return {
-            "study": "tune",
-            "format": FORMAT,
-            "experiment": self.experiment.model_dump(exclude={"engine", "checkpoint"}),
+    @property
+    def file(self) -> AskedFile:
+        """What asked.json holds."""
+        request: dict[str, Any] = {
+            "experiment": self.experiment.model_dump(mode="json", exclude={"engine", "checkpoint"}),
             "methods": list(self.methods),
             "trials": self.trials,
         }
+        return AskedFile(study="tune", format=FORMAT, request=request)
 
 
-def tune_methods(asked: TuneRequest, folder: Path, jobs: int, look_on: LookOn) -> dict[str, Any]:
-    """Tune every method; the folder gets tuning.json, and an experiment file for each."""
-    field = enter(asked.methods, asked.experiment)
-    with opened(folder, asked.as_json()), look_on(tuning_rounds(field, asked.trials)) as progress:
-        tuned = tune_all(field, asked.trials, folder / "tuning", jobs, progress)
-        result = {
-            "format": FORMAT,
-            "methods": [_of_method(contestant, tuned[contestant.name], folder) for contestant in field.contestants],
-            "left_out": dict(field.left_out),
-            "notes": field.said_of_the_data(),
-        }
-        write_json(folder / "tuning.json", result)
+def tune_methods(asked: TuneRequest, folder: Path, jobs: int, look_on: LookOn) -> TuningFile:
+    """Tune every method; return what the folder gets as tuning.json, beside an experiment file for each method."""
+    with sharing_data(jobs):
+        study = prepare_methods(asked.methods, asked.experiment)
+        with opened(folder, asked.file), look_on(tuning_rounds(study, asked.trials)) as progress:
+            tuned = tune_all(study, asked.trials, folder / "tuning", jobs, progress)
+            result = TuningFile(
+                format=FORMAT,
+                methods=tuple(_of_method(each, tuned[each.name], folder) for each in study.methods),
+                left_out=dict(study.left_out),
+                notes=tuple(study.said_of_the_data()),
+            )
+            write_file(folder / FILE, result)
     return result
 
 
-def tuning_rounds(field: Contest, trials: int) -> int:
-    """How many rounds the tuning of all methods takes."""
+def tuning_rounds(study: StudyMethods, trials: int) -> int:
+    """Return how many rounds the tuning of all methods takes."""
     return sum(
         rounds_of(min(trials, size_of(space_of(each.experiment.method))), each.experiment.rounds.count)
-        for each in field.contestants
+        for each in study.methods
     )
 
 
-def tune_all(field: Contest, trials: int, folder: Path, jobs: int, progress: StudyWatcher) -> dict[str, Tuned]:
-    """What each method's tuning found."""
+def tune_all(study: StudyMethods, trials: int, folder: Path, jobs: int, progress: StudyWatcher) -> dict[str, Tuned]:
+    """Return what each method's tuning found."""
     lines = {
-        each.name: tune(validating(each.experiment), trials, folder / each.folder, each.name)
-        for each in field.contestants
+        each.name: tune(validating(each.experiment), trials, folder / each.folder, each.name) for each in study.methods
     }
     return work_off(lines, jobs, progress)
 
 
-def chosen(contestant: Contestant, tuned: Tuned) -> Experiment:
-    """The contestant's experiment with the setting that was found for it."""
+def chosen(method: StudyMethod, tuned: Tuned) -> Experiment:
+    """Return the method's experiment with the setting that was found for it."""
     assert tuned.setting is not None
-    return with_setting(contestant.experiment, tuned.setting)
+    return with_setting(method.experiment, tuned.setting)
 
 
-def _of_method(contestant: Contestant, tuned: Tuned, folder: Path) -> dict[str, Any]:
-    """A method's part of tuning.json."""
+def _of_method(method: StudyMethod, tuned: Tuned, folder: Path) -> TunedMethod:
+    """Write the experiment file of a method, if a setting was found, and return its part of tuning.json."""
     best = max((t.score for t in tuned.trials if t.setting == tuned.setting and t.score is not None), default=None)
-    found: dict[str, Any] = {
-        "method": contestant.name,
-        "options": tuned.setting,
-        "score": best,
-        "trials": [trial.as_json() for trial in tuned.trials],
-    }
-    if tuned.setting is None:
-        return found | {"failure": tuned.failure}
-    experiment = chosen(contestant, tuned)
-    file = f"{contestant.folder}.toml"
-    write(experiment, folder / file)
-    return found | {"expression": experiment.method, "experiment": file}
+    expression = file = None
+    if tuned.setting is not None:
+        experiment, file = chosen(method, tuned), f"{method.folder}.toml"
+        write(experiment, folder / file)
+        expression = experiment.method
+    return TunedMethod(
+        method=method.name,
+        options=tuned.setting,
+        score=best,
+        trials=tuple(trial.result() for trial in tuned.trials),
+        failure=tuned.failure,
+        expression=expression,
+        experiment=file,
+    )

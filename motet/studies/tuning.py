@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from functools import partial
 from math import log
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from motet.config.experiment import Experiment, resolve
 from motet.config.nesting import merge
-from motet.config.section import LARGEST, dotted_fields
+from motet.config.section import dotted_fields
 from motet.errors import MotetError
-from motet.io import json_models
 from motet.io.files import append_lines, make_folder, open_own, read_own, truncate
-from motet.io.json_models import fitted, to_json
+from motet.io.json_models import FileModel, fitted, loads_object
 from motet.metrics.names import PERSONAL, MetricName
+from motet.studies.comparison_file import TrialResult
+from motet.studies.folder import Number, Options
 from motet.studies.job import Job, row_of
 from motet.studies.schedule import Workflow
 from motet.studies.space import Setting, Space, first_setting, settings_in, size_of, space_of, with_setting
@@ -34,32 +35,33 @@ from motet.studies.space import Setting, Space, first_setting, settings_in, size
 MOST_BYTES = 2**26
 
 
-class Drawn(BaseModel):
-    """A trial's setting. Which values an option may have the experiment says, when it is put together."""
+class Drawn(FileModel):
+    """A line about a trial's setting. The experiment says which values an option may have, when it is put together."""
 
-    model_config = ConfigDict(strict=True)
     trial: int = Field(ge=0)
-    options: dict[str, str | int | float | bool]
+    options: Options
 
 
-class Judged(BaseModel):
-    """How a trial did at a rung."""
+class Judged(FileModel):
+    """A line about how a trial did at a rung."""
 
-    model_config = ConfigDict(strict=True)
     trial: int = Field(ge=0)
     round: int = Field(ge=0)
-    score: float | None = Field(ge=-LARGEST, le=LARGEST)
+    score: Number | None
     failure: str | None
+
+
+Line = TypeVar("Line", Drawn, Judged)
 
 
 @dataclass(frozen=True)
 class Journal:
-    """A file that only grows; a half line of a process that was killed is cut off before the next one."""
+    """trials.jsonl, which only grows; half a line of a process that was killed is cut off before the next one."""
 
     path: Path
 
-    def lines(self) -> list[dict[str, Any]]:
-        """What was written so far."""
+    def lines(self) -> list[Drawn | Judged]:
+        """Return what was written so far."""
         try:
             data = read_own(self.path, MOST_BYTES)
         except FileNotFoundError:
@@ -69,14 +71,20 @@ class Journal:
         whole = data[: data.rfind(b"\n") + 1]
         return [_checked(line, f"line {i} of {self.path}") for i, line in enumerate(whole.splitlines(), 1)]
 
-    def ensure(self, known: list[dict[str, Any]], line: Mapping[str, Any]) -> dict[str, Any]:
-        """The next line: the one that is there already, or this one, which is written."""
+    def ensure(self, known: list[Drawn | Judged], line: Line) -> Line:
+        """Return the next line: the first known one, which must be of the same kind, or this one, which is written."""
         if known:
-            return known.pop(0)
+            before = known.pop(0)
+            if not isinstance(before, type(line)) or before.trial != line.trial:
+                raise self.of_another_tuning()
+            return before
         self._cut_half_a_line()
-        append_lines(self.path, [line])
-        written: dict[str, Any] = json_models.loads(to_json(line).encode())
-        return written
+        append_lines(self.path, [line.model_dump()])
+        return line
+
+    def of_another_tuning(self) -> MotetError:
+        """Return the error for a journal whose lines are not what this tuning would write."""
+        return MotetError(f"{self.path} is of another tuning; choose another --out")
 
     def _cut_half_a_line(self) -> None:
         if not self.path.exists():
@@ -87,10 +95,10 @@ class Journal:
             truncate(self.path, data.rfind(b"\n") + 1)
 
 
-def _checked(line: bytes, where: str) -> dict[str, Any]:
-    found = json_models.loads_object(line, where)
-    fitted(Drawn if "options" in found else Judged, found, where)
-    return found
+def _checked(line: bytes, where: str) -> Drawn | Judged:
+    if "options" in loads_object(line, where):
+        return Drawn.from_json(line, where)
+    return Judged.from_json(line, where)
 
 
 # -------- The tuner: settings drawn by optuna, compared on validation data at growing numbers of rounds
@@ -114,15 +122,14 @@ class Trial:
     score: float | None = None
     failure: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        """For comparison.json."""
-        found = {"options": self.setting, "score": self.score, "rounds": self.rounds}
-        return found | ({"failure": self.failure} if self.failure else {})
+    def result(self) -> TrialResult:
+        """Return the trial as the files of a study have it."""
+        return TrialResult(options=self.setting, score=self.score, rounds=self.rounds, failure=self.failure)
 
 
 @dataclass
 class Tuned:
-    """What a method's tuning found; without a setting, why there is none."""
+    """What the tuning of a method found: the best setting, or why there is none."""
 
     method: str
     trials: list[Trial]
@@ -132,13 +139,13 @@ class Tuned:
 
 
 def rungs(rounds: int) -> list[int]:
-    """The rounds after which trials are compared: a quarter, a half, the end."""
+    """Return the rounds after which trials are compared: a quarter, a half, the end."""
     step = max(1, rounds // 4)
     return sorted({step, min(2 * step, rounds), rounds})
 
 
 def validating(experiment: Experiment) -> Experiment:
-    """The experiment as a trial: scored on validation data alone, at every rung."""
+    """Return the experiment as a trial: scored on validation data alone, at every rung."""
     step = rungs(experiment.rounds.count)[0]
     asked = {
         "scoring": {"test": "none", "report": "last", "every": step, "metrics": [], "derived_generic": False},
@@ -148,7 +155,7 @@ def validating(experiment: Experiment) -> Experiment:
 
 
 def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Workflow[Tuned]:
-    """The best setting of the experiment's method, by so many trials; the journal and the runs are in the folder."""
+    """Find the best setting of the experiment's method by so many trials; the folder gets the journal and the runs."""
     space = space_of(experiment.method)
     asked = min(trials, size_of(space))
     make_folder(folder)
@@ -161,7 +168,7 @@ def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Workf
         for _ in range(min(GENERATION, asked - len(found))):
             number = len(found) + len(generation)
             drawn = _draw(space, experiment, [*found, *generation], len(found))
-            line = journal.ensure(known, {"trial": number, "options": drawn})
+            line = journal.ensure(known, Drawn(trial=number, options=drawn))
             generation.append(Trial(number, _in_order(line, drawn, journal)))
         running = generation
         for rung in steps:
@@ -180,7 +187,7 @@ def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Workf
 
 
 def rounds_of(trials: int, rounds: int) -> int:
-    """How many rounds the trials of a method take together."""
+    """Return how many rounds the trials of a method take together."""
     total, left = 0, trials
     while left > 0:
         running, before = min(GENERATION, left), 0
@@ -192,7 +199,7 @@ def rounds_of(trials: int, rounds: int) -> int:
 
 
 def _going_on(running: int) -> int:
-    """How many trials go on after a rung: the better half, but two to the end, for some settings learn slowly."""
+    """Return how many trials go on after a rung: the better half, but two to the end, as some settings learn slowly."""
     return max(-(-running // 2), min(FEWEST_TO_THE_END, running))
 
 
@@ -202,19 +209,20 @@ def _job(experiment: Experiment, trial: Trial, folder: Path, label: str, rung: i
 
 
 def _judge(
-    trial: Trial, job: Job, rung: int, failures: Mapping[str, str], journal: Journal, known: list[dict[str, Any]]
+    trial: Trial, job: Job, rung: int, failures: Mapping[str, str], journal: Journal, known: list[Drawn | Judged]
 ) -> None:
     """Read the score of the rung, or keep the sentence with which the trial failed."""
     failure = failures.get(job.label)
     score = None if failure else SCORE.of(row_of(job.folder, rung))
-    line = journal.ensure(known, {"trial": trial.number, "round": rung, "score": score, "failure": failure})
-    if line.get("trial") != trial.number or line.get("round") != rung:
-        raise MotetError(f"{journal.path} is of another tuning; choose another --out")
-    trial.rounds, trial.score, trial.failure = rung, line.get("score"), line.get("failure")
+    found = {"trial": trial.number, "round": rung, "score": score, "failure": failure}
+    line = journal.ensure(known, fitted(Judged, found, f"the record in {job.folder}"))
+    if line.round != rung:
+        raise journal.of_another_tuning()
+    trial.rounds, trial.score, trial.failure = rung, line.score, line.failure
 
 
 def _better(trials: Sequence[Trial], many: int) -> list[Trial]:
-    """So many of the best, in the order of their numbers; of equals the earlier ones."""
+    """Return so many of the best trials, in the order of their numbers; of equal ones the earlier."""
     scored = [trial for trial in trials if trial.score is not None]
     best = sorted(scored, key=lambda t: (-_score(t), t.number))[:many]
     return sorted(best, key=lambda t: t.number)
@@ -225,16 +233,15 @@ def _score(trial: Trial) -> float:
     return trial.score
 
 
-def _in_order(line: Mapping[str, Any], drawn: Setting, journal: Journal) -> Setting:
-    """A trial as the journal has it."""
-    options = line.get("options")
-    if not isinstance(options, dict) or options.keys() != drawn.keys():
-        raise MotetError(f"{journal.path} is of another tuning; choose another --out")
-    return {name: options[name] for name in drawn}
+def _in_order(line: Drawn, drawn: Setting, journal: Journal) -> Setting:
+    """Return a trial's setting as the journal has it, in the order of the options."""
+    if line.options.keys() != drawn.keys():
+        raise journal.of_another_tuning()
+    return {name: line.options[name] for name in drawn}
 
 
 def _draw(space: Space, experiment: Experiment, before: Sequence[Trial], judged: int) -> Setting:
-    """The next setting: the defaults first, then what optuna suggests, never one twice while others are left.
+    """Return the next setting: the defaults first, then what optuna suggests, none twice while others are left.
 
     The draw depends on the seed, its number and the trials of former generations alone: the same after any kill.
     """
@@ -252,9 +259,11 @@ def _draw(space: Space, experiment: Experiment, before: Sequence[Trial], judged:
 
 
 def _alike_for_all(space: Space, experiment: Experiment, number: int) -> Setting:
-    """What is not left to chance in the first generation: the experiment's own fields, such as the learning rate, have
-    the same values in the same order for every method, and the options their defaults while the nearest are tried. Else
-    a method could win by being lucky, and one with many options would lose for having them.
+    """Return the choices of the first generation that are not drawn at random.
+
+    The experiment's own fields, such as the learning rate, have the same values in the same order for every method, and
+    options have their defaults while the nearest values are tried. Else a method could win by luck, and one with many
+    options would lose for having them.
     """
     first = first_setting(space, experiment)
     found = dict(first) if number < _DEFAULTS_FIRST else {}
@@ -267,12 +276,12 @@ def _alike_for_all(space: Space, experiment: Experiment, number: int) -> Setting
 
 
 def _nearest_first(own: float, value: float) -> tuple[float, bool]:
-    """By the ratio to the experiment's own value; of two alike the larger first."""
+    """Return a key that orders values by their ratio to the experiment's own; of two with one, the larger first."""
     return round(abs(log(value / own)), 9), value < own
 
 
 def _study(seed: int, space: Space, judged: Sequence[Trial]) -> Any:
-    """An optuna study in memory that knows these trials."""
+    """Return an optuna study in memory that knows these trials."""
     try:
         import optuna
     except ImportError:

@@ -1,4 +1,4 @@
-"""The process of a worker: jobs come in by lines of JSON, rounds and ends go out the same way."""
+"""The main program of a worker process: jobs come in as lines of JSON, rounds and ends go out the same way."""
 
 import json
 import os
@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from motet.config.experiment import resolve
+from motet.data.built_once import built_once
 from motet.studies.job import Job, attempt
 
 
 class Say(Protocol):
-    """Tells the parent a word."""
+    """Sends the parent a message."""
 
     def __call__(self, **word: object) -> None:
-        """As a line of JSON."""
+        """Write the fields as a line of JSON."""
 
 
 def main() -> None:
-    """Until stdin ends, which it does with the parent, however that ends."""
+    """Run jobs until standard input ends, which it does when the parent ends in any way."""
     for each in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a terminal that goes away are the parent's
         signal.signal(each, signal.SIG_IGN)
     out, sys.stdout = sys.stdout, sys.stderr  # code of the user's may print
@@ -32,8 +33,9 @@ def main() -> None:
         out.write(json.dumps(word) + "\n")
         out.flush()
 
-    while True:
-        _do(asked.get(), say)
+    with built_once():  # all jobs of this process share the data
+        while True:
+            _do(asked.get(), say)
 
 
 def _listen(asked: "queue.Queue[dict[str, Any]]") -> None:

@@ -1,4 +1,4 @@
-"""Processes that do jobs, one line of JSON for each word between them and the parent; they end with it."""
+"""Worker processes that run jobs: the parent and they exchange lines of JSON, and they end with the parent."""
 
 import json
 import os
@@ -28,7 +28,7 @@ class _Worker:
 
 
 class Workers:
-    """A few processes, started when there is work for them."""
+    """Up to `most` processes, each started when there is a job for it."""
 
     def __init__(self, most: int):
         self.most = most
@@ -49,7 +49,7 @@ class Workers:
     def work_off(
         self, queue: deque[tuple[str, Job]], progress: Any, ended: Callable[[str, Job, str | None], None]
     ) -> None:
-        """Until no job waits or is being done; jobs that end may put others into the queue."""
+        """Run jobs until the queue is empty and none is running; jobs that end may put others into the queue."""
         while queue or any(worker.at for worker in self.workers):
             self._hand_out(queue, progress)
             worker, word = self.heard.get()

@@ -77,7 +77,7 @@ class Tracked:
         if not self.begun:
             self._begin(record)
         last = record.rounds[-1]
-        more = {name: value for name, value in record.summary["figures"].items() if name not in last}
+        more = {name: value for name, value in record.summary.figures.items() if name not in last}
         self._each(lambda tracker: tracker.log(last["round"], more))
 
     def close(self) -> None:

@@ -133,7 +133,7 @@ SMALLEST_SIDE = 16
 
 
 def default_net_for(kind: SampleKind, sides: tuple[int, ...] = ()) -> str:
-    """Return the default net for a kind of data; small images, if their sides are known, get one without convolutions."""
+    """Return the default net for a kind of data; images that are known to be small get one without convolutions."""
     if kind == "image" and min(sides[:2], default=SMALLEST_SIDE) < SMALLEST_SIDE:
         return "mlp"
     return {"image": "cnn4", "signal": "mlp", "vector": "mlp", "tokens": "fasttext"}[kind]

@@ -107,6 +107,15 @@ def _has_clients(source: Source, settings: DataSettings) -> bool:
     return "client" in names_in(found.paths[0]) if found.form.clients is None else found.form.clients
 
 
+def files_of(settings: DataSettings) -> list[Path]:
+    """Return the files that the data are read from; none of data in memory, whose name has a hash of them."""
+    source = _source(settings.name)
+    if source is None:
+        return [] if is_in_memory(settings.name) else [_path(settings.name)]
+    found = None if source.load else find(source, settings.dir)
+    return list(found.paths) if found else []
+
+
 def describe_sources() -> list[dict[str, str]]:
     """One entry per data set, for `motet list data`."""
     return [

@@ -9,57 +9,83 @@ A number that is none is null. Pictures are small: see MOST.
 """
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from torch import Tensor
 
 from motet.errors import MotetError, shown
+from motet.io.json_models import first_fault, loads, to_json
 from motet.messages.message import Message, State
 
-FigureKind = Literal["heatmap", "lines", "bars", "points"]
-Number = float | int | None
-Tick = str | float | int
-
 MOST = {"cells": 100, "ticks": 1000, "points": 1000, "series": 20, "text": 500, "figures_learned": 64}
-"""Rows and columns of a heatmap; places along a line; and so on."""
-
+"""Rows and columns of a heatmap, and bars; places along a line; and so on."""
+LARGEST = 10**12  # what an axis can show
 DIGITS = 4  # that count, of every number
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
-_KEYS = ("name", "kind", "title", "see", "x", "y", "series", "groups")
+FigureKind = Literal["heatmap", "lines", "bars", "points"]
+FigureName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
+Label = Annotated[str, Field(max_length=MOST["text"])]
+Sentence = Annotated[str, Field(min_length=1, max_length=MOST["text"])]
+Shown = Annotated[int, Field(ge=-LARGEST, le=LARGEST)] | Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+Number = Shown | None
+Tick = Label | Shown
+NumberRow = Annotated[tuple[Number, ...], Field(max_length=MOST["cells"])]
+
+_CONFIG = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
 class Axis:
     """What it counts, and the places along it: names or numbers."""
 
-    label: str = ""
-    ticks: tuple[Tick, ...] = ()
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+
+    label: Label = ""
+    ticks: Annotated[tuple[Tick, ...], Field(max_length=MOST["ticks"])] = ()
 
 
 @dataclass(frozen=True)
 class FigureSeries:
     """Named values: numbers, rows of numbers, or points."""
 
-    name: str
-    values: tuple[Any, ...]
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+
+    name: Label
+    values: Annotated[tuple[Number | NumberRow, ...], Field(max_length=MOST["ticks"])]
+
+    @property
+    def numbers(self) -> list[Number]:
+        """The values of a line or of bars."""
+        return [value for value in self.values if not isinstance(value, tuple)]
+
+    @property
+    def rows(self) -> list[NumberRow]:
+        """The rows of a heatmap, or the points."""
+        return [value for value in self.values if isinstance(value, tuple)]
 
 
 @dataclass(frozen=True)
 class LearnedFigure:
-    """One picture; `see` is a sentence that says what to see in it."""
+    """One picture; `see` is a sentence that says what to see in it.
 
-    name: str
+    It is the model of a picture in figures_learned.json. What a method makes is checked as what a file says: by `read`.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+
+    name: FigureName
     kind: FigureKind
-    title: str
-    see: str
+    title: Sentence
+    see: Sentence
     x: Axis = Axis()
     y: Axis = Axis()
-    series: tuple[FigureSeries, ...] = ()
-    groups: tuple[str, ...] = ()
+    series: Annotated[
+        tuple[FigureSeries, ...], Field(min_length=1, max_length=MOST["series"], validate_default=True)
+    ] = ()
+    groups: Annotated[tuple[Label, ...], Field(max_length=MOST["points"])] = ()
 
     # ------------------------------------------------------------ making one
 
@@ -108,7 +134,7 @@ class LearnedFigure:
     # ------------------------------------------------------------ as plain values, and back
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the picture as JSON has it."""
         values = asdict(self)
         if self.kind != "points":
             del values["groups"]
@@ -116,77 +142,67 @@ class LearnedFigure:
 
     @classmethod
     def read(cls, values: object) -> "LearnedFigure":
-        """The picture of these plain values; one sentence where they are none."""
-        if not isinstance(values, Mapping) or not set(values) <= set(_KEYS):
-            raise MotetError(f"a picture is {shown(values)}; accepted: {', '.join(_KEYS)}")
+        """Return the picture of these plain values; one sentence where they are none."""
         try:
-            x, y = (Axis(values[axis]["label"], _listed(values[axis]["ticks"])) for axis in "xy")
-            made = cls(
-                values["name"],
-                values["kind"],
-                values["title"],
-                values["see"],
-                x,
-                y,
-                tuple(FigureSeries(each["name"], _listed(each["values"])) for each in _listed(values["series"])),
-                _listed(values.get("groups", ())),
-            )
-        except (KeyError, TypeError) as error:
-            raise MotetError(f"a picture lacks {shown(str(error))}; accepted: what Motet writes") from None
-        if wrong := made.wrong():
-            raise MotetError(f"picture {shown(made.name)} has {wrong}")
-        return made
+            return _MODEL.validate_json(to_json(values))
+        except ValidationError as error:
+            name = values.get("name") if isinstance(values, Mapping) else values
+            raise MotetError(f"picture {shown(name)} cannot be drawn: {first_fault(error)}") from None
 
-    def wrong(self) -> str | None:
-        """What about it cannot be drawn; None if nothing."""
-        texts = (self.title, self.see, self.x.label, self.y.label, *(s.name for s in self.series), *self.groups)
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            return f"the name {shown(self.name)}; accepted: small letters, digits, dots and hyphens"
-        if self.kind not in get_args(FigureKind):
-            return f"the kind {shown(self.kind)}; accepted: {', '.join(get_args(FigureKind))}"
-        for text in texts:
-            if not isinstance(text, str) or len(text) > MOST["text"]:
-                return f"a text {shown(text)}; accepted: up to {MOST['text']} characters"
-        for tick in (*self.x.ticks, *self.y.ticks):
-            if not (isinstance(tick, str) and len(tick) <= MOST["text"]) and not (
-                _is_number(tick) and tick is not None
-            ):
-                return f"a tick {shown(tick)}; accepted: names and finite numbers"
-        if not self.title or not self.see:
-            return "no title or nothing to see; accepted: a title, and a sentence that says what to see"
-        if not self.series or len(self.series) > MOST["series"]:
-            return f"{len(self.series)} series; accepted: 1 to {MOST['series']}"
-        return {"heatmap": self._wrong_table, "points": self._wrong_points}.get(self.kind, self._wrong_lines)()
-
-    def _wrong_table(self) -> str | None:
-        rows, most = self.series[0].values, MOST["cells"]
-        if len(self.series) > 1 or len(rows) != len(self.y.ticks) or len(rows) > most:
-            return f"{len(rows)} rows for {len(self.y.ticks)} ticks of y; accepted: one series, up to {most}, as many"
-        if (
-            not rows
-            or len(self.x.ticks) > most
-            or not all(isinstance(r, tuple) and len(r) == len(self.x.ticks) for r in rows)
-        ):
-            return f"rows that do not fit {len(self.x.ticks)} ticks of x; accepted: up to {most}, one number each"
-        return None if all(map(_is_number, (v for row in rows for v in row))) else _NO_NUMBER
-
-    def _wrong_lines(self) -> str | None:
-        if len(self.x.ticks) > MOST["ticks"] or any(len(s.values) != len(self.x.ticks) for s in self.series):
-            return f"values that do not fit {len(self.x.ticks)} ticks of x; accepted: up to {MOST['ticks']}, as many"
-        return None if all(map(_is_number, (v for s in self.series for v in s.values))) else _NO_NUMBER
-
-    def _wrong_points(self) -> str | None:
-        points = self.series[0].values
-        if len(self.series) > 1 or len(points) > MOST["points"]:
-            return f"{len(points)} points; accepted: one series, up to {MOST['points']}"
-        if not all(isinstance(p, tuple) and len(p) == 3 and all(map(_is_number, p[:2])) for p in points):
-            return "a point that is none; accepted: x, y and the number of its group"
-        if not all(type(p[2]) is int and 0 <= p[2] < len(self.groups) for p in points):
-            return f"a point outside its groups; accepted: 0 to {len(self.groups) - 1}"
-        return None
+    @model_validator(mode="after")
+    def _fits(self) -> "LearnedFigure":
+        """Refuse values that do not fit the axes, or the groups of points."""
+        first, ticks = self.series[0], len(self.x.ticks)
+        if self.kind in ("heatmap", "points") and (len(self.series) > 1 or len(first.rows) != len(first.values)):
+            raise ValueError(f"a picture of {self.kind} has one series of rows")
+        if self.kind == "heatmap":
+            if len(first.rows) not in range(1, MOST["cells"] + 1) or len(first.rows) != len(self.y.ticks):
+                raise ValueError(f"1 to {MOST['cells']} rows, as many as ticks of y")
+            if not ticks or any(len(row) != ticks for row in first.rows):
+                raise ValueError("as many numbers in each row as ticks of x")
+        elif self.kind == "points":
+            if not all(len(p) == 3 and type(p[2]) is int and 0 <= p[2] < len(self.groups) for p in first.rows):
+                raise ValueError("points of x, y and the number of a group")
+        elif any(len(each.numbers) != len(each.values) or len(each.values) != ticks for each in self.series):
+            raise ValueError("as many numbers in each series as ticks of x")
+        elif self.kind == "bars" and ticks > MOST["cells"]:
+            raise ValueError(f"up to {MOST['cells']} bars")
+        return self
 
 
-_NO_NUMBER = "a value that is no number; accepted: finite numbers and null"
+_MODEL = TypeAdapter(LearnedFigure)
+
+
+# -------- figures_learned.json of a record: a list of pictures
+
+
+def figures_to_json(figures: Sequence[LearnedFigure]) -> bytes:
+    """Return the bytes of the file, a picture in each line."""
+    lines = ",\n".join(to_json(figure.plain()) for figure in figures[: MOST["figures_learned"]])
+    return f"[\n{lines}\n]\n".encode()
+
+
+def values_from_json(data: bytes, where: str) -> list[object]:
+    """Return the pictures of a file as plain values, each to be read by `LearnedFigure.read`."""
+    try:
+        values = loads(data)
+    except ValueError:
+        values = None
+    if not isinstance(values, list) or len(values) > MOST["figures_learned"]:
+        raise MotetError(f"{where} is damaged; accepted: a list of up to {MOST['figures_learned']} pictures")
+    return values
+
+
+def figures_from_json(data: bytes, where: str) -> list[LearnedFigure]:
+    """Return the pictures of a file; one sentence where one of them cannot be drawn."""
+    try:
+        return [LearnedFigure.read(value) for value in values_from_json(data, where)]
+    except MotetError as error:
+        text = str(error)
+        raise MotetError(text if text.startswith(where) else f"{where} is damaged: {text}") from None
+
+
+# -------- What a method may look at to make them
 
 
 @dataclass(frozen=True)
@@ -210,24 +226,15 @@ class Learned:
 
     def over_rounds(self, *columns: str) -> tuple[Axis, list[list[Number]]]:
         """The rounds that have these columns of the record, and their values."""
-        rows = [row for row in self.rows if all(_is_number(row.get(c)) and row.get(c) is not None for c in columns)]
+        rows = [row for row in self.rows if all(_is_number(row.get(c)) for c in columns)]
         return Axis("round", tuple(row["round"] for row in rows)), [[row[c] for row in rows] for c in columns]
 
 
 def _numbers(values: Iterable[Number]) -> tuple[Number, ...]:
-    """With so many digits; null for what is not finite."""
-    finite = (None if v is None or not math.isfinite(v) else v for v in values)
+    """With so many digits; null for what is not finite, or larger than an axis can show."""
+    finite = (None if v is None or not abs(v) <= LARGEST else v for v in values)
     return tuple(None if v is None else float(f"{v:.{DIGITS}g}") for v in finite)
 
 
 def _is_number(value: object) -> bool:
-    if isinstance(value, bool):
-        return False
-    return value is None or (isinstance(value, int | float) and math.isfinite(value))
-
-
-def _listed(values: object) -> tuple[Any, ...]:
-    """A list, and lists in it, as tuples."""
-    if not isinstance(values, list | tuple):
-        raise TypeError("a list")
-    return tuple(_listed(value) if isinstance(value, list | tuple) else value for value in values)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

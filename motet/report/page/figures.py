@@ -10,7 +10,7 @@ from pathlib import Path
 from motet.errors import MotetError, unknown
 from motet.io.files import make_folder, write_atomic
 from motet.report.charts.frame import NARROW, WIDE
-from motet.report.page.reading import story_of
+from motet.report.page.reading import contents_of
 from motet.report.page.sections import sections_of
 from motet.report.page.write import drawn
 
@@ -28,7 +28,7 @@ def write_figures(folders: Sequence[Path], out: Path, format: str = "svg") -> li
     if format != "svg" and found is None:
         names = ", ".join(BROWSERS)
         raise MotetError(f"--format {format} needs a browser ({names}) and none is installed; accepted: svg")
-    charts = [chart for section in sections_of(story_of(folders)) for chart in section.charts]
+    charts = [chart for section in sections_of(contents_of(folders)) for chart in section.charts]
     make_folder(out)
     written = []
     for chart in charts:

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from motet.metrics.names import PERSONAL
 from motet.metrics.pairs import gain
-from motet.report.page.story import Contender, Story, in_percent
+from motet.report.page.contents import Contender, PageContents, in_percent
 from motet.runs.local_baseline import LOCAL, same_clients
 
 FINE_TUNING = "fedavg+ft"
@@ -46,11 +46,11 @@ class Gains:
         return [client for client in self.from_the_worst if self.of[client].value < 0]
 
 
-def gains_of(story: Story, contender: Contender) -> list[Gains]:
+def gains_of(contents: PageContents, contender: Contender) -> list[Gains]:
     """Over Local and over fine-tuning where there are such runs; else over the one model, with intervals."""
     found = []
     for method in (LOCAL, FINE_TUNING):
-        over = story.named(method)
+        over = contents.named(method)
         if over is not None and over is not contender and (values := gains_over(contender, over)).of:
             found.append(values)
     if found or contender.plain_method == LOCAL:
@@ -64,9 +64,9 @@ def gains_over(contender: Contender, over: Contender) -> Gains:
     found: dict[int, list[float]] = {}
     pairs = [
         (mine, other)
-        for mine in contender.told
-        for other in over.told
-        if same_clients(mine.run.experiment, other.run.experiment)
+        for mine in contender.runs
+        for other in over.runs
+        if same_clients(mine.finished.experiment, other.finished.experiment)
     ]
     for mine, other in pairs if contender.has_same_clients else pairs[:1]:
         for client in mine.clients:
@@ -81,8 +81,8 @@ def gains_over(contender: Contender, over: Contender) -> Gains:
 
 def _over_the_one_model(contender: Contender) -> Gains:
     """Of the first seed's run, with the intervals that its samples tell."""
-    told = contender.first
-    found = {i: gain(row, PERSONAL, told.data) for i, row in told.clients.items() if i in contender.clients_info}
+    run = contender.first
+    found = {i: gain(row, PERSONAL, run.data) for i, row in run.clients.items() if i in contender.clients_info}
     of = {i: Gained(100 * g.value, in_percent(g.low), in_percent(g.high)) for i, g in found.items() if g}
     known = any(gained.low is not None for gained in of.values())
     return Gains(ONE_MODEL, of, "by more than chance" if known else "")

@@ -1,6 +1,6 @@
-"""Names of clients in sentences and charts: not all of very many."""
+"""Names of clients and options in sentences and charts: not all of very many."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from motet.io.text import printable
@@ -22,6 +22,15 @@ def names_of(names: Sequence[str]) -> str:
     """Names in a sentence."""
     shown = ", ".join(names[:MOST_NAMES])
     return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES} more"
+
+
+def options_text(options: Mapping[str, object]) -> str:
+    """Return options in a line, such as lr = 0.1, mu = 0.01."""
+    return ", ".join(f"{name[:200]} = {_plain(value)}" for name, value in options.items())
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)[:200]
 
 
 def few(ordered: Sequence[T], first: str, last: str) -> tuple[list[T], str]:

@@ -1,4 +1,4 @@
-"""From a story to one HTML file: text, style and script are all in it."""
+"""From what a page shows to one HTML file: text, style and script are all in it."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from motet.io.text import printable
 from motet.report.charts import Chart
 from motet.report.charts.frame import NARROW, WIDE, swatch
 from motet.report.charts.pen import style_sheet
-from motet.report.page.reading import story_of
+from motet.report.page.reading import contents_of
 from motet.report.page.sections import sections_of
 
 MOST_CELLS_OF_A_TABLE = 6000
@@ -39,7 +39,7 @@ def page_of(folders: Sequence[Path]) -> str:
 
 
 def _page_of(folders: Sequence[Path]) -> str:
-    story = story_of(folders)
+    contents = contents_of(folders)
     here = files(__package__)
     style = f"{style_sheet()}\n{(here / 'page.css').read_text('utf-8')}"
     script = (here / "page.js").read_text("utf-8")
@@ -53,8 +53,8 @@ def _page_of(folders: Sequence[Path]) -> str:
     }
     template = engine.from_string((here / "page.html").read_text("utf-8"))
     text = template.render(
-        story=story,
-        sections=sections_of(story),
+        contents=contents,
+        sections=sections_of(contents),
         style=Markup(style),
         script=Markup(script),
         policy=_policy(style, script),

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from motet.io.text import printable, shortened
 from motet.report.tables.fitted import Packed
-from motet.report.tables.wording import Prose
+from motet.report.tables.prose import Prose
 
 CatalogueRow = Mapping[str, Any]
 

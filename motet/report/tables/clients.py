@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -13,9 +13,10 @@ from motet.io.text import printable, shortened
 from motet.metrics.names import AFTER, PERSONAL, MetricName
 from motet.metrics.over_clients import INSTEAD_OF
 from motet.metrics.pairs import Gain, gain
+from motet.metrics.wording import NOTHING, percent, signed
 from motet.report.finished import Finished, rows_of
 from motet.report.tables.fitted import Packed
-from motet.report.tables.wording import NOTHING, Prose, percent, signed
+from motet.report.tables.prose import Prose
 from motet.runs.clients_file import ClientInfo
 from motet.runs.local_baseline import LOCAL, same_clients
 from motet.runs.record import Record
@@ -127,7 +128,7 @@ def _row(client: ClientInfo, row: Mapping[str, Any], model: str, data: str, loca
 def _json(row: ClientRow, without: str, own: str) -> dict[str, Any]:
     gained = row.gain
     return {
-        **asdict(row.client),
+        **row.client.model_dump(),
         "local_baseline": row.local,
         without: row.without,
         own: row.own,

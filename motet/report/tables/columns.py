@@ -1,17 +1,16 @@
 """The columns of a table of runs: the figures that all have, and those that some were asked for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
-from typing import Any
 
 from motet.io.text import printable
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, MetricName, variant
 from motet.metrics.registry import ACCURACY, LOSS, METRICS
+from motet.metrics.wording import NOTHING, megabytes, number, percent
 from motet.report.finished import headline_of
-from motet.report.tables.wording import NOTHING, megabytes, number, percent
+from motet.runs.summary import Summary
 
-Summary = Mapping[str, Any]
 Cell = Callable[[Sequence[Summary]], str]
 
 DERIVED = "†"  # marks a generic model that is none of the method's own
@@ -48,7 +47,7 @@ def figure_columns(summaries: Sequence[Summary]) -> list[Column]:
         *(_of_generic(name) for name in _measures(summaries, GENERIC) if name not in _measures(summaries, PERSONAL)),
         *(() if new else adapted),
         Column("MB per\nround", _sent, always=True),
-        Column("seconds", lambda group: f"{fmean(s['seconds'] for s in group):.1f}"),
+        Column("seconds", lambda group: f"{fmean(s.seconds for s in group):.1f}"),
     ]
     return [c for c in columns if c.always or any(c.cell([s]) != NOTHING for s in summaries)]
 
@@ -65,7 +64,7 @@ def _value(summary: Summary, model: str, data: str, metric: str = "", statistic:
     """A figure beside the headline: over the same clients, with the same statistic unless another is named."""
     headline = headline_of(summary)
     beside = replace(headline, model=model, data=data, metric=metric or headline.metric)
-    return replace(beside, statistic=statistic or headline.statistic).of(summary["figures"])
+    return replace(beside, statistic=statistic or headline.statistic).of(summary.figures)
 
 
 def _of_headline(data: str, headline: bool) -> list[Column]:
@@ -86,8 +85,8 @@ def _pair(data: str, always: bool = False, headline: bool = False) -> list[Colum
 
 
 def _generic(group: Sequence[Summary]) -> str:
-    derived = any(s["generic"]["derived"] for s in group)
-    return over_seeds([s["generic"]["accuracy"] for s in group], percent) + (DERIVED if derived else "")
+    derived = any(s.generic.derived for s in group)
+    return over_seeds([s.generic.accuracy for s in group], percent) + (DERIVED if derived else "")
 
 
 def _cell(model: str, data: str, statistic: str = "") -> Cell:
@@ -125,7 +124,7 @@ def _of_model(model: str) -> Column:
     title = printable(model).replace("@", ",\n").replace("_", "\n")
 
     def cell(group: Sequence[Summary]) -> str:
-        found = ((headline_of(s), s["figures"]) for s in group)
+        found = ((headline_of(s), s.figures) for s in group)
         return over_seeds(
             [MetricName(model, h.data, h.metric, h.statistic).of(figures) for h, figures in found], percent
         )
@@ -151,7 +150,7 @@ def _of_generic(name: str) -> Column:
     """A metric that only the generic model has, over all samples at once: on clients' own or the common test data."""
 
     def value(summary: Summary) -> float | None:
-        found = (MetricName(GENERIC, data, name, "pooled").of(summary["figures"]) for data in ("split", "common"))
+        found = (MetricName(GENERIC, data, name, "pooled").of(summary.figures) for data in ("split", "common"))
         return next((v for v in found if v is not None), None)
 
     title = f"{printable(name)},\ngeneric\nmodel"
@@ -167,7 +166,7 @@ def _adapted(group: Sequence[Summary]) -> str:
 
 
 def _sent(group: Sequence[Summary]) -> str:
-    downs, ups = ([s["bytes_per_round"][way] for s in group] for way in ("down", "up"))
+    downs, ups = ([getattr(s.bytes_per_round, way) for s in group] for way in ("down", "up"))
     return megabytes(*downs, *ups, runs=len(group))
 
 
@@ -183,4 +182,4 @@ def _measures(summaries: Sequence[Summary], model: str) -> list[str]:
 
 
 def _every(summaries: Sequence[Summary]) -> list[MetricName]:
-    return [figure for summary in summaries for name in summary["figures"] if (figure := MetricName.read(name))]
+    return [figure for summary in summaries for name in summary.figures if (figure := MetricName.read(name))]

@@ -1,23 +1,30 @@
-"""A comparison of methods as a table, with the recommendation above it and the protocol below."""
+"""A comparison of methods as a table for the terminal, with the recommendation above it and the protocol below."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from rich.console import Group
 from rich.text import Text
 
 from motet.io.text import printable
+from motet.metrics.wording import NOTHING, choices, megabytes, percent, signed
 from motet.report.tables.fitted import Packed
-from motet.report.tables.tuned import choices
-from motet.report.tables.wording import NOTHING, Prose, megabytes, percent, signed
+from motet.report.tables.prose import Prose
+from motet.studies.comparison_file import (
+    ComparisonFile,
+    MethodDifference,
+    MethodResult,
+    NewClientScore,
+    RecommendedMethod,
+    Score,
+)
 
 RECOMMENDED, EQUAL, FAILED = "*", "~", " !"
 
 
-def compared_table(result: Mapping[str, Any]) -> Group:
-    """A line per method, the best first."""
-    methods, answer = result["methods"], result["recommended"]
-    labels = [[printable(each["method"]) + _mark(each, answer) + FAILED * bool(each["warnings"])] for each in methods]
+def compared_table(comparison: ComparisonFile) -> Group:
+    """Return a table with a line per method, the best first."""
+    methods, answer = comparison.methods, comparison.recommended
+    labels = [[printable(each.method) + _mark(each, answer) + FAILED * bool(each.warnings)] for each in methods]
     columns = {title: [write(each) for each in methods] for title, write in _COLUMNS.items()}
     there = {title: cells for title, cells in columns.items() if any(cell != NOTHING for cell in cells)}
     table = Packed(["method"], labels, list(there), list(zip(*there.values(), strict=True)))
@@ -25,10 +32,10 @@ def compared_table(result: Mapping[str, Any]) -> Group:
         f"{RECOMMENDED} recommended; {EQUAL} beside a method: it may be as good as the best one; beside a difference: "
         f"it may be chance; {FAILED.strip()} beside a method: it failed in a way that is said below."
     )
-    notes = [marks, *result["notes"]]
+    notes = [marks, *comparison.notes]
     return Group(
-        Prose(title(answer["method"], answer["enough_evidence"]), "bold"),
-        Prose(printable(answer["reason"])),
+        Prose(title(answer), "bold"),
+        Prose(printable(answer.reason)),
         Text(),
         table,
         Text(),
@@ -36,53 +43,53 @@ def compared_table(result: Mapping[str, Any]) -> Group:
     )
 
 
-def title(method: str, enough_evidence: bool) -> str:
-    """The answer in a line."""
-    if enough_evidence:
-        return f"Recommended: {printable(method)}"
-    return f"Not enough evidence. Recommended provisionally: {printable(method)}"
+def title(answer: RecommendedMethod) -> str:
+    """Return the answer in a line."""
+    if answer.enough_evidence:
+        return f"Recommended: {printable(answer.method)}"
+    return f"Not enough evidence. Recommended provisionally: {printable(answer.method)}"
 
 
-def _mark(each: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
-    if each["method"] == answer["method"]:
+def _mark(each: MethodResult, answer: RecommendedMethod) -> str:
+    if each.method == answer.method:
         return RECOMMENDED
-    return EQUAL if each["method"] in answer["may_be_equal"] else ""
+    return EQUAL if each.method in answer.may_be_equal else ""
 
 
-def _plus_minus(found: Mapping[str, Any] | None) -> str:
+def _plus_minus(found: Score | None) -> str:
     if found is None:
         return NOTHING
-    return percent(found["mean"]) + ("" if found["std"] is None else f" ± {percent(found['std'])}")
+    return percent(found.mean) + ("" if found.std is None else f" ± {percent(found.std)}")
 
 
-def _interval(bounds: Sequence[float] | None) -> str:
+def _interval(bounds: tuple[float, float] | None) -> str:
     return NOTHING if bounds is None else f"{percent(bounds[0])} to {percent(bounds[1])}"
 
 
-def _difference(found: Mapping[str, Any] | None) -> str:
+def _difference(found: MethodDifference | None) -> str:
     if found is None:
         return NOTHING
-    return signed(found["mean"]) + ("" if found["certain"] else EQUAL)
+    return signed(found.mean) + ("" if found.certain else EQUAL)
 
 
-def _new(found: Mapping[str, float] | None) -> str:
-    return NOTHING if not found else f"{percent(found.get('before'))} → {percent(found.get('after'))}"
+def _new(found: NewClientScore | None) -> str:
+    return NOTHING if found is None else f"{percent(found.before)} → {percent(found.after)}"
 
 
 def _count(value: int | None) -> str:
     return NOTHING if value is None else str(value)
 
 
-_COLUMNS: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "own\nmodels": lambda each: _plus_minus(each["personal"]),
-    "95 %\ninterval": lambda each: _interval(each["personal"]["interval"]),
-    "to\nfedavg+ft": lambda each: _difference(each.get("difference")),
-    "generic\nmodel": lambda each: _plus_minus(each["generic"]),
-    "worst\nclient": lambda each: percent(each["worst_client"]),
-    "worse\nthan\nalone": lambda each: _count(each["hurt"]),
-    "worse\nthan\nfedavg": lambda each: _count(each["hurt_vs_fedavg"]),
-    "new clients\nbefore → after": lambda each: _new(each["new_clients"]),
-    "MB per\nround": lambda each: megabytes(each["bytes_per_round"]),
-    "seconds": lambda each: f"{each['seconds']:.1f}",
-    "chosen": lambda each: choices(each["options"]),
+_COLUMNS: dict[str, Callable[[MethodResult], str]] = {
+    "own\nmodels": lambda each: _plus_minus(each.personal),
+    "95 %\ninterval": lambda each: _interval(each.personal.interval),
+    "to\nfedavg+ft": lambda each: _difference(each.difference),
+    "generic\nmodel": lambda each: _plus_minus(each.generic),
+    "worst\nclient": lambda each: percent(each.worst_client),
+    "worse\nthan\nalone": lambda each: _count(each.hurt),
+    "worse\nthan\nfedavg": lambda each: _count(each.hurt_vs_fedavg),
+    "new clients\nbefore → after": lambda each: _new(each.new_clients),
+    "MB per\nround": lambda each: megabytes(each.bytes_per_round),
+    "seconds": lambda each: f"{each.seconds:.1f}",
+    "chosen": lambda each: choices(each.options),
 }

@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from motet.io.text import shortened
-from motet.report.tables.wording import Prose, wrapped
+from motet.report.tables.prose import Prose, wrapped
 
 GAP = 2  # between two columns
 LEAST_LABEL = 8  # a label is not made shorter than that

@@ -7,8 +7,9 @@ from rich.text import Text
 
 from motet.io.text import printable
 from motet.metrics.names import MetricName
+from motet.metrics.wording import NOTHING
 from motet.report.tables.fitted import Packed
-from motet.report.tables.wording import NOTHING, Prose
+from motet.report.tables.prose import Prose
 
 COLUMNS = {
     "pooled": "pooled",

@@ -2,26 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from statistics import fmean
 
 from rich.console import Group
 from rich.text import Text
 
-from motet.config.experiment import Experiment
-from motet.config.section import dotted_fields
+from motet.config.differing import differing_fields, field_of
 from motet.io.text import printable, shortened
 from motet.metrics.names import AFTER
 from motet.metrics.statistics import tied
+from motet.metrics.wording import data_name, own_models
 from motet.report.finished import Finished
 from motet.report.tables.columns import DERIVED, Column, figure_columns
 from motet.report.tables.fitted import Packed
+from motet.report.tables.prose import Prose
 from motet.report.tables.seeds import TableLine, by_seed, differences_of
-from motet.report.tables.wording import Prose, data_name, own_models
 
 MOST_DIFFERENCES = 3
 WIDEST_VALUE = 40
-BY_METHOD = "scoring.personal_model"
 BEST, NEAR, FAILED = "*", "~", " !"
 CHANCE = "95 % intervals over clients and seeds, corrected for all that is compared"
 
@@ -70,18 +68,6 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
 # -------- What differs
 
 
-def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
-    """The dotted fields that are not the same in all of them, besides the method and where the work ran."""
-    names = [name for name, _ in dotted_fields(Experiment) if not name.startswith(("method", "engine.", "checkpoint."))]
-    return [name for name in names if differs(experiments, name)]
-
-
-def differs(experiments: Sequence[Experiment], name: str) -> bool:
-    """Whether a field is not the same in all; which model is a client's own goes with the method, and is said apart."""
-    values = {(e.method if name == BY_METHOD else "", repr(field_of(e, name))) for e in experiments}
-    return len(values) > (len({e.method for e in experiments}) if name == BY_METHOD else 1)
-
-
 def differing_lines(lines: Sequence[TableLine]) -> list[str]:
     """Return the fields in which lines of a table differ; the seed counts where lines are of other seeds."""
     names = differing_fields([line.first.experiment for line in lines])
@@ -89,11 +75,6 @@ def differing_lines(lines: Sequence[TableLine]) -> list[str]:
     every = [run.experiment for line in lines for run in line.runs]
     follows = {"data.partition_seed"} if all(e.data.partition_seed == e.seed for e in every) else set()
     return seeds + [name for name in names if name not in {"seed"} | follows]
-
-
-def field_of(experiment: Experiment, dotted: str) -> object:
-    """Return the value of a dotted field of an experiment."""
-    return reduce(getattr, dotted.split("."), experiment)
 
 
 def _value(line: TableLine, name: str) -> str:
@@ -129,7 +110,7 @@ def _mean(line: TableLine) -> float:
 
 def is_yardstick(line: TableLine) -> bool:
     """Return whether the method trains on all data in one place."""
-    return line.first.summary["bytes_per_round"]["down"] is None
+    return line.first.summary.bytes_per_round.down is None
 
 
 def _marked(line: TableLine) -> str:
@@ -241,7 +222,7 @@ def _samples(runs: Sequence[Finished], data: str) -> str:
 
 def served(runs: Sequence[Finished]) -> list[str]:
     """Which model of a client is its own, method by method."""
-    return own_models((run.method, run.summary["reported"]) for run in runs)
+    return own_models((run.method, run.summary.reported.model_dump()) for run in runs)
 
 
 def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
@@ -254,14 +235,14 @@ def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
         words.append(f"headline: {whose.pop()} on {_TESTS[data]}")
     others = {column.data for column in columns if column.data} - headlines
     words += [f"beside it on {_TESTS[data]}" for data in others]
-    rules = [run.summary["reported"] for run in runs]
+    rules = [run.summary.reported for run in runs]
     for meanings, values in (
-        (_WEIGHTINGS, {rule["client_weighting"] for rule in rules}),
-        (_REPORTS, {rule["rule"] for rule in rules}),
+        (_WEIGHTINGS, {rule.client_weighting for rule in rules}),
+        (_REPORTS, {rule.rule for rule in rules}),
     ):
         if len(values) == 1:
             words.append(meanings[values.pop()])
     words.append("generic accuracy on the whole common test set, every sample alike")
-    if any(run.summary["generic"]["derived"] for run in runs):
+    if any(run.summary.generic.derived for run in runs):
         words.append(f"{DERIVED} no model of the method: the mean of the personal models")
     return "; ".join(words) + "."

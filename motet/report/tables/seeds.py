@@ -37,11 +37,11 @@ class TableLine:
 
     def warnings(self) -> list[str]:
         """Return the warnings of its runs, each sentence once."""
-        return list(dict.fromkeys(printable(text) for run in self.runs for text in run.summary.get("warnings", ())))
+        return list(dict.fromkeys(printable(text) for run in self.runs for text in run.summary.warnings))
 
     def headline(self) -> dict[int, float]:
         """Return the headline figure of each seed that has one."""
-        found = {run.experiment.seed: run.headline.of(run.summary["figures"]) for run in self.runs}
+        found = {run.experiment.seed: run.headline.of(run.summary.figures) for run in self.runs}
         return {seed: value for seed, value in found.items() if value is not None}
 
 
@@ -86,7 +86,7 @@ def _tables(lines: Sequence[TableLine]) -> list[Table]:
 def _same_clients(runs: Sequence[Finished]) -> bool:
     """Whether a client's number means the same client in all runs, and each counts alike."""
     data = [run.experiment.data for run in runs]
-    if any(run.summary["reported"]["client_weighting"] != "uniform" for run in runs):
+    if any(run.summary.reported.client_weighting != "uniform" for run in runs):
         return False
     return len({each.partition_seed for each in data}) == 1 or all(each.partition == "natural" for each in data)
 

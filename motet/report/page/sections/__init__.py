@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from motet.report.page.blocks import PageSection
+from motet.report.page.contents import PageContents
 from motet.report.page.sections.answer import answer
 from motet.report.page.sections.calibration import calibration
 from motet.report.page.sections.clients import clients
@@ -14,9 +15,8 @@ from motet.report.page.sections.settings import settings
 from motet.report.page.sections.summary import summary
 from motet.report.page.sections.tradeoff import tradeoff
 from motet.report.page.sections.tuning import tuning
-from motet.report.page.story import Story
 
-SECTIONS: tuple[Callable[[Story], PageSection | None], ...] = (
+SECTIONS: tuple[Callable[[PageContents], PageSection | None], ...] = (
     answer,
     summary,
     tradeoff,
@@ -31,6 +31,6 @@ SECTIONS: tuple[Callable[[Story], PageSection | None], ...] = (
 )
 
 
-def sections_of(story: Story) -> list[PageSection]:
+def sections_of(contents: PageContents) -> list[PageSection]:
     """Those that have something to say."""
-    return [section for make in SECTIONS if (section := make(story))]
+    return [section for make in SECTIONS if (section := make(contents))]

@@ -3,13 +3,13 @@
 from statistics import fmean, stdev
 
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL
+from motet.metrics.wording import NOTHING, megabytes, percent
 from motet.report.page.blocks import Block, Card, Cards, PageSection, Words
-from motet.report.page.comparison_file import Scored
-from motet.report.page.names import names_of
-from motet.report.page.story import Contender, Story
+from motet.report.page.contents import Contender, PageContents
+from motet.report.page.names import names_of, options_text
 from motet.report.tables.compared import title as title_of_answer
 from motet.report.tables.runs import CHANCE, Marks
-from motet.report.tables.wording import NOTHING, megabytes, percent
+from motet.studies.comparison_file import Score
 
 SURE = {
     True: "How sure: it differs from the next best by more than chance.",
@@ -17,31 +17,29 @@ SURE = {
 }
 
 
-def answer(story: Story) -> PageSection:
+def answer(contents: PageContents) -> PageSection:
     """The section at the top."""
-    focus = story.focus
-    title, see, sentences = _words(story)
+    focus = contents.focus
+    title, see, sentences = _words(contents)
     blocks: list[Block] = [Cards(_cards(focus))]
     if sentences:
         blocks.append(Words(sentences))
-    if story.left_out:
-        blocks.append(Words([f"Left out: {why}." for why in story.left_out]))
+    if contents.left_out:
+        blocks.append(Words([f"Left out: {why}." for why in contents.left_out]))
     return PageSection("answer", title, see, blocks)
 
 
-def _words(story: Story) -> tuple[str, str, list[str]]:
-    focus = story.focus
-    if story.comparison is not None:
-        comparison = story.comparison
-        named = comparison.recommended
-        title = title_of_answer(named, comparison.enough_evidence) if named else "No method stands out"
-        sentences = [] if comparison.certain is None else [SURE[comparison.certain]]
-        if comparison.recommended_options:
-            sentences.append(f"Chosen for it: {comparison.recommended_options}.")
-        return title, comparison.reason, sentences
-    if story.best is not None:
-        return f"Best here: {focus.label}", _lead(story, story.best), []
-    if len(story.contenders) == 1:
+def _words(contents: PageContents) -> tuple[str, str, list[str]]:
+    focus = contents.focus
+    if contents.comparison is not None:
+        recommended = contents.comparison.recommended
+        sentences = [SURE[recommended.certain]]
+        if recommended.options:
+            sentences.append(f"Chosen for it: {options_text(recommended.options)}.")
+        return title_of_answer(recommended), recommended.reason, sentences
+    if contents.best is not None:
+        return f"Best here: {focus.label}", _lead(contents, contents.best), []
+    if len(contents.contenders) == 1:
         return focus.label, _one_run(focus), []
     return (
         "Runs side by side",
@@ -50,9 +48,9 @@ def _words(story: Story) -> tuple[str, str, list[str]]:
     )
 
 
-def _lead(story: Story, best: Contender) -> str:
+def _lead(contents: PageContents, best: Contender) -> str:
     """Whether the best differs from the others by more than chance."""
-    lines = {c.label: c.line for c in story.contenders if c.line.headline()}
+    lines = {c.label: c.line for c in contents.contenders if c.line.headline()}
     marks = Marks.of(list(lines.values()), lines[best.label])
     near = [label for label, line in lines.items() if line in (*marks.near, *marks.best) and label != best.label]
     first = "Its clients' own models have the highest mean accuracy"
@@ -61,7 +59,7 @@ def _lead(story: Story, best: Contender) -> str:
     if near:
         return f"{first}, but its lead over {names_of(near)} may be chance ({CHANCE}).{more}"
     if marks.unknown:
-        return f"{first}. Nothing can be told of chance: the runs share neither clients nor seeds.{more}"
+        return f"{first}. Nothing can be said of chance: the runs share neither clients nor seeds.{more}"
     return f"{first}, by more than chance ({CHANCE}).{more}"
 
 
@@ -90,17 +88,17 @@ def _cards(focus: Contender) -> list[Card]:
         cards += _hurt(focus, "with the one model", "hurt_clients")
     before, after = focus.headline(BEFORE), focus.headline(AFTER)
     if after:
-        told = f"{percent(fmean(before))} % before" if before else ""
-        cards.append(Card("new clients, after adaptation", f"{percent(fmean(after))} %", told))
-    sent = focus.first.run.summary["bytes_per_round"]
-    if (text := megabytes(sent["down"], sent["up"])) != NOTHING:
+        run = f"{percent(fmean(before))} % before" if before else ""
+        cards.append(Card("new clients, after adaptation", f"{percent(fmean(after))} %", run))
+    sent = focus.first.finished.summary.bytes_per_round
+    if (text := megabytes(sent.down, sent.up)) != NOTHING:
         cards.append(Card("sent in a round", f"{text} MB", "down and up, all clients of the round"))
     return cards
 
 
 def _hurt(focus: Contender, than: str, statistic: str) -> list[Card]:
     """How many clients are worse off; of a comparison by name."""
-    at, named = focus.first.run.headline, focus.compared.hurt_clients if focus.compared else None
+    at, named = focus.first.finished.headline, focus.compared.hurt_clients if focus.compared else None
     hurt, of = focus.figure(at.over(statistic)), focus.figure(at.over(statistic.replace("hurt", "compared")))
     if not hurt or not of:
         return []
@@ -111,7 +109,7 @@ def _hurt(focus: Contender, than: str, statistic: str) -> list[Card]:
     return [Card(label, _count(fmean(hurt)), f"{beside}{seeds}")]
 
 
-def _accuracy(values: list[float], scored: Scored | None) -> tuple[str, str]:
+def _accuracy(values: list[float], scored: Score | None) -> tuple[str, str]:
     if scored is not None:
         interval = scored.interval
         beside = f"95 % interval {percent(interval[0])} to {percent(interval[1])}" if interval else ""

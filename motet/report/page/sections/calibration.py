@@ -6,19 +6,19 @@ from statistics import fmean
 from motet.metrics.names import GENERIC, PERSONAL, MetricName
 from motet.report.charts import Chart, ChartRow, Key, Mark, RowsChart
 from motet.report.page.blocks import Charts, PageSection
+from motet.report.page.contents import Contender, PageContents
 from motet.report.page.learned_figures import read_pictures
-from motet.report.page.story import Contender, Story
 
 NAMES = {"ece": "expected calibration error", "mce": "maximum calibration error"}
 PLACES = ("split", "common", "weighted")
 
 
-def calibration(story: Story) -> PageSection | None:
+def calibration(contents: PageContents) -> PageSection | None:
     """A chart for each of the errors that some run has."""
-    charts = [chart for metric, name in NAMES.items() if (chart := _chart(story, metric, name))]
+    charts = [chart for metric, name in NAMES.items() if (chart := _chart(contents, metric, name))]
     diagrams: list[Chart] = []
-    for c in story.contenders:
-        found = read_pictures(c.first.run.folder, c.label, c.series + 1, calibration=True).charts
+    for c in contents.contenders:
+        found = read_pictures(c.first.finished.folder, c.label, c.series + 1, calibration=True).charts
         diagrams += [replace(chart, small=True) for chart in found]
     if not charts and not diagrams:
         return None
@@ -27,9 +27,9 @@ def calibration(story: Story) -> PageSection | None:
     return PageSection("calibration", "Calibration", see, blocks)
 
 
-def _chart(story: Story, metric: str, name: str) -> Chart | None:
+def _chart(contents: PageContents, metric: str, name: str) -> Chart | None:
     rows = []
-    for c in story.contenders:
+    for c in contents.contenders:
         marks = [_mark(c, PERSONAL, metric), _mark(c, GENERIC, metric)]
         if any(marks):
             rows.append(ChartRow(c.label, marks))
@@ -38,13 +38,13 @@ def _chart(story: Story, metric: str, name: str) -> Chart | None:
     keys = [Key("up", "clients' own models", "area"), Key("soft", "one model for all", "hollow")]
     columns = ["clients' own models", "one model for all"]
     drawing = RowsChart(f"{name}, points of percent", columns, rows, keys, from_zero=True)
-    told = [(row.marks[0].value, row.label) for row in rows if row.marks[0]]
-    see = f"Best calibrated own models: {min(told)[1]}." if told else "No client's own model was measured."
+    run = [(row.marks[0].value, row.label) for row in rows if row.marks[0]]
+    see = f"Best calibrated own models: {min(run)[1]}." if run else "No client's own model was measured."
     return Chart(metric, f"{name.capitalize()} ({metric.upper()})", see, drawing)
 
 
 def _mark(contender: Contender, model: str, metric: str) -> Mark | None:
-    at = contender.first.run.headline
+    at = contender.first.finished.headline
     figures = [replace(at, model=model, metric=metric, data=data) for data in PLACES]
     if model == GENERIC:
         figures.append(MetricName(GENERIC, "common", metric, "pooled"))

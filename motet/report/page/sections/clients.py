@@ -6,24 +6,24 @@ from statistics import fmean
 from motet.io.text import printable
 from motet.report.charts import Chart, ChartRow, Grid, Key, Mark, RowsChart
 from motet.report.page.blocks import Block, Charts, PageSection, Words
+from motet.report.page.contents import Contender, PageContents
 from motet.report.page.gains import FINE_TUNING, Gained, Gains, gains_of, gains_over
 from motet.report.page.names import few, label_of, names_of
-from motet.report.page.story import Contender, Story
 from motet.runs.local_baseline import LOCAL
 
 # -------- Charts of who gains and who loses
 
 
-def chart_of_methods(story: Story) -> Chart | None:
+def chart_of_methods(contents: PageContents) -> Chart | None:
     """Every client by every method: gain over Local, or over fine-tuning where there is no Local."""
-    over = story.named(LOCAL) or story.named(FINE_TUNING)
+    over = contents.named(LOCAL) or contents.named(FINE_TUNING)
     if over is None:
         return None
-    others = [c for c in story.contenders if c is not over and not c.is_yardstick]
+    others = [c for c in contents.contenders if c is not over and not c.is_yardstick]
     found = [(c.label, gains) for c in others if (gains := gains_over(c, over)).of]
     if len(found) < 2:
         return None
-    clients_info, known = story.focus.clients_info, found[0][1]
+    clients_info, known = contents.focus.clients_info, found[0][1]
     means = {i: fmean(gains.of[i].value for _, gains in found if i in gains.of) for i in known.of if i in clients_info}
     drawn, note = few(sorted(means, key=lambda i: means[i]), "that lose most", "that gain most")
     cells = [[gains.of[i].value if i in gains.of else None for _, gains in found] for i in drawn]
@@ -33,9 +33,9 @@ def chart_of_methods(story: Story) -> Chart | None:
     return Chart("gains", f"Every client with every method, against {known.over}", see, grid)
 
 
-def chart_of_contender(story: Story, contender: Contender, closed: bool) -> Chart | None:
+def chart_of_contender(contents: PageContents, contender: Contender, closed: bool) -> Chart | None:
     """One contender's clients, sorted by their gain."""
-    found, clients_info = gains_of(story, contender), contender.clients_info
+    found, clients_info = gains_of(contents, contender), contender.clients_info
     if not found:
         return None
     gains = found[0]
@@ -46,7 +46,7 @@ def chart_of_contender(story: Story, contender: Contender, closed: bool) -> Char
     ]
     unit, columns = f"gain over {gains.over}, points of percent", [f"over {each.over}" for each in found]
     drawing = RowsChart(unit, columns, rows, _keys(found), from_zero=True, signed=True, least=4.0)
-    seeds = f" Bars are means over {len(contender.told)} seeds." if gains.surely == "in every seed" else ""
+    seeds = f" Bars are means over {len(contender.runs)} seeds." if gains.surely == "in every seed" else ""
     see = f"{len(gains.losers)} of {len(gains.of)} clients have a worse model than with {gains.over}.{seeds}{note}"
     title = f"{contender.label}: each client's gain over {gains.over}"
     return Chart(f"clients-{contender.series + 1}", title, see, drawing, closed=closed)
@@ -77,13 +77,13 @@ MOST_BUBBLES = 6000
 MOST_METHODS = 12  # with a chart of their clients each
 
 
-def clients(story: Story) -> PageSection:
+def clients(contents: PageContents) -> PageSection:
     """Data first, then gains."""
-    focus = story.focus
-    ordered = [focus, *(c for c in story.contenders if c is not focus and not c.is_yardstick)]
-    charts = [_classes(focus) or _sizes(focus), chart_of_methods(story)]
-    charts += [chart_of_contender(story, c, closed=c is not focus) for c in ordered[:MOST_METHODS]]
-    blocks: list[Block] = [Words([verdict], strong=True) for verdict in [_verdict(story, focus)] if verdict]
+    focus = contents.focus
+    ordered = [focus, *(c for c in contents.contenders if c is not focus and not c.is_yardstick)]
+    charts = [_classes(focus) or _sizes(focus), chart_of_methods(contents)]
+    charts += [chart_of_contender(contents, c, closed=c is not focus) for c in ordered[:MOST_METHODS]]
+    blocks: list[Block] = [Words([verdict], strong=True) for verdict in [_verdict(contents, focus)] if verdict]
     blocks += [Charts([chart]) for chart in charts if chart]
     see = "Who has which data, and who is better or worse off. Orange is a loss; the losers come first."
     return PageSection("clients", "Clients by name", see, blocks)
@@ -91,7 +91,7 @@ def clients(story: Story) -> PageSection:
 
 def _classes(focus: Contender) -> Chart | None:
     """Bubbles of classes where they are recorded and not too many."""
-    clients_info, names = list(focus.clients_info.values()), focus.first.run.clients_info.classes
+    clients_info, names = list(focus.clients_info.values()), focus.first.finished.clients_info.classes
     classes = len(clients_info[0].counts) if clients_info else 0
     if not classes or any(len(p.counts) != classes for p in clients_info) or len(clients_info) * classes > MOST_BUBBLES:
         return None
@@ -123,9 +123,9 @@ def _whose(focus: Contender) -> str:
     return "" if focus.has_same_clients else f" The clients are those of seed {focus.first.seed}."
 
 
-def _verdict(story: Story, focus: Contender) -> str:
+def _verdict(contents: PageContents, focus: Contender) -> str:
     """Who is worse off, by name; where there are intervals, who is so surely."""
-    found = gains_of(story, focus)
+    found = gains_of(contents, focus)
     if not found:
         return ""
     gains, clients_info = found[0], focus.clients_info

@@ -5,18 +5,18 @@ from itertools import accumulate
 from statistics import fmean
 
 from motet.metrics.names import PERSONAL
+from motet.metrics.wording import NOTHING
 from motet.report.charts import Chart, ChartRow, ChartSeries, LinesChart, Mark, RowsChart
 from motet.report.page.blocks import Block, Cell, Charts, PageSection, Sheet
-from motet.report.page.story import Contender, Story, Told
-from motet.report.tables.wording import NOTHING
+from motet.report.page.contents import Contender, PageContents, ReportedRun
 
 NEXT_TO_NOTHING = 0.01  # of what the others send: no line to draw
 
 
-def cost(story: Story) -> PageSection:
+def cost(contents: PageContents) -> PageSection:
     """Accuracy against what was sent, then the sums."""
     blocks: list[Block] = []
-    every = [each for contender in story.contenders if (each := _by_megabytes(contender))]
+    every = [each for contender in contents.contenders if (each := _by_megabytes(contender))]
     most = max((each.points[-1][0] for each in every), default=0.0)
     series = [each for each in every if each.points[-1][0] > NEXT_TO_NOTHING * most]
     lines = LinesChart(
@@ -25,16 +25,18 @@ def cost(story: Story) -> PageSection:
     if not lines.is_empty():
         see = "Further left and up is better: the same accuracy for fewer bytes."
         blocks.append(Charts([Chart("accuracy-by-bytes", "Accuracy per megabyte", see, lines)]))
-    if len(story.contenders) > 1:
-        blocks.append(Charts([chart for chart in (_bytes(story), _seconds(story)) if not chart.drawing.is_empty()]))
-    blocks.append(_sheet(story))
+    if len(contents.contenders) > 1:
+        blocks.append(
+            Charts([chart for chart in (_bytes(contents), _seconds(contents)) if not chart.drawing.is_empty()])
+        )
+    blocks.append(_sheet(contents))
     see = "Bytes are counted as they travel, down and up, over all clients of a round; seconds are of this machine."
     return PageSection("cost", "Bytes and seconds", see, blocks)
 
 
-def _sent(told: Told) -> list[tuple[int, float]] | None:
+def _sent(run: ReportedRun) -> list[tuple[int, float]] | None:
     """Round and megabytes so far; None where a method sends nothing by nature."""
-    rows = [row for row in told.rounds if row.get("round")]
+    rows = [row for row in run.rounds if row.get("round")]
     counts = [(row.get("bytes_down"), row.get("bytes_up")) for row in rows]
     if not rows or any(a is None or b is None for a, b in counts):
         return None
@@ -43,7 +45,7 @@ def _sent(told: Told) -> list[tuple[int, float]] | None:
 
 
 def _total(contender: Contender) -> float | None:
-    sums = [sent[-1][1] for told in contender.told if (sent := _sent(told))]
+    sums = [sent[-1][1] for run in contender.runs if (sent := _sent(run))]
     return fmean(sums) if sums else None
 
 
@@ -52,35 +54,35 @@ def _by_megabytes(contender: Contender) -> ChartSeries | None:
     sent = _sent(contender.first)
     if not sent or not sent[-1][1]:
         return None
-    curve = contender.first.curve(replace(contender.first.run.headline, model=PERSONAL))
+    curve = contender.first.curve(replace(contender.first.finished.headline, model=PERSONAL))
     points = [(total, curve[round]) for round, total in sent if round in curve]
     return ChartSeries(contender.label, contender.series, points) if points else None
 
 
-def _bytes(story: Story) -> Chart:
+def _bytes(contents: PageContents) -> Chart:
     rows = []
-    for c in story.contenders:
-        sent = c.first.run.summary["bytes_per_round"]
-        if sent["down"] is not None and sent["up"] is not None:
-            rows.append(ChartRow(c.label, [Mark((sent["down"] + sent["up"]) / 1e6, c.series, "bar")]))
+    for c in contents.contenders:
+        sent = c.first.finished.summary.bytes_per_round
+        if sent.down is not None and sent.up is not None:
+            rows.append(ChartRow(c.label, [Mark((sent.down + sent.up) / 1e6, c.series, "bar")]))
     drawing = RowsChart("MB per round", ["MB per round"], rows, from_zero=True, told=True)
     return Chart("bytes", "Megabytes per round", "Short bars send little.", drawing, small=True)
 
 
-def _seconds(story: Story) -> Chart:
-    rows = [ChartRow(c.label, [Mark(_mean_seconds(c), c.series, "bar")]) for c in story.contenders]
+def _seconds(contents: PageContents) -> Chart:
+    rows = [ChartRow(c.label, [Mark(_mean_seconds(c), c.series, "bar")]) for c in contents.contenders]
     drawing = RowsChart("seconds of a run", ["seconds"], rows, from_zero=True, told=True)
     return Chart("seconds", "Seconds per run", "Short bars are fast.", drawing, small=True)
 
 
 def _mean_seconds(contender: Contender) -> float:
-    return fmean(float(told.run.summary["seconds"]) for told in contender.told)
+    return fmean(float(run.finished.summary.seconds) for run in contender.runs)
 
 
-def _sheet(story: Story) -> Sheet:
+def _sheet(contents: PageContents) -> Sheet:
     rows = []
-    most = max((total for c in story.contenders if (total := _total(c))), default=0.0)
-    for c in story.contenders:
+    most = max((total for c in contents.contenders if (total := _total(c))), default=0.0)
+    for c in contents.contenders:
         total, own = _total(c), c.headline()
         per = 100 * fmean(own) / total if total and own and total > NEXT_TO_NOTHING * most else None
         rows.append(
@@ -93,7 +95,7 @@ def _sheet(story: Story) -> Sheet:
             ]
         )
     titles = ["method", "MB in all rounds", "own models, %", "points of percent per MB", "seconds"]
-    return Sheet("Cost of every method", titles, rows, [c.series for c in story.contenders])
+    return Sheet("Cost of every method", titles, rows, [c.series for c in contents.contenders])
 
 
 def _cell(value: float | None, digits: int) -> Cell:

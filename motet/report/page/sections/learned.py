@@ -1,15 +1,15 @@
 """What each method learned: the pictures that its run keeps."""
 
 from motet.report.page.blocks import Block, Charts, PageSection, Words
+from motet.report.page.contents import PageContents
 from motet.report.page.learned_figures import read_pictures
-from motet.report.page.story import Story
 
 
-def learned(story: Story) -> PageSection | None:
+def learned(contents: PageContents) -> PageSection | None:
     """The pictures of every contender's first run."""
     blocks: list[Block] = []
-    for contender in story.contenders:
-        found = read_pictures(contender.first.run.folder, contender.label, contender.series + 1)
+    for contender in contents.contenders:
+        found = read_pictures(contender.first.finished.folder, contender.label, contender.series + 1)
         if found.charts:
             blocks += [Charts([chart]) for chart in found.charts]
         if found.problems:

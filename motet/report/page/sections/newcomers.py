@@ -5,22 +5,22 @@ from statistics import fmean
 from motet.metrics.names import AFTER, BEFORE
 from motet.report.charts import Chart, ChartRow, Key, Mark, RowsChart
 from motet.report.page.blocks import Block, Charts, PageSection
+from motet.report.page.contents import Contender, PageContents
 from motet.report.page.names import few, label_of, names_of
-from motet.report.page.story import Contender, Story
 
 KEYS = (Key("soft", "before", "hollow"), Key("up", "after, better", "mark"), Key("down", "after, worse", "mark"))
 
 
-def newcomers(story: Story) -> PageSection | None:
+def newcomers(contents: PageContents) -> PageSection | None:
     """By contender, then by client with the one in focus."""
-    by_method = [row for contender in story.contenders if (row := _mean_row(contender))]
+    by_method = [row for contender in contents.contenders if (row := _mean_row(contender))]
     if not by_method:
         return None
     what = "accuracy of new clients in %"
     blocks: list[Block] = [Charts([_chart("new-methods", "New clients by method", by_method, what)])]
-    by_name, note = _rows_by_name(story.focus)
+    by_name, note = _rows_by_name(contents.focus)
     if by_name:
-        title = f"New clients by name, with {story.focus.label}"
+        title = f"New clients by name, with {contents.focus.label}"
         blocks.append(Charts([_chart("new-clients", title, by_name, "accuracy in %", note)]))
     see = "These clients took no part in training: hollow is what they are handed, filled what adaptation makes of it."
     return PageSection("new-clients", "New clients", see, blocks)
@@ -47,7 +47,7 @@ def _mean_row(contender: Contender) -> ChartRow | None:
 
 
 def _rows_by_name(contender: Contender) -> tuple[list[ChartRow], str]:
-    told, clients_info = contender.first, contender.clients_info
-    drawn, note = few([client for client in sorted(told.new) if client in clients_info], "first", "last")
-    found = (_row(label_of(clients_info[i]), told.own(i, BEFORE), told.own(i, AFTER)) for i in drawn)
+    run, clients_info = contender.first, contender.clients_info
+    drawn, note = few([client for client in sorted(run.new) if client in clients_info], "first", "last")
+    found = (_row(label_of(clients_info[i]), run.own(i, BEFORE), run.own(i, AFTER)) for i in drawn)
     return [row for row in found if row], note

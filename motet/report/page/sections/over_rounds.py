@@ -7,28 +7,28 @@ from statistics import fmean
 from motet.metrics.names import GENERIC, PERSONAL, MetricName
 from motet.report.charts import Chart, ChartSeries, LinesChart
 from motet.report.page.blocks import Block, Charts, PageSection
-from motet.report.page.story import Contender, Story
+from motet.report.page.contents import Contender, PageContents
 
 MOST_SMALL = 12  # contenders with a chart of their own
 OWN_MODELS = "clients' own models"
 OWN, ONE = "clients' own models, accuracy in %", "one model for all, accuracy in %"
 
 
-def over_rounds(story: Story) -> PageSection | None:
+def over_rounds(contents: PageContents) -> PageSection | None:
     """Two large charts and the small ones."""
-    if len(story.contenders) == 1:
-        return _of_one(story.contenders[0])
+    if len(contents.contenders) == 1:
+        return _of_one(contents.contenders[0])
     blocks: list[Block] = []
     for model, name, label in ((PERSONAL, "personal", OWN), (GENERIC, "generic", ONE)):
-        series = [each for contender in story.contenders if (each := _over_seeds(contender, model))]
+        series = [each for contender in contents.contenders if (each := _over_seeds(contender, model))]
         drawing = LinesChart("round", label, series, ceiling=100.0, least=5.0)
         if not drawing.is_empty():
             blocks.append(Charts([Chart(f"rounds-{name}", _title(model), _see(series), drawing)]))
-    found = [(c, kin) for c in story.contenders[:MOST_SMALL] if (kin := _over_clients(c))]
+    found = [(c, kin) for c in contents.contenders[:MOST_SMALL] if (kin := _over_clients(c))]
     if found:
         low = min(y for _, each in found for one in each for y in (*one.low, *(y for _, y in one.points)))
         blocks.append(Charts([_small(c, each, 10 * (low // 10)) for c, each in found]))
-    several = any(len(c.told) > 1 for c in story.contenders)
+    several = any(len(c.runs) > 1 for c in contents.contenders)
     band = " The bands go from the worst seed to the best." if several else ""
     see = f"How fast each method learns, and whether it still climbs at the end.{band}"
     if found:
@@ -57,14 +57,14 @@ def _title(model: str) -> str:
 
 
 def _figure(contender: Contender, model: str) -> MetricName:
-    return replace(contender.first.run.headline, model=model)
+    return replace(contender.first.finished.headline, model=model)
 
 
 def _over_seeds(contender: Contender, model: str) -> ChartSeries | None:
     """The mean over seeds of the rounds that all seeds have, and the range."""
-    curves = [told.curve(_figure(contender, model)) for told in contender.told]
+    curves = [run.curve(_figure(contender, model)) for run in contender.runs]
     if not any(curves) and model == GENERIC:
-        curves = [told.curve(MetricName(GENERIC, "common", statistic="pooled")) for told in contender.told]
+        curves = [run.curve(MetricName(GENERIC, "common", statistic="pooled")) for run in contender.runs]
     curves = [curve for curve in curves if curve]
     if not curves:
         return None
@@ -84,8 +84,8 @@ def _see(series: Sequence[ChartSeries]) -> str:
 
 def _over_clients(contender: Contender) -> list[ChartSeries]:
     """Mean and spread over the clients of its first seed, and the worst tenth."""
-    told, figure = contender.first, _figure(contender, PERSONAL)
-    mean, spread, worst = (told.curve(each) for each in (figure, figure.over("std"), figure.over("worst_tenth")))
+    run, figure = contender.first, _figure(contender, PERSONAL)
+    mean, spread, worst = (run.curve(each) for each in (figure, figure.over("std"), figure.over("worst_tenth")))
     rounds = sorted(mean.keys() & spread.keys())
     if len(rounds) < 2:
         return []

@@ -1,22 +1,22 @@
 """Settings, environment, and how to get the same numbers again."""
 
+from motet.config.differing import field_of
 from motet.config.experiment import Experiment, to_toml
 from motet.config.section import dotted_fields
 from motet.errors import MotetError
+from motet.metrics.wording import data_name
 from motet.report.page.blocks import Block, Cell, Code, PageSection, Sheet
-from motet.report.page.story import Contender, Story
-from motet.report.tables.runs import field_of
-from motet.report.tables.wording import data_name
+from motet.report.page.contents import Contender, PageContents
 from motet.runs.record import Record
 
 
-def settings(story: Story) -> PageSection:
+def settings(contents: PageContents) -> PageSection:
     """What is the same for all, what differs, where it ran, and the files to run it anew."""
     blocks: list[Block] = []
-    if len(story.contenders) > 1:
-        blocks.append(_differences(story))
-    blocks += [_common(story), *_environment(story.contenders[0])]
-    blocks += [Code(f"{c.label}: experiment.toml", _toml(c)) for c in story.contenders]
+    if len(contents.contenders) > 1:
+        blocks.append(_differences(contents))
+    blocks += [_common(contents), *_environment(contents.contenders[0])]
+    blocks += [Code(f"{c.label}: experiment.toml", _toml(c)) for c in contents.contenders]
     see = (
         "Save an experiment as experiment.toml, beside the data if they are a file, then `motet run experiment.toml`: "
         "the same seed, the same numbers."
@@ -25,27 +25,27 @@ def settings(story: Story) -> PageSection:
 
 
 def _toml(contender: Contender) -> str:
-    seeds = ", ".join(str(told.seed) for told in contender.told)
-    note = f"# seeds of this report: {seeds}\n" if len(contender.told) > 1 else ""
-    return note + to_toml(_named(contender.first.run.experiment))
+    seeds = ", ".join(str(run.seed) for run in contender.runs)
+    note = f"# seeds of this report: {seeds}\n" if len(contender.runs) > 1 else ""
+    return note + to_toml(_named(contender.first.finished.experiment))
 
 
-def _differences(story: Story) -> Sheet:
-    names = ["method", *(name for name in story.differing if name != "method")]
+def _differences(contents: PageContents) -> Sheet:
+    names = ["method", *(name for name in contents.differing if name != "method")]
     rows = [
         [
             Cell(c.label, c.label.lower()),
             *(Cell(_value(c, name)) for name in names),
-            Cell(", ".join(str(told.seed) for told in c.told)),
+            Cell(", ".join(str(run.seed) for run in c.runs)),
         ]
-        for c in story.contenders
+        for c in contents.contenders
     ]
-    return Sheet("Where the methods differ", ["", *names, "seeds"], rows, [c.series for c in story.contenders])
+    return Sheet("Where the methods differ", ["", *names, "seeds"], rows, [c.series for c in contents.contenders])
 
 
-def _common(story: Story) -> Sheet:
-    different = {"method", "seed", *story.differing}
-    first = story.contenders[0]
+def _common(contents: PageContents) -> Sheet:
+    different = {"method", "seed", *contents.differing}
+    first = contents.contenders[0]
     rows = [
         [Cell(name, name), Cell(_value(first, name)), Cell(info.description or "")]
         for name, info in dotted_fields(Experiment)
@@ -55,7 +55,7 @@ def _common(story: Story) -> Sheet:
 
 
 def _value(contender: Contender, name: str) -> str:
-    value = field_of(_named(contender.first.run.experiment), name)
+    value = field_of(_named(contender.first.finished.experiment), name)
     return "" if value is None else str(value)[:200]
 
 
@@ -67,8 +67,8 @@ def _named(experiment: Experiment) -> Experiment:
 
 def _environment(contender: Contender) -> list[Block]:
     try:
-        found = Record(contender.first.run.folder).environment
+        found = Record(contender.first.finished.folder).environment
     except MotetError:
         return []
-    rows = [[Cell(name, name), Cell("" if v is None else str(v)[:200])] for name, v in found.items()]
+    rows = [[Cell(name, name), Cell("" if v is None else str(v)[:200])] for name, v in found]
     return [Sheet("Where it was computed", ["", "value"], rows, closed=True)]

@@ -2,35 +2,40 @@
 
 import re
 
+from motet.metrics.wording import NOTHING
 from motet.report.page.blocks import Cell, PageSection, Sheet, Words
-from motet.report.page.story import Story
+from motet.report.page.contents import PageContents
 from motet.report.tables.columns import DERIVED, figure_columns
 from motet.report.tables.runs import FAILED, failures, measured, over_seeds, served
-from motet.report.tables.wording import NOTHING
 
 _GROUPS = {"weighted": "common test set, by class", "split": "own test data"}
 
 
-def summary(story: Story) -> PageSection:
+def summary(contents: PageContents) -> PageSection:
     """All figures side by side."""
-    columns = figure_columns([run.summary for run in story.runs])
+    columns = figure_columns([run.summary for run in contents.finished])
     titles = ["method", *(column.title.replace("\n", " ") for column in columns)]
     groups = ["", *(_GROUPS.get(column.data, "") for column in columns)]
     rows = []
-    for contender in story.contenders:
-        group = [told.run.summary for told in contender.told]
+    for contender in contents.contenders:
+        group = [run.finished.summary for run in contender.runs]
         label = contender.label + FAILED * bool(contender.line.warnings())
-        cells = [Cell(label, contender.label.lower(), contender is story.focus)]
+        cells = [Cell(label, contender.label.lower(), contender is contents.focus)]
         cells += [_cell(column.cell(group), column.headline) for column in columns]
         rows.append(cells)
-    notes = [measured(story.runs, columns), *served(story.runs), *over_seeds(story.lines), *failures(story.lines)]
+    notes = [
+        measured(contents.finished, columns),
+        *served(contents.finished),
+        *over_seeds(contents.lines),
+        *failures(contents.lines),
+    ]
     notes = [re.sub(r"; `--each`[^.]*", "", note) for note in notes]
     return PageSection(
         "summary",
         "All figures",
         "One row per method; select a title to sort by it.",
         [
-            Sheet("Figures of every method", titles, rows, [c.series for c in story.contenders], groups),
+            Sheet("Figures of every method", titles, rows, [c.series for c in contents.contenders], groups),
             Words(notes),
         ],
     )

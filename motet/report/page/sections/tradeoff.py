@@ -4,18 +4,18 @@ from statistics import fmean, stdev
 
 from motet.report.charts import Chart, Plane, Spot
 from motet.report.page.blocks import Charts, PageSection
-from motet.report.page.comparison_file import Scored
-from motet.report.page.story import Contender, Story
+from motet.report.page.contents import Contender, PageContents
+from motet.studies.comparison_file import Score
 
 Interval = tuple[float, float]
 
 
-def tradeoff(story: Story) -> PageSection | None:
+def tradeoff(contents: PageContents) -> PageSection | None:
     """One point per contender; nothing to see where there is one."""
-    spots = [spot for contender in story.contenders if (spot := _spot(contender))]
+    spots = [spot for contender in contents.contenders if (spot := _spot(contender))]
     if len(spots) < 2:
         return None
-    whisker = "their intervals" if story.comparison else "one standard deviation over seeds"
+    whisker = "their intervals" if contents.comparison else "one standard deviation over seeds"
     whiskers = f"; the lines are {whisker}" if any(s.y_interval for s in spots) else ""
     plane = Plane(
         "one model for all, accuracy in %", "clients' own models, accuracy in %", spots, "no such model", 4.0, 100.0
@@ -45,7 +45,7 @@ def _spot(contender: Contender) -> Spot | None:
     return None if y is None else Spot(contender.label, contender.series, x, y, x_interval, y_interval)
 
 
-def _value(values: list[float], scored: Scored | None) -> tuple[float | None, Interval | None]:
+def _value(values: list[float], scored: Score | None) -> tuple[float | None, Interval | None]:
     """In percent, with the comparison's interval or the spread over seeds."""
     if scored is not None:
         interval = scored.interval

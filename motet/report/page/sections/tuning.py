@@ -1,17 +1,19 @@
 """Tuning, of a comparison: what was tried for every method, and what was chosen."""
 
+from motet.metrics.wording import NOTHING
 from motet.report.charts import Chart, ChartRow, Key, Mark, RowsChart
 from motet.report.page.blocks import Block, Cell, Charts, PageSection, Sheet, Words
-from motet.report.page.story import Contender, Story
-from motet.report.tables.wording import NOTHING
+from motet.report.page.contents import Contender, PageContents
+from motet.report.page.names import options_text
+from motet.studies.comparison_file import TrialResult
 
 MOST_TRIALS = 400  # in the table
 
 
-def tuning(story: Story) -> PageSection | None:
+def tuning(contents: PageContents) -> PageSection | None:
     """The range of each method's trials with the chosen one, and all trials."""
-    tuned = [c for c in story.contenders if c.compared and any(t.score is not None for t in c.compared.trials)]
-    if not tuned or story.comparison is None:
+    tuned = [c for c in contents.contenders if c.compared and any(t.score is not None for t in c.compared.trials)]
+    if not tuned or contents.comparison is None:
         return None
     rows = [_row(c) for c in tuned]
     keys = [Key("soft", "worst trial", "hollow"), Key("up", "chosen", "mark")]
@@ -22,7 +24,10 @@ def tuning(story: Story) -> PageSection | None:
         see += " Trials that fell behind were stopped early: their scores are of fewer rounds."
     blocks: list[Block] = [Charts([Chart("tuning", "From the worst trial to the chosen one", see, drawing)])]
     blocks.append(_sheet(tuned))
-    notes = [*story.comparison.notes, *(f"Left out: {why}" for why in story.comparison.left_out)]
+    notes = [
+        *contents.comparison.notes,
+        *(f"Left out: {name}: {why}" for name, why in contents.comparison.left_out.items()),
+    ]
     if notes:
         blocks.append(Words(notes))
     says = (
@@ -33,7 +38,12 @@ def tuning(story: Story) -> PageSection | None:
 
 def _row(contender: Contender) -> ChartRow:
     assert contender.compared is not None
-    scored = [(t.score, t.chosen, t.options) for t in contender.compared.trials if t.score is not None]
+    chosen = contender.compared.options
+    scored = [
+        (t.score, t.options == chosen, options_text(t.options))
+        for t in contender.compared.trials
+        if t.score is not None
+    ]
     last, _, options = max([each for each in scored if each[1]] or scored)
     marks = [Mark(100 * min(scored)[0], "soft", "hollow"), Mark(100 * last, "up")]
     return ChartRow(contender.label, marks, f"{len(scored)} trials\nchosen: {options or 'defaults'}")
@@ -46,14 +56,20 @@ def _reach(row: ChartRow) -> float:
 
 def _sheet(tuned: list[Contender]) -> Sheet:
     rows = [
-        [
-            Cell(c.label, c.label.lower(), trial.chosen),
-            Cell(trial.options or "defaults", trial.options.lower()),
-            Cell(NOTHING if trial.score is None else f"{100 * trial.score:.2f}", trial.score, trial.chosen),
-            Cell(NOTHING if trial.rounds is None else str(trial.rounds), trial.rounds),
-            Cell("chosen" if trial.chosen else trial.failure),
-        ]
-        for c in tuned
-        for trial in (c.compared.trials if c.compared else ())
+        _trial(contender.label, trial, trial.options == contender.compared.options)
+        for contender in tuned
+        if contender.compared
+        for trial in contender.compared.trials
     ]
     return Sheet("All trials", ["method", "options", "score, %", "rounds", "verdict"], rows[:MOST_TRIALS], closed=True)
+
+
+def _trial(label: str, trial: TrialResult, chosen: bool) -> list[Cell]:
+    options = options_text(trial.options)
+    return [
+        Cell(label, label.lower(), chosen),
+        Cell(options or "defaults", options.lower()),
+        Cell(NOTHING if trial.score is None else f"{100 * trial.score:.2f}", trial.score, chosen),
+        Cell(str(trial.rounds), trial.rounds),
+        Cell("chosen" if chosen else trial.failure or ""),
+    ]

@@ -1,4 +1,4 @@
-"""The methods of a study on one federation: each as an experiment, or the sentence why it cannot take part."""
+"""The methods that take part in a study: each as an experiment on the same data, or why it cannot take part."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from motet.server.assembly import method_of, settle
 from motet.studies.space import first_setting, space_of, with_setting
 
 VALIDATION_SHARE = 0.2
-"""Of each client's data, where the user names no share: tuning needs some."""
+"""The share of each client's data that validates, where the user names none: tuning needs some."""
 
 BY_TEST_DATA = ("common_best", "oracle")  # rules of a family of personal models that choose by test data
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """A method as the user names it, its experiment, and how simple it is."""
+class StudyMethod:
+    """One method of a study: its name as the user wrote it, its experiment, and how simple it is."""
 
     name: str
     experiment: Experiment
@@ -30,33 +30,36 @@ class Contestant:
 
     @property
     def folder(self) -> str:
-        """Its name as one of a folder."""
+        """The method's name as the name of a folder."""
         return re.sub(r"[^A-Za-z0-9.+=_-]+", "-", self.name).strip("-.")[:80] or "method"
 
 
 @dataclass(frozen=True)
-class Contest:
-    """Who takes part, and who cannot."""
+class StudyMethods:
+    """The methods that take part, and for the others why they cannot."""
 
-    contestants: tuple[Contestant, ...]
+    methods: tuple[StudyMethod, ...]
     left_out: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    """What a user should know of how the data were read."""
+    """What a user should know about how the data were read."""
     tested: bool = True
-    """Whether some training client can be judged in the end."""
+    """Whether some training client has test data, so that methods can be compared in the end."""
 
     def said_of_the_data(self) -> list[str]:
-        """The notes as sentences below a table."""
+        """Return the notes as sentences for below a table."""
         return [f"Of the data: {said}." for said in self.notes]
 
-    def by_name(self) -> dict[str, Contestant]:
-        """Each under its name."""
-        return {contestant.name: contestant for contestant in self.contestants}
+    def by_name(self) -> dict[str, StudyMethod]:
+        """Return the methods by their names."""
+        return {method.name: method for method in self.methods}
 
 
-def enter(methods: Sequence[str], asked: Experiment) -> Contest:
-    """Every method in the same setting; a mistake in the data or in a name ends it all, a method's refusal only it."""
-    left_to_methods = {"scoring": {"personal_model": asked.scoring.personal_model}}  # auto stays
+def prepare_methods(methods: Sequence[str], asked: Experiment) -> StudyMethods:
+    """Return every method in the same setting; raise for a mistake in the data or in a name.
+
+    A method that refuses this setting is left out, with its reason.
+    """
+    left_to_methods = {"scoring": {"personal_model": asked.scoring.personal_model}}  # auto stays: each declares it
     asked = resolve(merge(settle(_with_validation(asked)).model_dump(), left_to_methods))
     facts = FederationFacts.of(build(asked.data, asked.seed))
     if not any(facts.by_id[i].val for i in facts.training_ids):
@@ -64,7 +67,7 @@ def enter(methods: Sequence[str], asked: Experiment) -> Contest:
             f"data.val_share is {asked.data.val_share:g}, of which no client has a sample; accepted: a larger share, "
             f"or clients with more data"
         )
-    entered: list[Contestant] = []
+    entered: list[StudyMethod] = []
     left_out: dict[str, str] = {}
     for name in methods:
         for term in parse(name):
@@ -72,18 +75,18 @@ def enter(methods: Sequence[str], asked: Experiment) -> Contest:
         if canonical(name) in {canonical(other.name) for other in entered}:
             raise MotetError(f"method {name!r} is named twice; accepted: each once")
         try:
-            entered.append(_enter(name, asked, facts))
+            entered.append(_prepared(name, asked, facts))
         except MotetError as error:
             left_out[name] = str(error)
     if not entered:
         raise MotetError(next(iter(left_out.values()), "no method is named; accepted: such as fedavg,fedavg+ft"))
     common = asked.scoring.test == "common" and facts.test is not None and len(facts.test) > 0
     tested = common or any(facts.by_id[i].test for i in facts.training_ids)
-    return Contest(_with_folders_of_their_own(entered), left_out, facts.notes, tested)
+    return StudyMethods(_with_folders_of_their_own(entered), left_out, facts.notes, tested)
 
 
 def simplicity_of(method: str) -> int:
-    """How much a method asks for: the fewer parts a simpler one has, the less can go wrong where it is deployed."""
+    """Return how much a method needs where it is deployed: less can go wrong with a simpler one."""
     terms = parse(method)
     if [term.name for term in terms] == ["local"]:
         return 0
@@ -93,7 +96,7 @@ def simplicity_of(method: str) -> int:
     return 2 if not any(entry.thing.personalizes for entry in entries if not entry.wraps) else 3
 
 
-def _enter(name: str, asked: Experiment, facts: FederationFacts) -> Contestant:
+def _prepared(name: str, asked: Experiment, facts: FederationFacts) -> StudyMethod:
     experiment = settle(resolve(merge(asked.model_dump(), {"method": name})))
     tried = with_setting(experiment, first_setting(space_of(experiment.method), experiment))
     method = method_of(tried, facts)
@@ -104,7 +107,7 @@ def _enter(name: str, asked: Experiment, facts: FederationFacts) -> Contestant:
             f"method {name!r} chooses among its personal models by test data ({method.family.rule}), which a fair "
             f"comparison does not allow; accepted: the rule validation, or fixed"
         )
-    return Contestant(name, experiment, simplicity_of(name), method.pooled)
+    return StudyMethod(name, experiment, simplicity_of(name), method.pooled)
 
 
 def _with_validation(asked: Experiment) -> Experiment:
@@ -113,13 +116,13 @@ def _with_validation(asked: Experiment) -> Experiment:
         values = merge(values, {"data": {"val_share": VALIDATION_SHARE}})
     if asked.scoring.report == "best":
         values = merge(values, {"scoring": {"report": "last"}})
-    fifth = max(1, asked.rounds.count // 5)  # whether a method is still learning is told by the last one
+    fifth = max(1, asked.rounds.count // 5)  # the last fifth shows whether a method is still learning
     values = merge(values, {"scoring": {"every": min(asked.scoring.every, fifth)}})
     return resolve(values)
 
 
-def _with_folders_of_their_own(entered: Sequence[Contestant]) -> tuple[Contestant, ...]:
-    folders = [contestant.folder for contestant in entered]
+def _with_folders_of_their_own(entered: Sequence[StudyMethod]) -> tuple[StudyMethod, ...]:
+    folders = [method.folder for method in entered]
     for folder in folders:
         if folders.count(folder) > 1:
             raise MotetError(f"two methods would share the folder {folder!r}; accepted: names that differ in letters")

@@ -1,0 +1,168 @@
+"""`motet.Comparison`: what a comparison of methods found, as a Python object."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from motet.api.choices import AnyPath
+from motet.api.result import Result
+from motet.api.tables import Table, html_note, html_table, html_text
+from motet.errors import MotetError
+from motet.io.user_paths import user_path
+from motet.metrics.wording import NOTHING, choices, percent
+from motet.report.page import write_report
+from motet.report.tables.compared import title
+from motet.studies.compare import RECOMMENDED
+from motet.studies.comparison_file import ComparisonFile, MethodResult, read_comparison
+
+if TYPE_CHECKING:
+    import pandas
+
+PAGE = "report.html"
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """Which method to take."""
+
+    method: str
+    """Its name, as it was compared."""
+    options: dict[str, Any]
+    """The setting that was chosen for it on validation data."""
+    reason: str
+    """Why, in sentences."""
+    certain: bool
+    """Whether it is better than every other method by more than chance."""
+    enough_evidence: bool
+    """Whether the runs suffice for an answer; if not, the method is a provisional choice."""
+    may_be_equal: tuple[str, ...]
+    """The methods that may be as good as the best one."""
+    experiment: Path
+    """The experiment file of its first run: `motet.run(experiment=...)` runs it again."""
+
+
+class Comparison:
+    """Which method to take on some data, what each client gains or loses, and how sure that is.
+
+    `motet.compare` returns it, and `motet.load` reads it from its folder.
+
+    >>> import motet, tempfile
+    >>> found = motet.compare("digits", methods="local,fedavg", trials=1, seeds=1, clients=4, rounds=2,
+    ...                       jobs=1, out=tempfile.mkdtemp() + "/study")
+    >>> found.recommended.method in ("local", "fedavg")
+    True
+    >>> len(found.methods), len(found.clients), found.report.name
+    (2, 4, 'report.html')
+    """
+
+    def __init__(self, folder: AnyPath, *, trust_code: bool = False):
+        """Read the comparison of a folder; its models run code that the folder names only as `motet.resume` says."""
+        self.folder, self._trust_code = user_path(folder, "folder"), trust_code
+        self.file: ComparisonFile = read_comparison(self.folder)
+
+    @property
+    def recommended(self) -> Recommended:
+        """The answer: `method`, `reason`, `certain`, `experiment` and more."""
+        answer = self.file.recommended
+        return Recommended(
+            answer.method,
+            dict(answer.options),
+            answer.reason,
+            answer.certain,
+            answer.enough_evidence,
+            answer.may_be_equal,
+            self.folder / RECOMMENDED,
+        )
+
+    @cached_property
+    def methods(self) -> Table:
+        """One row per method, the best first; accuracies are shares between 0 and 1."""
+        return Table(map(_row, self.file.methods))
+
+    @cached_property
+    def clients(self) -> Table:
+        """One row per client: its id, its name, and its personal accuracy with each method, mean over seeds."""
+        return Table({"id": each.id, "name": each.name, **each.personal} for each in self.file.clients)
+
+    @property
+    def notes(self) -> list[str]:
+        """How the comparison was made, and what was left out, a sentence each."""
+        return list(self.file.notes)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The methods that could not take part, and why."""
+        return dict(self.file.left_out)
+
+    @property
+    def report(self) -> Path:
+        """The page about the comparison, which opens in a browser without a network; written if it is not there."""
+        page = self.folder / PAGE
+        return page if page.exists() else write_report([self.folder], page)
+
+    @cached_property
+    def best_run(self) -> Result:
+        """The first run of the recommended method, with its models."""
+        best = self.file.best
+        if best is None or not best.runs:
+            raise MotetError(f"{self.folder} names no run of {self.file.recommended.method!r}; accepted: compare again")
+        return Result(self.folder / best.runs[0], trust_code=self._trust_code)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return `methods` as a pandas.DataFrame; `comparison.clients.to_pandas()` has the clients."""
+        return self.methods.to_pandas()
+
+    def _repr_html_(self) -> str:
+        titles = ("method", "own models, %", "95 % interval", "generic model, %", "worse off than alone", "chosen")
+        answer = self.file.recommended
+        return (
+            f"<p><strong>{html_text(title(answer))}</strong></p><p>{html_text_of(answer.reason)}</p>"
+            f"{html_table(titles, map(_cells, self.file.methods))}{html_note(f'The page: {self.folder / PAGE}')}"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<motet.Comparison of {len(self.file.methods)} methods: {title(self.file.recommended)}, in {self.folder}>"
+        )
+
+
+def html_text_of(sentences: str) -> str:
+    """Return sentences as HTML text, whole however long they are."""
+    return " ".join(html_text(word) for word in sentences.split(" "))
+
+
+def _row(found: MethodResult) -> dict[str, Any]:
+    low, high = found.personal.interval or (None, None)
+    new, difference = found.new_clients, found.difference
+    return {
+        "method": found.method,
+        "personal": found.personal.mean,
+        "std": found.personal.std,
+        "low": low,
+        "high": high,
+        "difference": None if difference is None else difference.mean,
+        "certain": None if difference is None else difference.certain,
+        "generic": None if found.generic is None else found.generic.mean,
+        "worst_client": found.worst_client,
+        "hurt": found.hurt,
+        "hurt_vs_fedavg": found.hurt_vs_fedavg,
+        "new_before": None if new is None else new.before,
+        "new_after": None if new is None else new.after,
+        "bytes_per_round": found.bytes_per_round,
+        "seconds": found.seconds,
+        "expression": found.expression,
+        "yardstick": found.yardstick,
+    }
+
+
+def _cells(found: MethodResult) -> list[object]:
+    interval = found.personal.interval
+    return [
+        found.method,
+        percent(found.personal.mean),
+        NOTHING if interval is None else f"{percent(interval[0])} to {percent(interval[1])}",
+        percent(None if found.generic is None else found.generic.mean),
+        NOTHING if found.hurt is None else str(found.hurt),
+        choices(found.options),
+    ]

@@ -1,0 +1,193 @@
+"""`motet.export`, `motet.predict` and `motet.adapt`: from a run to models elsewhere, and to models of new clients."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from motet.api.choices import AnyPath
+from motet.api.result import Result
+from motet.api.tables import Table
+from motet.data.readers.raw import Array, Integers
+from motet.errors import MotetError
+from motet.export.loading import LoadedModel, load_model, predictions
+from motet.export.newcomer import Newcomer, from_counts, from_samples
+from motet.export.reading import Labels, UserSamples, class_numbers, read_given
+from motet.io.user_paths import user_path
+from motet.runs.record import Record
+from motet.runs.served_models import ServedModels
+
+Samples = npt.ArrayLike | Tensor
+
+
+def export(
+    run: AnyPath | Result,
+    out: AnyPath,
+    clients: Sequence[int | str] = (),
+    *,
+    generic: bool = False,
+    formats: Sequence[str] = ("torch",),
+    trust_code: bool = False,
+) -> list[Path]:
+    """Write models of a run as files that need neither the run nor its data, and return their folders.
+
+    Parameters
+    ----------
+    run
+        A finished run: its result or its folder.
+    out
+        A new folder for the models; `motet.load_model` reads it.
+    clients, generic
+        Whose models, by name or number, and whether the generic one; with neither, all that can be made.
+    formats
+        "torch" is always written; "torch.export" and "onnx" too if they are named.
+    trust_code
+        As for `motet.resume`.
+
+    >>> import motet, tempfile
+    >>> result = motet.run(data="digits", clients=4, rounds=1)
+    >>> [folder.name for folder in motet.export(result, tempfile.mkdtemp() + "/models", generic=True)]
+    ['generic']
+    """
+    result = run if isinstance(run, Result) else Result(run, trust_code=trust_code)
+    return result.export(out, clients, generic=generic, formats=formats)
+
+
+def predict(
+    model: AnyPath | LoadedModel,
+    data: AnyPath | Samples,
+    client: int | str | None = None,
+    *,
+    trust_code: bool = False,
+) -> Table:
+    """Predict classes by name, with probabilities; return a row per sample.
+
+    A row has `prediction`, `probability` and `probability of CLASS` for each class, after `file` where each sample was
+    a file.
+
+    Parameters
+    ----------
+    model
+        The folder of an exported model or of a whole export, or what `motet.load_model` returned.
+    data
+        Samples as the run's data file has them: a file, a folder of images, or an array.
+    client
+        Of a whole export: whose model, by name or number; default the generic one.
+    trust_code
+        As for `motet.resume`.
+
+    >>> import motet, tempfile
+    >>> from sklearn.datasets import load_digits
+    >>> models = tempfile.mkdtemp() + "/models"
+    >>> _ = motet.export(motet.run(data="digits", clients=4, rounds=1), models, generic=True)
+    >>> rows = motet.predict(models, load_digits().images[:3])
+    >>> len(rows), rows.columns[:2]
+    (3, ['prediction', 'probability'])
+    """
+    if isinstance(model, LoadedModel):
+        if client is not None:
+            raise MotetError("client is for a folder of models; accepted: load_model(folder, client), or no client")
+        loaded = model
+    else:
+        loaded = load_model(model, client, trust_code=trust_code)
+    if isinstance(data, str | os.PathLike):
+        given = read_given(user_path(data, "data"), loaded.prepare)
+    else:
+        given = UserSamples(_array(data, "data"), None)
+    return Table(predictions(loaded, given))
+
+
+def adapt(
+    run: AnyPath | Result,
+    data: AnyPath | tuple[Samples, Samples] | None = None,
+    *,
+    counts: Sequence[int] | None = None,
+    test_share: float = 0.25,
+    seed: int = 0,
+    trust_code: bool = False,
+) -> Newcomer:
+    """Make the model of a client that took no part in a run, and measure what the client gains by it.
+
+    Return its `model`, the `figures` of it and of the models it would have otherwise, on samples that the model has
+    not seen, and how many samples it learned from (`train`) and was scored on (`test`).
+
+    Parameters
+    ----------
+    run
+        A finished run: its result or its folder.
+    data
+        The new client's samples and labels: a file, or (x, y).
+    counts
+        Its class counts alone, for methods that need no more; then `data` only score the model.
+    test_share, seed
+        The share of its samples that score the model, and the seed that draws them.
+    trust_code
+        As for `motet.resume`.
+
+    >>> import motet
+    >>> from sklearn.datasets import load_digits
+    >>> digits = load_digits()
+    >>> result = motet.run(data="digits", clients=4, rounds=1)
+    >>> new = motet.adapt(result, (digits.images[:80], digits.target[:80]))
+    >>> new.train, new.test
+    (60, 20)
+    """
+    served = run._served if isinstance(run, Result) else served_models(run, trust_code)
+    return newcomer_of(served, data, counts, test_share, seed)
+
+
+# -------- What the command line calls too
+
+
+def served_models(run: AnyPath, trust_code: bool) -> ServedModels:
+    """Return the models of a finished run; one that is not says how to go on."""
+    record = Record(user_path(run, "run"))
+    record.summary  # noqa: B018 - an unfinished run says how to go on
+    return ServedModels(record, trust_code)
+
+
+def newcomer_of(
+    served: ServedModels,
+    data: AnyPath | tuple[Samples, Samples] | None,
+    counts: Sequence[int] | None,
+    test_share: float,
+    seed: int,
+) -> Newcomer:
+    """Return the model of a new client from samples, or from class counts alone."""
+    if data is None and counts is None:
+        raise MotetError("adapt needs a new client; accepted: data with its samples and labels, or its class counts")
+    labelled = None if data is None else _labelled(served, data)
+    if counts is not None:
+        return from_counts(served, counts, labelled)
+    assert labelled is not None
+    return from_samples(served, *labelled, test_share, seed)
+
+
+def _labelled(served: ServedModels, data: Any) -> tuple[Array, Integers]:
+    labels = Labels(served.facts.class_names, served.record.experiment.data.label)
+    if isinstance(data, str | os.PathLike):
+        given = read_given(user_path(data, "data"), served.prepare, labels)
+        assert given.y is not None
+        return given.x, class_numbers(given.y, labels.classes, str(data))
+    if not isinstance(data, tuple) or len(data) != 2:
+        raise MotetError(f"data is a {type(data).__name__}; accepted: a file, or (x, y) with samples and labels")
+    x, y = _array(data[0], "x"), _array(data[1], "y")
+    if not x.ndim or y.shape != (len(x),):
+        raise MotetError(f"data: x and y have shapes {x.shape} and {y.shape}; accepted: one label for each sample")
+    return x, class_numbers(y, labels.classes, "data")
+
+
+def _array(values: Any, name: str) -> Array:
+    try:
+        found: Array = values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
+    except (TypeError, ValueError, OverflowError):  # rows of several lengths, numbers without end
+        found = np.empty(0, object)
+    if found.dtype.hasobject and found.size and all(isinstance(value, str) for value in found.flat):
+        found = found.astype(str)
+    if found.dtype.hasobject or not found.ndim:
+        raise MotetError(f"{name} is a {type(values).__name__} of mixed values; accepted: an array of one type")
+    return found

@@ -1,0 +1,336 @@
+"""`motet.compare`, `motet.tune` and `motet.bench`, and what the commands of these names share with them."""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from motet.api.choices import AnyPath, chosen, with_choices
+from motet.api.comparison import PAGE, Comparison
+from motet.api.tables import Table
+from motet.config.experiment import Experiment
+from motet.config.short_names import STUDY_CHOICES
+from motet.data.readers.in_memory import PREFIX, is_in_memory, place_of
+from motet.engines.registry import cores
+from motet.errors import MotetError, shown
+from motet.io.files import make_folder, refuse_special, writing
+from motet.io.user_paths import user_path
+from motet.metrics.registry import require_metrics
+from motet.report.page import write_report
+from motet.report.progress import StudyProgress, study_onlooker
+from motet.report.tables.bench import draw_tables, figure_rows
+from motet.studies.bench import BenchResults, run_bench
+from motet.studies.bench_file import read_bench
+from motet.studies.budget import MOST_SEEDS, MOST_TRIALS
+from motet.studies.compare import SHORTLIST, CompareRequest, compare_methods
+from motet.studies.folder import HANDED_OVER, write_file
+from motet.studies.tune import TuneRequest, TuningFile, tune_methods
+
+Methods = str | Sequence[str]
+Working = Callable[[Path], AbstractContextManager[None]]
+"""Surrounds the work in a study's folder: the command line says how to go on where it is stopped."""
+
+
+# -------- The functions
+
+
+@with_choices(STUDY_CHOICES)
+def compare(
+    data: Any,
+    *,
+    methods: Methods | None = None,
+    seeds: int = 3,
+    trials: int = 5,
+    time: str | None = None,
+    jobs: int = 0,
+    out: AnyPath | None = None,
+    set: Mapping[str, Any] | None = None,
+    progress: bool = False,
+    **choices: Any,
+) -> Comparison:
+    """Find which method to take on some data, as `motet compare` does, and return the comparison.
+
+    Every method is tuned by as many trials on validation data, then run over the seeds and tested once. Interrupted
+    and called again with the same arguments, it goes on where it was.
+
+    Parameters
+    ----------
+    data
+        A name of `motet list data`, a path, or data in memory as for `motet.run`.
+    methods
+        Names such as "fedavg,fedavg+ft" or a list of them, also of your own; default a shortlist.
+    seeds, trials
+        How many runs each method has in the end, and how many settings are tried for it before.
+    time
+        Do what fits into this time, such as "20m", and say what was left out.
+    jobs
+        How many runs are computed at the same time; 0 is one per core.
+    out
+        The folder of the study; default runs/compare-DATA.
+    set, progress
+        As for `motet.run`.
+    label, client, rounds, ...
+        The short names of fields, which `motet compare --help` explains.
+
+    >>> import motet, tempfile
+    >>> found = motet.compare("digits", methods=["local", "fedavg"], trials=1, seeds=1, clients=4, rounds=2,
+    ...                       jobs=1, out=tempfile.mkdtemp() + "/study")
+    >>> found.recommended.method in ("local", "fedavg")
+    True
+    """
+    with _experiment("compare", data, choices, set, out) as (experiment, folder):
+        return compare_experiment(experiment, folder, methods, trials, seeds, time, jobs, _onlooker(progress))
+
+
+@with_choices(STUDY_CHOICES)
+def tune(
+    data: Any,
+    *,
+    methods: Methods = "fedavg+ft",
+    trials: int = 5,
+    jobs: int = 0,
+    out: AnyPath | None = None,
+    set: Mapping[str, Any] | None = None,
+    progress: bool = False,
+    **choices: Any,
+) -> Table:
+    """Find good settings of methods on validation data alone, as `motet tune` does; return a row per method.
+
+    A row has `method`, `score` on validation data, `options`, `expression` (the method with its options), `experiment`
+    (a file for `motet.run`), `trials` and, where nothing was found, `failure`. The parameters are those of
+    `motet.compare`; the folder is runs/tune-DATA by default.
+
+    >>> import motet, tempfile
+    >>> found = motet.tune("digits", methods="fedavg", trials=2, clients=4, rounds=2, jobs=1,
+    ...                    out=tempfile.mkdtemp() + "/study")
+    >>> found[0]["method"], found[0]["trials"]
+    ('fedavg', 2)
+    """
+    with _experiment("tune", data, choices, set, out) as (experiment, folder):
+        found = tune_experiment(experiment, folder, methods, trials, jobs, _onlooker(progress))
+    return Table(
+        {
+            "method": each.method,
+            "score": each.score,
+            "options": each.options,
+            "expression": each.expression,
+            "experiment": None if each.experiment is None else folder / each.experiment,
+            "trials": len(each.trials),
+            "failure": each.failure,
+        }
+        for each in found.methods
+    )
+
+
+def bench(
+    file: AnyPath,
+    *,
+    quick: bool = False,
+    jobs: int = 0,
+    out: AnyPath | None = None,
+    record: AnyPath | None = None,
+    progress: bool = False,
+) -> Table:
+    """Run a grid of experiments that a file describes, as `motet bench` does; return a row per case and figure.
+
+    A row has `case`, `method`, `data`, `figure`, `mean`, `std`, `seeds`, `rank` (1 is the best of its group) and
+    `paper`, what the file says a paper has. The folder gets tables in Markdown, LaTeX and CSV.
+
+    Parameters
+    ----------
+    file
+        The bench file.
+    quick
+        One seed and a few rounds, to see that it runs.
+    jobs, progress
+        As for `motet.compare`.
+    out
+        The folder of the bench; default runs/bench-NAME.
+    record
+        A JSON file that gets the results too.
+
+    >>> import motet, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "grid.toml").write_text('''
+    ... name = "small"
+    ... figures = ["generic.accuracy"]
+    ... [setting]
+    ... clients = 4
+    ... [grid]
+    ... method = ["fedavg", "scaffold"]
+    ... ''')
+    >>> rows = motet.bench(folder / "grid.toml", quick=True, jobs=1, out=folder / "bench")
+    >>> [row["case"] for row in rows]
+    ['fedavg', 'scaffold']
+    """
+    _, results = bench_file(
+        user_path(file, "bench file"),
+        jobs,
+        quick,
+        None if out is None else user_path(out, "out"),
+        None if record is None else user_path(record, "record"),
+        _onlooker(progress),
+    )
+    return Table(figure_rows(results))
+
+
+# -------- What the command line calls too
+
+LookOn = Callable[[int], AbstractContextManager[StudyProgress]]
+
+
+def compare_experiment(
+    experiment: Experiment,
+    folder: Path,
+    methods: Methods | None,
+    trials: int,
+    seeds: int,
+    time: str | None,
+    jobs: int,
+    look_on: LookOn,
+    prefix: str = "",
+) -> Comparison:
+    """Compare methods, write the page, and return the comparison; `prefix` is what options begin with in errors."""
+    require_metrics(experiment.scoring.metrics)  # which are asked for after all tuning
+    if not experiment.scoring.looks_at_test:
+        raise MotetError(
+            "scoring.test is 'none', but methods are compared on test data; accepted: auto, common or split (tuning "
+            "looks at validation data alone)"
+        )
+    asked = CompareRequest(
+        experiment,
+        SHORTLIST if methods is None else method_names(methods, prefix),
+        at_least_one(f"{prefix}trials", trials),
+        at_least_one(f"{prefix}seeds", seeds, MOST_SEEDS),
+        None if time is None else seconds_of(time, prefix),
+    )
+    compare_methods(asked, folder, jobs_at_once(jobs, prefix), look_on)
+    write_report([folder], folder / PAGE)
+    return Comparison(folder)
+
+
+def tune_experiment(
+    experiment: Experiment,
+    folder: Path,
+    methods: Methods,
+    trials: int,
+    jobs: int,
+    look_on: LookOn,
+    prefix: str = "",
+) -> TuningFile:
+    """Tune methods and return what was found; `prefix` is what options begin with in errors."""
+    require_metrics(experiment.scoring.metrics)
+    asked = TuneRequest(experiment, method_names(methods, prefix), at_least_one(f"{prefix}trials", trials))
+    return tune_methods(asked, folder, jobs_at_once(jobs, prefix), look_on)
+
+
+def bench_file(
+    file: Path,
+    jobs: int,
+    quick: bool,
+    out: Path | None,
+    record: Path | None,
+    look_on: LookOn,
+    prefix: str = "",
+    working: Working | None = None,
+) -> tuple[Path, BenchResults]:
+    """Run a bench file; return its folder and the results, which `record` gets too."""
+    bench = read_bench(file)
+    if record:
+        refuse_special(record)  # before hours of computing
+    words = f"bench-{bench.name}{'-quick' if quick else ''}"
+    folder = out or Path("runs") / _safe(words, "bench")
+    many = jobs_at_once(jobs, prefix)
+    if working is None:
+        results = run_bench(bench, folder, many, look_on, quick, draw_tables)
+    else:
+        with working(folder):
+            results = run_bench(bench, folder, many, look_on, quick, draw_tables)
+    if record:
+        write_file(record, results)
+    return folder, results
+
+
+def method_names(given: Methods, prefix: str = "") -> tuple[str, ...]:
+    """Return the names of a list, or of a text with commas between them; commas in brackets belong to a method."""
+    if isinstance(given, str):
+        names = [name.strip() for name in re.split(r",(?![^()]*\))", given)]
+    else:
+        names = [name.strip() if isinstance(name, str) else "" for name in given]
+    if not names or not all(names):
+        raise MotetError(
+            f"{prefix}methods is {shown(given)}; accepted: names with commas between them, such as fedavg,fedavg+ft"
+        )
+    return tuple(names)
+
+
+def seconds_of(text: str, prefix: str = "--") -> float:
+    """Return the seconds of a time such as 90s, 20m, 2h or 1h30m."""
+    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?", str(text).strip(), re.ASCII)
+    seconds = sum(int(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
+    if not seconds:
+        raise MotetError(f"{prefix}time is {text!r}; accepted: hours, minutes and seconds, such as 20m, 90s or 1h30m")
+    return float(seconds)
+
+
+def at_least_one(option: str, value: int, most: int = MOST_TRIALS) -> int:
+    """Return a count that an option gives, if it is one."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise MotetError(f"{option} is {shown(value)}; accepted: a whole number from 1 to {most}")
+    return value
+
+
+def jobs_at_once(asked: int, prefix: str = "") -> int:
+    """Return how many runs are computed at the same time: as many as asked for, or one per core."""
+    return cores() if asked == 0 else at_least_one(f"{prefix}jobs", asked, 1024)
+
+
+def default_folder(kind: str, experiment: Experiment) -> Path:
+    """Return the same folder for the same command, so that it goes on where it stopped."""
+    return Path("runs") / _safe(f"{kind}-{Path(experiment.data.name).stem}", kind)
+
+
+def _safe(words: str, otherwise: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.+=_-]+", "-", words).strip("-.")[:100] or otherwise
+
+
+@contextmanager
+def _experiment(
+    kind: str, data: Any, choices: Mapping[str, Any], set: Mapping[str, Any] | None, out: AnyPath | None
+) -> Iterator[tuple[Experiment, Path]]:
+    """Yield the experiment that a study is about, and its folder; data in memory are in a file of that folder then."""
+    if "method" in choices:
+        raise MotetError(f'{kind} takes several methods, not one; accepted: methods = such as "fedavg,fedavg+ft"')
+    with chosen({**choices, "data": data}, None, set) as experiment:
+        folder = default_folder(kind, experiment) if out is None else user_path(out, "out")
+        if is_in_memory(experiment.data.name):
+            kept = _kept_with_the_study(experiment.data.name, folder)
+            section = experiment.data.model_copy(update={"name": str(kept)})
+            experiment = experiment.model_copy(update={"data": section})
+        yield experiment, folder
+
+
+def _kept_with_the_study(name: str, folder: Path) -> Path:
+    """Copy data that were handed over into the study's folder, once for all its runs; return where they are."""
+    if folder.exists() and not folder.is_dir():
+        raise MotetError(f"output folder {folder} is a file; choose another out")
+    place = place_of(name)
+    kept = folder / f"{HANDED_OVER}{name.removeprefix(PREFIX)}{place.suffix}"
+    if not kept.exists():
+        make_folder(folder)
+        half = kept.with_suffix(".tmp")
+        with writing(kept):
+            shutil.copyfile(place, half)
+            half.replace(kept)
+    return kept
+
+
+def _onlooker(progress: bool) -> LookOn:
+    def look_on(total: int) -> StudyProgress:
+        return study_onlooker(Console(stderr=True, quiet=not progress), total)
+
+    return look_on

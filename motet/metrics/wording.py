@@ -1,0 +1,91 @@
+"""How figures, sizes and times are written in sentences and tables, and in words which model was scored."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any
+
+from motet.io.text import printable
+
+NOTHING = "–"
+
+
+def percent(share: object) -> str:
+    """Return a share as percent with one decimal; a dash where there is none."""
+    return f"{100 * share:.1f}" if isinstance(share, int | float) else NOTHING
+
+
+def signed(share: float) -> str:
+    """Return a difference of shares in percentage points, always with its sign; a difference of nothing has none."""
+    text = f"{100 * share:+.1f}"
+    return "0.0" if float(text) == 0 else text.replace("-", "−")
+
+
+def number(value: object) -> str:
+    """Return a plain number with three digits; a dash where there is none."""
+    return f"{value:.3g}" if isinstance(value, int | float) else NOTHING
+
+
+def megabytes(*counts: object, runs: int = 1) -> str:
+    """Return the sum of byte counts in millions, or its mean over so many runs; a dash where one is not there."""
+    known = [count for count in counts if isinstance(count, int | float)]
+    return f"{sum(known) / runs / 1e6:.2f}" if known and len(known) == len(counts) else NOTHING
+
+
+def duration(seconds: float) -> str:
+    """Return a time such as "40 s", "12 min" or "3 h 5 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def data_name(name: str) -> str:
+    """Return the name of data without the folder of their file: where it lies on a machine is private."""
+    return PurePath(name).name or name
+
+
+def choices(setting: Mapping[str, Any]) -> str:
+    """Return chosen options such as `lam=0.1, lr=0.03`; by full names where two short ones would be the same."""
+    short = [name.rpartition(".")[2] for name in setting]
+    return ", ".join(
+        f"{printable(name if short.count(last) > 1 else last)}={_value(value)}"
+        for (name, value), last in zip(setting.items(), short, strict=True)
+    )
+
+
+def left_out(name: str, why: str) -> str:
+    """Return the sentence about a method that cannot take part in a study."""
+    return f"{printable(name)} is left out: {printable(why)}."
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value).lower() if isinstance(value, bool) else printable(value)
+
+
+# -------- Which model of a client was scored
+
+_OWN_MODELS = {
+    "last_participation": "the client's after its last local training",
+    "final_sync": "the client's after one more training of everybody at the end",
+    "global_plus_personal": "made from the server's model and what the client keeps",
+}
+_ONE_MODEL = "the server's model, for the method makes none of clients' own"
+
+
+def own_models(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return which model of a client was scored, in words, from methods and `reported` of their summaries."""
+    said: dict[str, list[str]] = {}
+    for method, reported in runs:
+        source = reported.get("personal_model")
+        if not isinstance(source, str) or source not in _OWN_MODELS:
+            continue
+        one = source == "global_plus_personal" and reported.get("personalizes") is False
+        words = _ONE_MODEL if one else _OWN_MODELS[source]
+        if method not in said.setdefault(words, []):
+            said[words].append(method)
+    if len(said) < 2:
+        return [f"Own models: {words}." for words in said]
+    each = (f"of {', '.join(methods)} {words}" for words, methods in said.items())
+    return [f"Own models: {'; '.join(each)}."]

@@ -1,0 +1,123 @@
+"""comparison.json: what a comparison found. The terminal, the page and `motet.Comparison` all show this object."""
+
+from pathlib import Path
+from typing import Final, Literal
+
+from motet.io.json_models import FileModel
+from motet.studies.folder import Count, Interval, Name, Number, Options, RunFolder, Sentence, read_file
+
+FILE = "comparison.json"
+FORMAT: Final = 1
+
+
+class Score(FileModel):
+    """A mean over clients and seeds, its standard deviation over seeds and its 95 % interval, where they are known."""
+
+    mean: Number
+    std: Number | None
+    interval: Interval | None
+
+
+class GenericScore(Score):
+    """The same of the generic model on clients' data; `common` is its accuracy on the whole common test set."""
+
+    common: Number | None
+
+
+class MethodDifference(FileModel):
+    """How much better a method is than another one, `to`; `certain` where that is more than chance."""
+
+    to: Name
+    mean: Number
+    interval: Interval | None
+    p: Number | None
+    certain: bool
+
+
+class NewClientScore(FileModel):
+    """The accuracy that new clients get before and after adaptation."""
+
+    before: Number | None
+    after: Number | None
+
+
+class TrialResult(FileModel):
+    """One setting that the tuner tried: its score on validation data, or the sentence with which it failed."""
+
+    options: Options
+    score: Number | None
+    rounds: Count
+    failure: Sentence | None
+
+
+class MethodResult(FileModel):
+    """A method with the setting that was chosen for it; `hurt` counts the clients that are better off without it."""
+
+    method: Name
+    options: Options
+    expression: Name
+    yardstick: bool
+    personal: Score
+    generic: GenericScore | None
+    worst_client: Number
+    hurt: Count | None
+    hurt_clients: tuple[Name, ...] | None
+    hurt_vs_fedavg: Count | None
+    hurt_vs_fedavg_clients: tuple[Name, ...] | None
+    bytes_per_round: Number | None
+    seconds: Number
+    new_clients: NewClientScore | None
+    runs: tuple[RunFolder, ...]
+    climb: Number | None
+    warnings: tuple[Sentence, ...]
+    trials: tuple[TrialResult, ...]
+    difference: MethodDifference | None
+    to_recommended: MethodDifference | None
+
+
+class ClientResult(FileModel):
+    """A client's personal accuracy with each method, mean over seeds."""
+
+    id: Count
+    name: Name
+    personal: dict[Name, Number]
+
+
+class RecommendedMethod(FileModel):
+    """Which method to take, why, and how sure that is."""
+
+    method: Name
+    options: Options
+    expression: Name
+    reason: Sentence
+    certain: bool
+    enough_evidence: bool
+    may_be_equal: tuple[Name, ...]
+
+
+class ComparisonFile(FileModel):
+    """The whole file; `methods` are in the order of their means, the best first."""
+
+    format: Literal[1]
+    recommended: RecommendedMethod
+    methods: tuple[MethodResult, ...]
+    clients: tuple[ClientResult, ...]
+    left_out: dict[Name, Sentence]
+    figure: Name
+    notes: tuple[Sentence, ...]
+
+    @property
+    def best(self) -> MethodResult | None:
+        """The recommended method's own result; None in a file that somebody changed."""
+        mine = [each for each in self.methods if each.method == self.recommended.method]
+        return next((each for each in mine if each.options == self.recommended.options), next(iter(mine), None))
+
+
+def is_comparison(folder: Path) -> bool:
+    """Return whether the folder is one of `motet compare`."""
+    return (folder / FILE).exists()
+
+
+def read_comparison(folder: Path) -> ComparisonFile:
+    """Return the comparison of a folder, which may come from anybody, or raise one sentence about its damage."""
+    return read_file(folder / FILE, ComparisonFile)

@@ -101,8 +101,9 @@ def test_a_client_varies_by_a_stream_of_its_own() -> None:
 
 def test_no_stream_is_drawn_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     purposes: list[str] = []
-    made = "motet.training.client.generator"
-    monkeypatch.setattr(made, lambda seed, purpose, *rest: purposes.append(purpose) or rng())
+    monkeypatch.setattr(
+        "motet.training.client.generator", lambda seed, purpose, *rest: purposes.append(purpose) or rng()
+    )
     for augment in ("none", "flip-crop"):
         data = digits(augment=augment).clients[0]
         Client(data, 1, RunContext(10, 0, LocalSettings(), AdaptSettings())).descent("ft")

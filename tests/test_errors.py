@@ -128,7 +128,7 @@ def test_combinations_that_make_no_sense(words: list[str], why: str, capsys: pyt
         (["data"], "Missing command."),
         (["run", "--lr"], "Option '--lr' requires an argument."),
         (["resume"], "Missing argument 'DIR'."),
-        (["list", "method"], "unknown list 'method': did you mean 'methods'? accepted: data, measures, methods, "),
+        (["list", "method"], "unknown list 'method': did you mean 'methods'? accepted: data, methods, metrics, "),
         (["show", "nowhere"], "nowhere is no run: no experiment.toml there; accepted: a folder of `motet run`"),
         (["resume", "nowhere"], "nowhere is no run: no experiment.toml there; accepted: a folder of `motet run`"),
         (["run", "missing.toml"], "experiment file missing.toml does not exist"),

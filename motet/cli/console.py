@@ -66,7 +66,7 @@ def _console(stderr: bool) -> Console:
 
 
 def _width(stream: TextIO) -> int | None:
-    """Of what is printed, as COLUMNS says within reason; None: as wide as the terminal."""
+    """Return the width of what is printed, as COLUMNS says within reason; None for that of the terminal."""
     asked = os.environ.get("COLUMNS", "").strip()
     if asked.isdecimal() and int(asked[:9]):
         return min(max(int(asked[:9]), _NARROWEST), _WIDEST)
@@ -78,7 +78,7 @@ def _takes_everything(stream: TextIO) -> bool:
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    """What stands for a character that the stream's encoding lacks."""
+    """Return what stands for a character that the stream's encoding lacks."""
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     return "".join(_IN_ASCII.get(c) or c.encode("ascii", "backslashreplace").decode() for c in lacking), error.end

@@ -151,7 +151,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _tell(written: "Sequence[Exported]", out: Path) -> None:
-    """What was written, and how far each format is from the run's own model."""
+    """Print what was written, and how far each format is from the run's own model."""
     from motet.cli.console import output
 
     largest = {

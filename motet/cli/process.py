@@ -34,7 +34,7 @@ def tell_of_own_code(error: BaseException, place: str) -> str:
 
 
 def _below_the_command(trace: TracebackType | None) -> TracebackType | None:
-    """Without the steps from the command line to the work, which tell an author nothing."""
+    """Return a traceback without the steps from the command line to the work, which tell an author nothing."""
     below, at = trace, trace
     while at is not None:
         if at.tb_frame.f_code.co_filename.startswith(os.path.dirname(__file__)):
@@ -72,7 +72,7 @@ def _saved(trace: str) -> str:
 
 
 def open_closed_ones() -> None:
-    """What is closed reads as empty and takes everything: else a file of a run would get its number, and the output."""
+    """Open standard streams that are closed on the null device, or a file of a run would get their number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -84,7 +84,7 @@ def open_closed_ones() -> None:
 
 
 def give_up_stdout() -> None:
-    """If stdout takes no more, let Python's last flush find a patient file, or it would complain again."""
+    """If stdout takes no more, send it to the null device, so that Python's last flush does not fail again."""
     try:
         sys.stdout.flush()
     except OSError:

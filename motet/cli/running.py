@@ -100,7 +100,7 @@ def run_folders(folder: Path) -> list[Path]:
 
 
 def _unfinished(folder: Path) -> str:
-    """Where it is; only a run that nobody computes can be continued."""
+    """Return a sentence about how far an unfinished run is, and how to continue it if no process computes it."""
     if not is_running(folder):
         return f"not finished: {folder} (continue it with `motet resume {folder}`)"
     try:

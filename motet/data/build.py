@@ -79,7 +79,7 @@ def _build(settings: DataSettings, seed: int) -> Federation:
 
 
 def _dealt(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
-    """As the settings say; who forgot to name the column of clients is reminded where rows do not suffice."""
+    """Deal the rows as the settings say; where rows do not suffice, the error names columns that may be clients."""
     try:
         return deal_rows(raw, settings, seed)
     except MotetError as error:
@@ -117,7 +117,7 @@ def _draw_malicious(training: list[int], settings: DataSettings, seed: int) -> s
 
 
 def _training_rows(splits: list[Split], new: set[int]) -> Integers:
-    """What training sees: no test data, no validation data, nothing of new clients."""
+    """Return the rows that training sees: no test data, no validation data, nothing of new clients."""
     return np.sort(np.concatenate([train for i, (train, _, _) in enumerate(splits) if i not in new]))
 
 
@@ -153,7 +153,7 @@ def _cut(
 
 
 def _hash(stored: Samples, test: Samples, clients: list[ClientData], validation: Samples | None) -> str:
-    """Of stored bytes and cuts only: computed floats may differ in the last bit between machines."""
+    """Return a hash of stored bytes and cuts alone: computed floats may differ in the last bit between machines."""
     cuts = [[len(c.train), len(c.val), len(c.test), c.domain, c.new] for c in clients]
     shapes = [list(stored.x.shape), str(stored.x.dtype)]
     attackers = [c.id for c in clients if c.malicious]

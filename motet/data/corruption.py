@@ -21,7 +21,7 @@ class Noise:
 
 
 def poison_labels(client: ClientData, classes: int, seed: int) -> None:
-    """Every training label anew, uniform over all classes; of two classes, the other one. Test labels stay right."""
+    """Draw every training label anew, uniformly (of two classes, take the other one); test labels stay right."""
     y = client.train.y
     if classes == 2:
         y.copy_(1 - y)

@@ -82,7 +82,7 @@ Domain = tuple[tuple[Change, float], ...]
 
 
 def parse_domains(text: str) -> dict[str, Domain]:
-    """Each domain by its name, which is how it was written; a number where that is taken."""
+    """Return each domain by its name, which is how it was written; a number where that name is taken."""
     domains: dict[str, Domain] = {}
     for written in text.split(","):
         words = written.strip()

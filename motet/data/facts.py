@@ -33,7 +33,7 @@ class FederationFacts:
     input: Input
     content_hash: str
     test: Samples | None
-    """The common test set; None where nobody has one."""
+    """The common test set; None where there is none."""
     test_domains: Tensor | None = None
     test_is_clients: bool = False
     """Whether the common test set is all clients' test data, one client after the other."""

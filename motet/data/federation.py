@@ -30,7 +30,7 @@ class Samples:
         return self.prepare.augment is not None
 
     def batch(self, rows: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Network input and labels of these rows; with a generator, varied as training is told to."""
+        """Return network input and labels of these rows; with a generator, augmented as the preparation says."""
         x = self.x.index_select(0, rows)
         if rng is not None and self.prepare.augment is not None:
             x = self.prepare.augment(x, rng)
@@ -89,12 +89,12 @@ class ClientData:
             raise MotetError(f"client {self.id} has no training samples; accepted: at least one (use fewer clients)")
 
     def counts(self, classes: int) -> Tensor:
-        """How many samples of each class it has of its own, over all splits."""
+        """Return how many samples of each class the client has of its own, over all splits."""
         own = self.train.counts(classes) + self.test.counts(classes)
         return own if self.shares_val else own + self.val.counts(classes)
 
     def shown(self, validation: bool) -> "ClientData":
-        """What of it a method is shown: never the test data, and the validation data only where it needs them."""
+        """Return what a method may see of the client: never test data, and validation data only where it needs them."""
         return replace(self, val=self.val if validation else self.val.part(0, 0), test=self.test.part(0, 0))
 
 
@@ -141,7 +141,7 @@ class Federation:
 
     @property
     def prepare(self) -> Prepare:
-        """From stored samples, or from a user's, to network input."""
+        """Return the preparation that makes network input of stored samples, or of a user's."""
         return self.stored.prepare
 
     @property
@@ -164,7 +164,7 @@ class Federation:
         return self.test if client.domain is None else self._domain_tests[client.domain]
 
     def shared_validation(self) -> dict[int | None, Samples]:
-        """What the clients of each domain share for validation; empty where each has its own, or nothing."""
+        """Return the samples that the clients of each domain share for validation; empty where they share none."""
         return {} if self.validation is None else by_domain(self.validation, self.validation_domains)
 
     def domain_name(self, client: ClientData) -> str | None:
@@ -174,7 +174,7 @@ class Federation:
         return self.domain_names[client.domain] if self.domain_names else str(client.domain)
 
     def pooled(self) -> ClientData:
-        """All training clients as one, with id -1, for the centralized baseline."""
+        """Return all training clients as one, with id -1, for the centralized yardstick."""
         return self._pooled
 
     def shared_data(self) -> Samples:
@@ -252,7 +252,7 @@ class SharedFederation:
 
     @classmethod
     def of(cls, federation: Federation) -> "SharedFederation":
-        """Of a federation whose clients are slices of its stored samples, one after the other."""
+        """Return the shared form of a federation whose clients are consecutive slices of its stored samples."""
         cuts = [
             [
                 len(c.train),

@@ -113,7 +113,7 @@ class AbsentSamples(Samples):
         self._refuse()
 
     def part(self, start: int, stop: int) -> Samples:
-        """Likewise not here; a part of nothing is shown to who may not see them."""
+        """Return a part, which is not here either."""
         return AbsentSamples(self.__dict__["whose"], stop - start, self.prepare)
 
     def batch(self, rows: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ Augment = Callable[[Tensor, torch.Generator], Tensor]
 
 
 def flip_crop(images: Tensor, rng: torch.Generator, pad: int = PAD) -> Tensor:
-    """Each image mirrored or not, and moved by up to `pad` pixels each way; one draw per image decides all three."""
+    """Mirror each image or not, and move it by up to `pad` pixels each way; one draw per image decides all three."""
     n, height, width, channels = images.shape
     padded = images.new_zeros(n, height + 2 * pad, width + 2 * pad, channels)
     padded[:, pad : pad + height, pad : pad + width] = images
@@ -34,7 +34,7 @@ def flip_crop(images: Tensor, rng: torch.Generator, pad: int = PAD) -> Tensor:
 
 
 def augment_of(name: AugmentName, pad: int = PAD) -> Augment | None:
-    """What a word of `data.augment` does; it can be pickled."""
+    """Return the function that a word of `data.augment` stands for; it can be pickled."""
     return None if name == "none" else partial(flip_crop, pad=pad)
 
 

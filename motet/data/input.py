@@ -1,4 +1,4 @@
-"""What data hands to a net: the kind of its samples, their shape, their vocabulary."""
+"""The input of a net (`Input`): the kind of its samples, their shape, their vocabulary."""
 
 from dataclasses import dataclass
 

@@ -50,7 +50,7 @@ class Prepare:
         return []
 
     def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
-        """What makes the same preparation again: words and numbers, and the constants of a normalization."""
+        """Return what makes the same preparation again: plain values, and the constants of a normalization."""
         words = {"kind": self.kind, "shape": list(self.sample_shape), "vocabulary": self.input.vocabulary}
         return {**words, "constants": False}, {}
 
@@ -233,7 +233,7 @@ LARGEST_WHOLE = 1e15
 
 
 def restored(words: Mapping[str, object], constants: Mapping[str, object]) -> Prepare:
-    """The preparation that `saved` told of; it does not augment, for it serves. `ValueError` for anything else."""
+    """Return the preparation that `saved` describes, without augmentation; raise `ValueError` for anything else."""
     if words["kind"] == "table":
         from motet.data.prepare_table import restored_table
 
@@ -290,7 +290,7 @@ def _scale_and_shift(
 
 
 def _moments_of_bytes(x: Array, rows: Integers) -> tuple[Array, Array]:
-    """The same of images of bytes, from how often each of 256 values is there: one pass, a tenth of the time."""
+    """Return mean and deviation of images of bytes, from how often each of 256 values occurs: a tenth of the time."""
     channels = x.shape[-1]
     counts = np.zeros((channels, 256), np.int64)
     step = max(1, 200_000 // max(1, x[0].size))  # counting takes eight bytes for each

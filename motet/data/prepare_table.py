@@ -55,7 +55,7 @@ class TablePrepare(Prepare):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many categories are unknown because they are rare; which ones, nobody is told."""
+        """Return how many categories are unknown because they are rare, never which ones."""
         if self.min_count < 2:
             return ()
         columns = [name for name, column in self.schema.columns.items() if isinstance(column, CategoryColumn)]
@@ -86,7 +86,7 @@ class TablePrepare(Prepare):
         return torch.cat([numbers, spread.scatter_(1, places, 1.0)[:, :-1]], dim=1)
 
     def stored(self, x: Any) -> Tensor:
-        """Rows as the file has them: a dictionary, several, a data frame or Arrow table; or an array of stored rows."""
+        """Return rows as stored, from a dictionary or several, a data frame, an Arrow table, or stored rows."""
         rows = torch.from_numpy(stored_rows(x, self.schema))
         if self.lists:
             columns = self._categories.tolist()
@@ -109,7 +109,7 @@ class TablePrepare(Prepare):
     # -------- Constants, made once in each process
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without them: they are made again where it arrives."""
+        """Return the state without the constants, which are made again where it arrives."""
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def _of(self, *kinds: type[Column]) -> list[int]:
@@ -152,13 +152,13 @@ class TablePrepare(Prepare):
 
     @cached_property
     def _starts(self) -> Tensor:
-        """Where the part of each category column begins in `_places`."""
+        """Return where the part of each category column begins in `_places`."""
         sizes = [len(listed) + 2 for listed in self.lists or self.schema_categories]
         return torch.tensor([0, *sizes[:-1]], dtype=torch.int64).cumsum(0) if sizes else torch.zeros(0)
 
     @cached_property
     def _places(self) -> Tensor:
-        """For each category column: the place of what is missing, of the unknown, and of each that is listed."""
+        """Return for each category column the place of a missing value, of an unknown one, and of each listed one."""
         places: list[int] = []
         nobodys, start = self._width, 0
         columns = [column for column in self.schema.columns.values() if isinstance(column, CategoryColumn)]
@@ -206,7 +206,7 @@ class GivenSchema:
 
 
 def restored_table(words: Mapping[str, Any]) -> TablePrepare:
-    """What `TablePrepare.saved` told of; `ValueError` for anything else."""
+    """Return the preparation of what `TablePrepare.saved` returned; raise `ValueError` for anything else."""
     schema = of_plain(words["schema"])
     return TablePrepare((len(schema.columns),), schema)
 
@@ -235,7 +235,7 @@ def _fit_boolean(values: Array) -> BooleanColumn:
 
 
 def _fit_category(values: Array, listed: Sequence[str], min_count: int) -> CategoryColumn:
-    """What enough training rows hold; where they hold nothing, a list of one that stays 0 for everybody."""
+    """Return a column with the categories that enough training rows hold; where there is none, one that stays 0."""
     places, counts = np.unique(values[values >= 0], return_counts=True)
     seen = places[counts >= min_count].astype(np.int64)
     return CategoryColumn(categories=tuple(listed[place] for place in seen) or (NOBODY,))

@@ -26,7 +26,7 @@ Unit = Literal["word", "character"]
 
 
 def words_of(text: str) -> list[str]:
-    """In lower case: runs of letters and digits, and every other sign by itself."""
+    """Return the words of a text in lower case: runs of letters and digits, and every other sign by itself."""
     return re.findall(r"\w+|[^\w\s]", text.lower())
 
 
@@ -44,7 +44,7 @@ class Tokenizer:
 
     @property
     def vocabulary(self) -> int:
-        """How many different tokens there are, with padding and the unknown."""
+        """Return how many different tokens there are, with padding and the unknown."""
         return len(self.known) + RESERVED
 
     def __call__(self, texts: Sequence[str]) -> Array:
@@ -62,7 +62,7 @@ class Tokenizer:
 
 
 def fit_tokenizer(unit: Unit, texts: Iterable[str], vocabulary_size: int, length: int) -> Tokenizer:
-    """With the most frequent units of these texts, of equally frequent ones the first in the alphabet."""
+    """Return a tokenizer of the most frequent units of these texts; equally frequent ones by the alphabet."""
     if vocabulary_size <= RESERVED or length < 1:
         raise MotetError(
             f"a vocabulary of {vocabulary_size} tokens in rows of {length}; accepted: more than {RESERVED}, in rows of "
@@ -118,7 +118,7 @@ class TextPrepare(TokensPrepare):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many words are unknown because they are rare; which ones, nobody is told."""
+        """Return how many words are unknown because they are rare, never which ones."""
         if self.larger is None or self.min_count < 2:
             return ()
         rare = len(self.larger.known) - len(self.tokenizer.known)
@@ -142,7 +142,7 @@ class TextPrepare(TokensPrepare):
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def stored(self, x: Any) -> Tensor:
-        """Of a text, several, rows or a table with the column of texts; or of tokens."""
+        """Return the stored tokens of a text, several texts, rows or a table with the column of texts, or of tokens."""
         texts = _texts(x, self.column)
         if texts is None:
             tokens = super().stored(x)
@@ -176,7 +176,7 @@ class AllTexts:
     min_count: int = 1
 
     def fit(self, x: Array, normalize: Normalize, rows: Integers) -> TextPrepare:
-        """With the most frequent words of these rows, as far as stored rows reach; none that hardly a text has."""
+        """Return the preparation with the most frequent words of these rows, without words that hardly a text has."""
         counts, texts = np.zeros((2, self.tokenizer.vocabulary), np.int64)
         for at in range(0, len(rows), 10_000):
             chunk = np.sort(x[rows[at : at + 10_000]], axis=1)
@@ -191,7 +191,7 @@ class AllTexts:
 
 
 def restored_text(words: Mapping[str, Any]) -> TextPrepare:
-    """What `TextPrepare.saved` told of; `ValueError` for anything else."""
+    """Return the preparation of what `TextPrepare.saved` returned; raise `ValueError` for anything else."""
     unit, known, length, column = (words[name] for name in ("unit", "known", "length", "column"))
     if unit not in ("word", "character") or type(length) is not int or not 0 < length <= MOST_LENGTH:
         raise ValueError("unit, length")

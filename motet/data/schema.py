@@ -90,7 +90,7 @@ class Schema:
 
 
 def of_plain(values: Mapping[str, Any]) -> Schema:
-    """What `plain` wrote; `MotetError` or `ValueError` for anything else."""
+    """Return the schema that `plain` wrote; raise `MotetError` or `ValueError` for anything else."""
     return of_values({**values, "columns": {name: column for name, column in values["columns"]}}, "schema")
 
 

@@ -48,7 +48,7 @@ def require(format: str) -> None:
 
 
 def write_program(path: Path, whole: Whole, stored: torch.dtype) -> Run:
-    """As torch.export.save writes it; what reads it back."""
+    """Write a model as torch.export.save does, and return a function that reads it back and computes with it."""
     program = _traced(whole, stored)
     with writing(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -58,7 +58,7 @@ def write_program(path: Path, whole: Whole, stored: torch.dtype) -> Run:
 
 
 def write_onnx(path: Path, whole: Whole, stored: torch.dtype) -> Run:
-    """With input `x` [n, …] and output `logits` [n, classes]; what runs it."""
+    """Write a model as ONNX with input `x` [n, …] and output `logits`, and return a function that runs it."""
     onnx, onnxruntime = import_module("onnx"), import_module("onnxruntime")
     program = _traced(whole, stored)
     with _quiet(), _told("ONNX"):
@@ -115,7 +115,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _name_the_batch(model: Any) -> None:
-    """The first axis is called n; where Motet's source lies is nobody's business."""
+    """Call the first axis n, and remove the paths of Motet's source from the file."""
     named = [*model.graph.input, *model.graph.output, *model.graph.value_info]
     batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
     for value in named:

@@ -26,7 +26,7 @@ class Newcomer:
 
 
 def from_samples(served: ServedModels, x: Array, y: Integers, test_share: float, seed: int) -> Newcomer:
-    """Learns from its samples but for a share that scores it; a share of 0 scores nothing."""
+    """Return the model that learned from these samples but for a share that scores it; 0 scores nothing."""
     train, test = _dealt(len(y), test_share, seed)
     model = served.adapted(x[train], y[train])
     models = {AFTER: model, BEFORE: served.before_adapting(x[train], y[train]), GENERIC: _generic(served)}
@@ -34,7 +34,7 @@ def from_samples(served: ServedModels, x: Array, y: Integers, test_share: float,
 
 
 def from_counts(served: ServedModels, counts: Sequence[int], scored_on: tuple[Array, Integers] | None) -> Newcomer:
-    """Tells its class counts and nothing else; samples, if there are any, only score the model."""
+    """Return the model made from class counts alone; samples, if there are any, only score it."""
     model = served.adapted_to_counts(counts)
     if scored_on is None:
         return Newcomer(model, 0, 0, {})

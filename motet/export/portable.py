@@ -68,7 +68,7 @@ class Portable(nn.Module):
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        """As the method's own model computes them, step by step."""
+        """Return the logits, computed step by step as the method's own model does."""
         z = self.net.body(x)
         if self.shift is not None:
             z = z + self.shift

@@ -121,7 +121,7 @@ def _table(path: Path, prepare: Prepare, labels: Labels | None) -> UserSamples:
 
 
 def _labels_of(roles: RoleReader, required: bool) -> Integers | None:
-    """Holes and others' classes do no harm where nobody asked for labels."""
+    """Return the labels; where they are not required, None if some are missing or of unknown classes."""
     try:
         return roles.labels_as_listed() if roles.roles.label else None
     except MotetError:

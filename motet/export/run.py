@@ -133,7 +133,7 @@ class Exporter:
     def write(
         self, folder: Path, model: nn.Module, which: Which, client: tuple[int, str] | None, figures: dict[str, float]
     ) -> Exported:
-        """Write one model into a folder of its own."""
+        """Write one model into a folder of its own and return what was written."""
         assert isinstance(model, RawModel)
         known = self._description(which, client, figures)
         form = self._portable(model)
@@ -220,7 +220,7 @@ def _listed(written: Exported) -> ListedModel:
 
 
 def refuse_taken(out: Path) -> None:
-    """What is written never mixes with what is there."""
+    """Raise a `MotetError` if something is there already, so that what is written never mixes with what is there."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         kind = "is not empty" if out.is_dir() else "is a file"
         raise MotetError(f"output folder {out} {kind}; accepted: --out = a new folder")
@@ -236,20 +236,20 @@ def _write(exporter: Exporter, out: Path, model: nn.Module, number: int | None, 
 
 
 def of_figures(row: Row, model: str | None = None) -> dict[str, float]:
-    """Those of a row's columns that are figures, of one model or of all."""
+    """Return those of a row's columns that are figures, of one model or of all."""
     named = ((name, MetricName.read(name)) for name in row)
     values = {name: f.of(row) for name, f in named if f and (model is None or f.model == model)}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def folder_name(number: int, name: str) -> str:
-    """Of a client's model: any name makes one that every system takes and that leads nowhere else."""
+    """Return the folder name of a client's model: one that every system takes and that leads nowhere else."""
     safe = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40]
     return f"client-{number}" if safe in ("", str(number)) else f"client-{number}-{safe}"
 
 
 def _stored(served: ServedModels) -> StoredType:
-    """How samples are given to the formats that take one type alone."""
+    """Return the type in which samples are given to the formats that take one type alone."""
     if served.prepare.kind == "tokens":
         return "int64"
     word = stored_type(served.record)

@@ -29,7 +29,8 @@ class FolderLock:
                 self._lock.acquire()
             except Timeout:
                 raise MotetError(f"run {folder} is in use by process {_owner(path) or 'unknown'}") from None
-            with os.fdopen(open_own(path, os.O_WRONLY), "w") as file:
+            # Windows lets nobody write a file that is locked, not even its owner: there the number is missing.
+            with suppress(PermissionError), os.fdopen(open_own(path, os.O_WRONLY), "w") as file:
                 file.truncate(0)
                 file.write(f"{os.getpid()}\n")
 

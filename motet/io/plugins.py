@@ -139,7 +139,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _names(module: ModuleType, wanted: str) -> str:
-    """What the module defines, the nearest name first."""
+    """Return a phrase with the names that the module defines, the nearest one first."""
     own = [name for name, value in vars(module).items() if not name.startswith("_") and _is_own(value, module)]
     if not own:
         return "it defines nothing"

@@ -72,7 +72,7 @@ def packed(error: BaseException, place: str) -> dict[str, Any]:
 
 
 def unpacked(told: Mapping[str, Any]) -> Exception:
-    """The error that `packed` told of: of its own type where this process knows that, with the traceback as cause."""
+    """Return the error that `packed` describes, of its own type if this process knows it, caused by the traceback."""
     error = _of_its_type(told["kind"], told["arguments"], told["words"])
     error = error or RuntimeError(f"{told['kind'][1]}: {told['words']}")
     error.__cause__ = InAnotherProcess(told["trace"], told["place"])

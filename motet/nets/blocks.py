@@ -16,7 +16,7 @@ GROUPS = 2
 
 
 class BatchByDefault(Section):
-    """The options of nets that normalize over batches unless told otherwise."""
+    """The options of nets that normalize over batches by default."""
 
     norm: Norm = Field("batch", description="BatchNorm, GroupNorm (2 groups) or nothing after each convolution")
 
@@ -52,7 +52,7 @@ def dense_stage(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def flat_size_after_two(net: str, input: Input, channels_out: int) -> int:
-    """How many numbers two conv stages make of an image; an error for one that is too small."""
+    """Return how many numbers two conv stages make of an image; raise a `MotetError` for one that is too small."""
     refuse_small(net, input, 16)
     height, width = (((side - 4) // 2 - 4) // 2 for side in input.shape[1:])
     return channels_out * height * width

@@ -65,7 +65,7 @@ Kind = TypeVar("Kind", bound=nn.Module)
 
 
 def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
-    """Whether a module is torch's own, computes what its class says and tells nobody: only then may a row stand for it.
+    """Return whether a module is torch's own, without hooks or changes: only then may a row stand for it.
 
     A subclass (a parametrization makes one), a `forward` of the object's own and every kind of hook would be skipped.
     """

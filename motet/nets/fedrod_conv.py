@@ -130,7 +130,7 @@ FEDROD_CONV_SMALL = NetEntry(
 
 
 def build_fedrod_dropout(input: Input, classes: int, split: str | None = None) -> Net:
-    """As in the code of FedBE (Chen and Chao, ICLR 2021): 21,840 parameters at 28x28x1 for 10 classes.
+    """Build the net of FedBE's code (Chen and Chao, ICLR 2021): 21,840 parameters at 28x28x1 for 10 classes.
 
     It has FED-ROD's unusual 50 features, and with it FedAvg is as low as in FED-ROD's tables; nothing says that it
     was used there. Dropout draws from the randomness of the client at work.

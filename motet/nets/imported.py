@@ -36,7 +36,7 @@ def build_imported(name: str, input: Input, classes: int, split: str | None, **o
 
 
 def _refuse_what_cannot_be_trained(name: str, net: Net) -> None:
-    """What training on a flat vector, or in body and head, would not do as torch would."""
+    """Raise a `MotetError` for a net that training on a flat vector would treat otherwise than torch would."""
     whole = (net._forward_hooks, net._forward_pre_hooks, net._backward_hooks, net._backward_pre_hooks)
     if any(whole) or type(net).forward is not Net.forward or "forward" in vars(net):
         raise MotetError(
@@ -144,7 +144,7 @@ def _with_last_apart(name: str, module: nn.Module, input: Input, split: str | No
 
 
 def _output(name: str, net: nn.Module, x: Tensor) -> Tensor:
-    """What the net makes of samples, without learning anything from them."""
+    """Return what the net makes of samples, without learning anything from them."""
     training = net.training
     net.eval()
     try:

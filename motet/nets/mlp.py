@@ -98,7 +98,7 @@ def bias_free(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def xavier(net: Net) -> Net:
-    """Every weight of a layer from N(0, 2 / (fan-in + fan-out)); scales and shifts of normalization stay 1 and 0."""
+    """Draw every weight from N(0, 2 / (fan-in + fan-out)) and return the net; normalization stays at 1 and 0."""
     for weight in net.parameters():
         if weight.dim() > 1:
             nn.init.xavier_normal_(weight)

@@ -44,7 +44,7 @@ def build_net(
 
 
 def describe_nets() -> list[dict[str, object]]:
-    """What `motet list nets` shows: each net as it is at its own example input, for 10 classes."""
+    """Return what `motet list nets` shows: each net at its own example input, for 10 classes."""
     with torch.random.fork_rng(devices=[]), torch.device("meta"):  # which holds shapes and nothing else
         return [_describe(info, info.build_for(info.example, 10, None)) for info in NETS.values()]
 

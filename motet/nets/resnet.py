@@ -69,7 +69,7 @@ def conv3(channels_in: int, channels_out: int, stride: int = 1) -> nn.Conv2d:
 
 
 def stem(conv: nn.Conv2d, norm: Norm, pool: bool) -> list[tuple[str, nn.Module]]:
-    """What comes before the first residual block; it belongs to the first stage."""
+    """Return the layers before the first residual block; they belong to the first stage."""
     parts = [("conv1", conv), ("bn1", normalization(norm, conv.out_channels)), ("relu", nn.ReLU(inplace=True))]
     return [*parts, ("maxpool", nn.MaxPool2d(3, 2, 1))] if pool else parts
 

@@ -86,7 +86,7 @@ class RunLines(Onlooker):
 
 
 class RunBars(Onlooker):
-    """For a terminal: one live bar per run, with the latest figures and the time left."""
+    """Progress on a terminal: one live bar per run, with the latest figures and the time left."""
 
     def __init__(self, console: Console):
         super().__init__(console)
@@ -124,7 +124,7 @@ class RunBars(Onlooker):
 
 
 def onlooker(console: Console, lines: int = 10) -> Onlooker:
-    """What suits the console; not on a terminal, about so many lines per run."""
+    """Return the progress display that suits the console; for a log, about so many lines per run."""
     return RunBars(console) if console.is_terminal else RunLines(console, lines)
 
 
@@ -202,7 +202,7 @@ class StudyProgress:
 
 
 class StudyLines(StudyProgress):
-    """For a log: a line for each run that was computed."""
+    """Progress of a study for a log: a line for each run that was computed."""
 
     def ended(self, job: ShownJob, failure: str | None) -> None:
         ours = job.label in self.running

@@ -25,7 +25,7 @@ ENVIRONMENT = {
 
 
 class MLflow:
-    """In RUN/mlflow, or at a tracking URI that is named."""
+    """A log for MLflow, in RUN/mlflow or at a tracking URI."""
 
     package: ClassVar[str] = "mlflow"
 

@@ -17,7 +17,7 @@ VERSION = "brain.Event:2"  # of the format
 
 
 class TensorBoard:
-    """In RUN/tensorboard, or in a folder per run where one is named."""
+    """A log for TensorBoard, in RUN/tensorboard or in a folder per run under a named one."""
 
     package: ClassVar[str] = "tensorboard"
 

@@ -16,7 +16,7 @@ from motet.training.randomness import numpy_generator
 
 
 def tail_sizes(largest: int, classes: int, imbalance: float) -> list[int]:
-    """How many samples each class keeps: the first all, the last one of `imbalance`, geometric between them."""
+    """Return how many samples each class keeps: the first all, the last one of `imbalance`, geometric in between."""
     steps = max(1, classes - 1)
     return [int(largest * imbalance ** (-c / steps) + 1e-9) for c in range(classes)]
 
@@ -191,7 +191,7 @@ def _draw_new(clients: int, settings: DataSettings, seed: int) -> set[int]:
 
 
 def _names(raw: RawData, pool: Integers, rows_per_client: RowsPerClient, partition: str) -> list[str]:
-    """Of natural clients, their names or numbers in the data; others have none but their ids."""
+    """Return the names or numbers of natural clients in the data; other clients have an empty name."""
     if parse(partition)[0].name != "natural" or raw.client is None:
         return [""] * len(rows_per_client)
     return [_name(raw, int(raw.client[pool[rows[0]]])) for rows in rows_per_client]

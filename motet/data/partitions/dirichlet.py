@@ -35,7 +35,7 @@ def deal_dirichlet(request: PartitionRequest) -> RowsPerClient:
 
 
 def deal_dirichlet_balanced(request: PartitionRequest) -> RowsPerClient:
-    """As dirichlet, but a client that already holds its equal share of all samples gets no more classes.
+    """Deal as dirichlet does, but give no more classes to a client that holds its equal share of all samples.
 
     The order of the legacy generator's calls (per class: shuffle, then draw) is part of the published partitions.
     """

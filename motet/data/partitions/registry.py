@@ -71,7 +71,7 @@ def make_request(
     domain: Integers | None,
     new: float = 0.0,
 ) -> PartitionRequest:
-    """What the partition deals; refused where there cannot be enough."""
+    """Return what the partition is given; raise a `MotetError` where there cannot be enough samples."""
     partition, argument = parse(spec)
     least = partition.least if min_size is None else min_size
     needed = max(1, least)  # nobody can take part without a sample
@@ -116,7 +116,7 @@ def parse(spec: str) -> tuple[Partition, float]:
 
 
 def inside(spec: str) -> Inside:
-    """What is dealt by itself: each domain, each natural client's samples, or (empty) everything at once."""
+    """Return what is dealt by itself: "domain", "client", or an empty text for everything at once."""
     where = spec.partition("@")[2]
     return where if where in INSIDE else ""  # type: ignore[return-value]
 

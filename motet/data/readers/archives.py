@@ -92,7 +92,7 @@ def open_zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) 
 
 
 def _room(most: int) -> int:
-    """So many bytes, or half of what memory there is: a small archive may hold a large file."""
+    """Return how many bytes a file may have unpacked: `most`, or half of the free memory if that is less."""
     return min(most, free_memory() // 2)
 
 
@@ -104,7 +104,7 @@ def _from_zip(path: Path, names: Sequence[str], most: int) -> list[bytes]:
 
 
 def _from_tar(path: Path, names: Sequence[str], most: int) -> list[bytes]:
-    """In one pass: a compressed tar has no way back."""
+    """Read members of a compressed tar in one pass, for it has no way back."""
     found: dict[str, bytes] = {}
     with tarfile.open(path, "r|*") as archive:
         for member in archive:
@@ -123,7 +123,7 @@ def _from_tar(path: Path, names: Sequence[str], most: int) -> list[bytes]:
 
 
 def _around(known: Sequence[str], name: str) -> str:
-    """What stands before that name in an archive: nothing, or a folder around all."""
+    """Return what stands before that name in an archive: nothing, or a folder around all."""
     longer = [each for each in known if each == name or each.endswith(f"/{name}")]
     return min(longer, key=len).removesuffix(name) if longer else ""
 

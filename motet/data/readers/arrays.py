@@ -62,7 +62,7 @@ def load_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
 
 
 def preview_of_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> Preview:
-    """What such a file or folder holds; no more is read than is needed to know."""
+    """Return what such a file or folder holds, reading no more than is needed to know."""
     first = _files(path)[0] if path.is_dir() else path
     names = names_in(first)
     _need("x", names, str(first))

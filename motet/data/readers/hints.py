@@ -77,7 +77,7 @@ def _some_rows(x: Floats) -> slice:
 
 
 def _mistakes(column: Floats, labels: Integers, category: bool) -> int:
-    """Of who knows this column alone and says the most frequent class of each of its values."""
+    """Return how many rows are wrong if each value of this column alone predicts its most frequent class."""
     there = ~np.isnan(column)
     values, place = np.unique(column[there], return_inverse=True)
     if len(values) > _FEW_VALUES and not category:  # a measurement, in pieces of equally many rows

@@ -121,7 +121,7 @@ class _SavedFolder:
         return found
 
     def batches(self) -> Batches:
-        """All splits as one table, with classes by their names."""
+        """Return all splits as one table, with classes by their names."""
         first = self._streams(next(iter(self.parts.values())))[0]
         try:
             with self._opened(first) as stream:
@@ -133,7 +133,7 @@ class _SavedFolder:
         return Batches(self.where, types, self._read, classes=classes, split=self._split)
 
     def _split(self) -> Integers:
-        """Of the rows that were read last, which belong to the official test set."""
+        """Return which of the rows that were read last belong to the official test set."""
         return np.concatenate([np.full(rows, name == TEST, np.int64) for name, rows in self.rows.items()])
 
     def _read(self, types: Types) -> Iterator[RecordBatch]:

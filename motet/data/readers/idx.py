@@ -78,7 +78,7 @@ def read_four(paths: Sequence[Path], class_names: tuple[str, ...] = ()) -> RawDa
 
 
 def check_pairs(x: npt.NDArray[np.uint8], y: npt.NDArray[np.integer], classes: int, where: str, part: str) -> None:
-    """As many images as labels, and labels that are classes."""
+    """Raise a `MotetError` unless there are as many images as labels, and labels are classes."""
     if len(x) != len(y):
         raise MotetError(f"{where}: {len(x)} images but {len(y)} labels in {part}; accepted: as many")
     if not len(y):

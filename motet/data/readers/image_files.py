@@ -210,7 +210,7 @@ def _cache_file(key: str) -> Path:
 
 
 def _from_cache(key: str, files: int) -> ImageBytes | None:
-    """What was read before; None where there is nothing, or nothing that can be used."""
+    """Return what was read before; None where there is nothing, or nothing that can be used."""
     path = _cache_file(key)
     try:
         if not path.is_file() or set(names_in(path)) != {"x", "kept", "notes"}:

@@ -52,7 +52,7 @@ def load(path: Path, settings: DataSettings, size: int | None = None, levels: st
 
 
 def preview(path: Path, settings: DataSettings) -> Preview:
-    """What the folders are, and how large the first image is that can be read."""
+    """Return what the folders are, and how large the first image is that can be read."""
     with _opened(path) as (box, files):
         least = 1 if settings.levels == "auto" else len(settings.levels.split("/"))
         meaning = _meaning(path, _folders(path, files, least)[0], settings.levels)
@@ -95,7 +95,7 @@ def _folders(path: Path, files: Sequence[ListedFile], least: int) -> tuple[list[
 
 
 def _meaning(path: Path, folders: Sequence[tuple[str, ...]], levels: str) -> tuple[str, ...]:
-    """What each level of folders is, such as (client, class)."""
+    """Return what each level of folders is, such as (client, class)."""
     found = len(folders[0])
     if levels != "auto":
         meaning = tuple(levels.split("/"))

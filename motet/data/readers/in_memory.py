@@ -1,4 +1,4 @@
-"""Data that a Python user hands over: written to a file once, and known by a name that says what they were.
+"""Data that a Python user gives in memory: written to a file once, and known by a name made from their content.
 
 The name is a hash of the content, so that the same data have the same name in every run. The file goes into the folder
 of the run, which can then be resumed and served; without a folder it lives as long as the result.
@@ -61,7 +61,7 @@ def remove_scratch_folder(folder: Path) -> None:
 
 
 def _remove_if_forsaken(folder: Path) -> None:
-    """Remove the folder of a process that was killed: it is not empty, as a new one is, and nobody has its lock."""
+    """Remove the folder of a process that was killed: it is not empty, as a new one is, and its lock is free."""
     found = folder.lstat()
     ours = not hasattr(os, "getuid") or found.st_uid == os.getuid()  # Windows has a folder for each user's own
     if not ours or not stat.S_ISDIR(found.st_mode) or not any(folder.iterdir()):
@@ -88,7 +88,7 @@ def _unlock(lock: FileLock) -> None:
     lock.release(force=True)
 
 
-# -------- Data that a Python user hands over
+# -------- Data in memory
 
 
 PREFIX = "in-memory-"
@@ -144,7 +144,7 @@ def keep(name: str, folder: Path) -> None:
 
 
 def look_in(name: str, folder: Path) -> None:
-    """Where a run folder keeps what it was handed, it is found again."""
+    """Remember the file of data that were handed over, if this run folder keeps one."""
     for file in (ARRAYS, TABLE) if is_in_memory(name) else ():
         if kind_of_file(folder / file) == "a file":
             _places[name] = folder / file
@@ -197,7 +197,7 @@ def _arrays(data: Any) -> dict[str, Array]:
 
 
 def _of_dataset(data: Any) -> dict[str, Array]:
-    """Every sample of a torch Dataset once, in order."""
+    """Return every sample of a torch Dataset once, in order."""
     tensors = getattr(data, "tensors", None)
     if isinstance(tensors, tuple) and len(tensors) == 2:
         return {"x": _array("x", tensors[0]), "y": _array("y", tensors[1])}
@@ -214,7 +214,7 @@ def _of_dataset(data: Any) -> dict[str, Array]:
 
 
 def _samples(data: Any) -> list[Any]:
-    """All of them, one after the other; one that claims more than memory holds is refused after its first sample."""
+    """Return all samples in order; a Dataset that claims more than memory holds is refused after its first sample."""
     if not hasattr(data, "__len__"):
         return list(data)
     count = len(data)
@@ -304,6 +304,6 @@ def _hash_of(path: Path) -> str:
 
 
 def _described(value: object) -> str:
-    """Of what it is, never what it holds: a table of patients is no part of a sentence."""
+    """Return what an object is, never what it holds: a table of patients is no part of a sentence."""
     shape = getattr(value, "shape", None)
     return f"a {type(value).__name__}" + (f" of shape {tuple(shape)}" if shape else "")

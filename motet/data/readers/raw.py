@@ -65,7 +65,7 @@ class RawData:
     notes: tuple[str, ...] = ()
     """What a user should know of how the data were read, in sentences."""
     may_name_clients: tuple[str, ...] | None = None
-    """Columns that seem to say whose row it is, of a table for which nobody named one; None of other data."""
+    """Columns that seem to name the client, of a table for which the user named none; None for other data."""
 
     def __post_init__(self) -> None:
         """Refuse what a source of the user's own may get wrong and what would fail far from here."""
@@ -133,7 +133,7 @@ SMALLEST_SIDE = 16
 
 
 def default_net_for(kind: SampleKind, sides: tuple[int, ...] = ()) -> str:
-    """The network for data nobody registered; images whose sides are known may be too small for one of convolutions."""
+    """Return the default net for a kind of data; images that are known to be small get one without convolutions."""
     if kind == "image" and min(sides[:2], default=SMALLEST_SIDE) < SMALLEST_SIDE:
         return "mlp"
     return {"image": "cnn4", "signal": "mlp", "vector": "mlp", "tokens": "fasttext"}[kind]
@@ -169,7 +169,7 @@ def _tokens(x: Array, where: str) -> Array:
 
 
 NATURAL, DRAWN = "natural", "dirichlet:0.3"
-"""How data are dealt that say whose each row is, and others, where nobody said how."""
+"""The default partitions: of data that name the client of each row, and of all others."""
 
 
 @dataclass(frozen=True)

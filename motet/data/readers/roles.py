@@ -91,7 +91,7 @@ class Roles:
 
 
 def roles_of(table: Batches, columns: Columns, usual_label: str | None = None) -> Roles:
-    """Who is what in a table, after a look at whether it is there."""
+    """Return which column has which role, after a look at whether it is there."""
     label = columns.label or usual_label
     if label is None:
         raise MotetError(

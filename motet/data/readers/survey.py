@@ -79,7 +79,7 @@ class Survey:
         return self._line
 
     def read(self, chunks: Iterator[bytes]) -> None:
-        """From the first byte to the last; whatever pyarrow would misread is refused."""
+        """Read all chunks; raise a `MotetError` for whatever pyarrow would misread."""
         rest = b""
         for chunk in chunks:
             if b"\0" in chunk:
@@ -146,7 +146,7 @@ class Survey:
         return self._one_by_one(data, quotes)
 
     def _one_by_one(self, data: bytes, quotes: Integers) -> Integers:
-        """The same as a parser would find them, where some quote stands in the middle of a cell."""
+        """Return the quotes that open or close a cell as a parser finds them, where one stands inside a cell."""
         edges, found, skip = self.delimiter + b"\r\n", list[int](), -1
         for at in quotes.tolist():
             if at == skip:

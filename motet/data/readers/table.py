@@ -48,7 +48,7 @@ def rows_by_schema(table: Batches, schema: Schema) -> tuple[Floats, RoleReader]:
 
 
 def _walked(table: Batches, plan: "_Plan") -> tuple["_Reading", Floats]:
-    """All rows, after as few walks as it takes to know what each column holds."""
+    """Return the reading and all rows, after as few passes as it takes to know what each column holds."""
     while True:
         reading = _Reading(table, plan)
         try:
@@ -64,7 +64,7 @@ def _walked(table: Batches, plan: "_Plan") -> tuple["_Reading", Floats]:
 
 
 def _unlike(table: Batches, plan: "_Plan", first: str) -> dict[str, list[str]]:
-    """In one walk, every column that holds another type than planned, and some of its texts."""
+    """Return every column that holds another type than planned, with some of its texts, found in one pass."""
     from motet.data.readers.cells import pa
 
     types = plan.types() | {name: pa.string() for name, kind in plan.kinds.items() if kind != "category"}
@@ -102,7 +102,7 @@ class _Plan:
     """Columns of texts that are no numbers, in whatever way they may be written."""
 
     def otherwise(self, found: Mapping[str, list[str]]) -> "_Plan":
-        """After values that are no numbers, or no truths: they are written in another way, or are categories."""
+        """Return the plan for columns that turned out to hold other values: another notation, or categories."""
         kinds, notations = dict(self.kinds), dict(self.notations)
         for name, texts in found.items():
             tried = notations.pop(name, None) is not None or self.kinds[name] != "number"
@@ -127,7 +127,7 @@ class _Plan:
         return replace(self, kinds=kinds, notations={**self.notations, **found})
 
     def types(self) -> dict[str, DataType]:
-        """As which columns are read where the file does not say it itself."""
+        """Return the Arrow types as which columns are read where the file does not say it itself."""
         from motet.data.readers.cells import pa
 
         as_types = {"number": pa.float64(), "boolean": pa.bool_(), "category": pa.string()}
@@ -171,7 +171,7 @@ def _by_schema(schema: Schema, roles: Roles, rest: set[str], table: Batches) -> 
 
 
 def kind_of_column(found: DataType) -> ColumnKind | None:
-    """What a column of this type holds; None for what is neither number nor text."""
+    """Return what a column of this type holds; None for what is neither number nor text."""
     from motet.data.readers.cells import types as is_type
 
     if is_type.is_dictionary(found):
@@ -217,7 +217,7 @@ class _Reading:
         return rows.joined()
 
     def notations(self) -> dict[str, Notation]:
-        """After the last row: the columns of texts that are numbers after all."""
+        """Return the columns of texts that are numbers after all; to be called after the last row."""
         if self.plan.schema is not None:
             return {}
         found = {
@@ -249,7 +249,7 @@ class _Reading:
             raise OtherType(column) from None
 
     def finished(self, x: Floats) -> RawData:
-        """Without the columns that teach nothing, and with categories in the order of their names."""
+        """Return the data without columns that teach nothing, and with categories in the order of their names."""
         fields = self.roles.fields()
         notes, mixed = dict(self.plan.notes), []
         keep, lists = [], dict[str, tuple[str, ...] | None]()

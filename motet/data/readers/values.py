@@ -124,7 +124,7 @@ def _boolean(name: str, value: Any) -> float:
 
 
 def _checked_array(x: npt.NDArray[Any], schema: Schema) -> Floats:
-    """Rows as they are stored: numbers, and categories by their places in the schema's lists."""
+    """Return rows that are stored already; raise a `MotetError` for a number or a place that cannot be."""
     if x.ndim != 2 or x.shape[1] != len(schema.columns):
         shape = ", ".join(["n", *map(str, x.shape[1:])])
         raise MotetError(f"input x has shape ({shape}); accepted: {_ACCEPTED.format(len(schema.columns))}")

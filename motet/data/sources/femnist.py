@@ -18,7 +18,7 @@ SIDE = 28
 
 
 def read(paths: Sequence[Path], settings: DataSettings) -> RawData:
-    """Every user is a client; LEAF's pixels from 0 to 1 become the bytes that they were made from."""
+    """Read all users as clients; LEAF's pixels from 0 to 1 become the bytes that they were made from."""
     parts, labels, users, split, empty = [], [], list[str](), list[int](), list[str]()
     for found in read_users(paths):
         if not found.y:

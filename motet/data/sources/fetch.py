@@ -127,7 +127,7 @@ class Found:
 
     @property
     def place(self) -> Path:
-        """What to show of it: the one file, or the folder of several."""
+        """Return the path to show for it: the one file, or the folder of several."""
         return self.paths[0] if len(self.paths) == 1 else self.paths[0].parent
 
 
@@ -184,7 +184,7 @@ def check_fields(settings: DataSettings, obeys: Sequence[str], variants: Sequenc
 
 
 def target_folder(text: str) -> Path | None:
-    """Where the user wants downloads, if anywhere in particular."""
+    """Return the folder that the user names for downloads, or None."""
     return user_path(text, "data.dir") if text else None
 
 

@@ -90,7 +90,7 @@ def default_net(data: DataSettings | str, **choices: Any) -> str:
 
 
 def default_partition(settings: DataSettings) -> str:
-    """How data are dealt where nobody says it: to the clients that they name, if they name some."""
+    """Return the partition of data where the user names none: to the clients that they name, if they name some."""
     if settings.partition != AUTO:
         return settings.partition
     source = _source(settings.name)
@@ -98,7 +98,7 @@ def default_partition(settings: DataSettings) -> str:
 
 
 def _has_clients(source: Source, settings: DataSettings) -> bool:
-    """Whether a data set says whose each sample is, told by its files, or by all of it where a function makes it."""
+    """Return whether a data set names the client of each sample, by its files, or by loading what a function makes."""
     if source.load:
         return load(settings).client is not None
     found = find(source, settings.dir)
@@ -125,7 +125,7 @@ def describe_sources() -> list[dict[str, str]]:
 
 
 def locate_sources(first: str = "") -> list[dict[str, str | bool]]:
-    """The same with where each is on this machine, for `motet data list`; `first` is the folder of data.dir."""
+    """Return the rows of `describe_sources` with where each data set is on this machine, for `motet data list`."""
     rows: list[dict[str, str | bool]] = []
     for source, row in zip(SOURCES.values(), describe_sources(), strict=True):
         found = find(source, first)
@@ -174,7 +174,7 @@ def _load_file(settings: DataSettings) -> RawData:
 
 
 def _with_hint(raw: RawData, settings: DataSettings) -> RawData:
-    """A note where clients are simulated though nobody asked for it, with the columns that may name real ones."""
+    """Return the data with a note where clients are simulated unasked, and the columns that may name real ones."""
     if raw.may_name_clients is None or (settings.partition not in (AUTO, DRAWN) and not raw.may_name_clients):
         return raw
     partition = dealt_by(settings.partition, False)

@@ -56,7 +56,7 @@ def read(paths: Sequence[Path], settings: DataSettings) -> RawData:
 
 
 def _around(parts: tuple[str, ...]) -> int:
-    """How many folders lie around the data set in its .zip."""
+    """Return how many folders lie around the data set in its .zip."""
     return 1 if len(parts) > 1 and parts[0] == "tiny-imagenet-200" else 0
 
 

@@ -79,7 +79,7 @@ class Scale:
 def span(
     values: Iterable[float], least: float = 0.0, floor_at: float | None = None, ceil_at: float | None = None
 ) -> tuple[float, float]:
-    """From the smallest to the largest with a little air, at least so long, within what can be."""
+    """Return the range of an axis: all values with a margin, at least `least` long, within the given bounds."""
     found = list(values)
     low, high = (min(found), max(found)) if found else (0.0, 1.0)
     length = max(high - low, least, abs(high) * 1e-6, 1e-12)
@@ -121,7 +121,7 @@ PALE = 0.38  # how solid a bar is that may be chance
 
 
 def sample(pen: Pen, key: Key, x: float, y: float) -> None:
-    """What a series looks like, 26 wide about a middle line."""
+    """Draw the legend's sample of a series, 26 pixels wide about a middle line."""
     series = key.series if isinstance(key.series, int) else 0
     with pen.coloured(key.series):
         if key.sample in ("area", "pale"):
@@ -159,7 +159,7 @@ def draw(pen: Pen, keys: Sequence[Key], left: float, top: float, width: float) -
 
 @dataclass(frozen=True)
 class ChartAxis:
-    """From where to where, what it is called, and named ticks where it has no numbers."""
+    """An axis: its range, its label, and named ticks where it has no numbers."""
 
     low: float
     high: float
@@ -199,7 +199,7 @@ def frame(
     vertical_grid: bool = False,
     strip: float = 0.0,
 ) -> Framed:
-    """Draw it and say where things go; `keys` where the legend is part of the drawing, `strip` is left free."""
+    """Draw the frame and return where things go; `keys` is a legend inside the drawing, `strip` is left free."""
     top = 12.0 + draw(pen, keys, 8, 4, width - 8) + (14 if y.label else 0)
     bottom = top + plot_height
     rows = y.ticks(plot_height, 34)

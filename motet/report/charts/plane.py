@@ -94,7 +94,7 @@ def _strip(pen: Pen, placed: Framed, aside: str) -> None:
 def _names(
     pen: Pen, labels: Sequence[str], places: Sequence[tuple[float, float]], right: float, within: Interval
 ) -> None:
-    """Each name beside its point, where it covers no other name and no point."""
+    """Write each name beside its point, where it covers no other name and no point."""
     taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
     for label, (x, y) in zip(labels, places, strict=True):
         text = fitted(label, 150)

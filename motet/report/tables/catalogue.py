@@ -114,7 +114,7 @@ def _options(options: Mapping[str, object]) -> str:
 
 
 def _option(value: object) -> str:
-    """As it would be typed; None cannot be, it is what leaving out means."""
+    """Return an option as it would be typed; None cannot be typed and means that it is left out."""
     return "left out" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 

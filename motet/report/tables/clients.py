@@ -62,13 +62,13 @@ class ClientsOfRun:
 
 
 def tally(rows: Sequence[ClientRow]) -> dict[str, int]:
-    """How many clients gain, lose, are within noise; of `unknown` ones there is a gain and no interval."""
+    """Return how many clients gain, lose and are within noise; `unknown` ones have a gain without an interval."""
     found = Counter(row.gain.verdict for row in rows if row.gain)
     return {verdict: found[verdict] for verdict in ("gain", "lose", "noise", "unknown")}
 
 
 def clients_of(run: Finished, local: Finished | None) -> ClientsOfRun:
-    """From the record of the run, beside a run of `local` on the same clients."""
+    """Return all clients of a run from its record, beside a run of `local` on the same clients."""
     record, data = Record(run.folder), run.headline.data
     baseline = {} if local is None else _local_accuracies(local, data)
     clients_info = run.clients_info.by_id
@@ -84,7 +84,7 @@ def clients_of(run: Finished, local: Finished | None) -> ClientsOfRun:
 
 
 def each_beside_local(runs: Sequence[Finished], named: Finished | None) -> list[ClientsOfRun]:
-    """Every run beside the named run of `local`, or one among them; that one stands beside others, not for itself."""
+    """Return every run beside its run of `local`, the named one or one among them, which gets no table of its own."""
     if named is not None:
         runs = [run for run in runs if run.folder != named.folder] or runs
         for run in runs:

@@ -120,7 +120,7 @@ def _mean_count(counts: Sequence[float]) -> str:
 
 
 def _of_model(model: str) -> Column:
-    """Another reading of the personal models, or another choice of the adapted ones, on the headline's data."""
+    """Return the column of another personal model, or another choice of the adapted ones, on the headline's data."""
     title = printable(model).replace("@", ",\n").replace("_", "\n")
 
     def cell(group: Sequence[Summary]) -> str:

@@ -44,7 +44,7 @@ class Packed:
         return self._layout(width)[1]
 
     def _layout(self, width: int) -> tuple[list[int], list[list[int]]]:
-        """How wide the labels are, and the packs: labels are shortened where that saves a table, and no more."""
+        """Return the widths of the labels and the tables; labels are shortened only where that saves a table."""
         like = list(self._label_wishes)
         widest = max((self._width_of([i]) for i in range(len(self.titles))), default=0)
         _shrink(like, max(width // 2, width - widest), LEAST_LABEL)
@@ -76,7 +76,7 @@ class Packed:
         return packs
 
     def _units(self, room: int) -> list[list[int]]:
-        """What stays together: groups that fit, and else single columns."""
+        """Return the columns that stay together: groups that fit, or else single columns."""
         units: list[list[int]] = []
         for _, neighbours in groupby(range(len(self.titles)), key=lambda i: self._group(i) or i):
             columns = list(neighbours)
@@ -90,7 +90,7 @@ class Packed:
         return sum(self._widths(columns).values()) + GAP * (len(columns) - 1)
 
     def _widths(self, columns: Sequence[int]) -> dict[int, int]:
-        """Of each column; the first of a group grows if the longest word over the group has no room."""
+        """Return the width of each column; the first of a group grows if the title of the group needs more room."""
         widths = {i: self._column_widths[i] for i in columns}
         for name, members in self._spans(columns):
             room = sum(widths[i] for i in members) + GAP * (len(members) - 1)
@@ -155,7 +155,7 @@ class Packed:
             yield Prose(f"{short}  is  {text}", "dim")
 
     def _short(self, label_widths: Sequence[int]) -> list[dict[str, str]]:
-        """What stands for each label, column by column; two that would look alike are numbered."""
+        """Return the shortened form of each label, column by column; two that would look alike are numbered."""
         found = []
         for i, wide in enumerate(label_widths):
             names = list(dict.fromkeys(row[i] for row in self.labels))

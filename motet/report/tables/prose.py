@@ -10,7 +10,7 @@ from rich.text import Text
 
 @dataclass(frozen=True)
 class Prose:
-    """Plain text, never markup."""
+    """A paragraph that is wrapped between words; its text is never read as markup."""
 
     text: str
     style: str = ""
@@ -21,7 +21,7 @@ class Prose:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Lines of whole words; a word that is wider than a line has one of its own."""
+    """Return lines of whole words; a word that is wider than a line gets a line of its own."""
     lines: list[str] = []
     for word in text.split(" "):
         if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:

@@ -69,7 +69,7 @@ def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
 
 
 def differing_lines(lines: Sequence[TableLine]) -> list[str]:
-    """The same of lines of a table; the seed differs where lines are of other seeds, with or without its partition."""
+    """Return the fields in which lines of a table differ; the seed counts where lines are of other seeds."""
     names = differing_fields([line.first.experiment for line in lines])
     seeds = ["seed"] if len({line.seeds for line in lines}) > 1 else []
     every = [run.experiment for line in lines for run in line.runs]
@@ -118,7 +118,7 @@ def _marked(line: TableLine) -> str:
 
 
 def failures(lines: Sequence[TableLine]) -> list[str]:
-    """What failed in runs that came to their end all the same; their lines are marked."""
+    """Return sentences about what failed in runs that came to their end; their lines are marked."""
     return [f"{FAILED.strip()} {line.first.method}: {'; '.join(said)}." for line in lines if (said := line.warnings())]
 
 
@@ -154,7 +154,7 @@ class Marks:
         return cls(lines, tuple(ties), near, any(not found.known(i, first) for i, _ in others))
 
     def cell(self, column: Column, line: TableLine) -> str | Text:
-        """What stands under a column, with the mark of the line where it is the headline's."""
+        """Return the text of a cell, with the mark of the line if the column is the headline's."""
         text = column.cell([run.summary for run in line.runs])
         if not column.headline or not self.best:
             return text
@@ -180,7 +180,7 @@ class Marks:
 
 
 def _tested(line: TableLine) -> int:
-    """How many answers to test samples its headline rests on, over all seeds; 0 where that is not known."""
+    """Return how many answers to test samples the headline rests on, over all seeds; 0 if that is not known."""
     run = line.first
     found = {"split": run.clients_info.own_test, "weighted": run.clients_info.common_test}.get(run.headline.data)
     return (found or 0) * len(line.runs)
@@ -206,7 +206,7 @@ def title_of(lines: Sequence[TableLine], differing: Sequence[str]) -> str:
 
 
 def _clients(lines: Sequence[TableLine]) -> int:
-    """As many as there are: natural clients, and those of several domains, are not counted by the experiment."""
+    """Return how many clients there are: natural ones, and those of domains, are not counted by the experiment."""
     run = lines[0].first
     return len(run.clients_info.clients) or run.experiment.data.clients
 
@@ -226,7 +226,7 @@ def served(runs: Sequence[Finished]) -> list[str]:
 
 
 def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
-    """What the figures mean, as far as it is the same for all."""
+    """Return a sentence about what the figures mean, as far as it is the same for all runs."""
     words = ["Accuracies in percent"]
     headlines = {run.headline.data for run in runs}
     whose = {"new clients' adapted models" if run.headline.model == AFTER else "own models" for run in runs}

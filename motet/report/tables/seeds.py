@@ -22,7 +22,7 @@ class TableLine:
 
     @property
     def first(self) -> Finished:
-        """That stands for all in what they have in common."""
+        """Return the run that stands for all in what they have in common."""
         return self.runs[0]
 
     @property
@@ -46,7 +46,7 @@ class TableLine:
 
 
 def by_seed(runs: Sequence[Finished]) -> list[TableLine]:
-    """Lines in the order of their first runs; the same experiment with the same seed twice makes two lines."""
+    """Return the lines in the order of their first runs; one experiment with one seed twice makes two lines."""
     lines: dict[str, list[Finished]] = {}
     shared = _partition_seeds(runs)
     for run in runs:
@@ -58,7 +58,7 @@ def by_seed(runs: Sequence[Finished]) -> list[TableLine]:
 
 
 def differences_of(lines: Sequence[TableLine]) -> Differences:
-    """What differs by more than chance among lines that can be compared, by their places in the list.
+    """Return what differs by more than chance among comparable lines, by their places in the list.
 
     Over the clients and seeds that all lines have; where every seed deals other clients, over seeds alone; where lines
     have no seed in common, nothing is paired.
@@ -92,7 +92,7 @@ def _same_clients(runs: Sequence[Finished]) -> bool:
 
 
 def _key(experiment: Experiment, shared: set[str]) -> str:
-    """All choices but the seed, and where and how often saved the work ran."""
+    """Return what makes runs one line: all settings but the seed, the engine and the checkpoints."""
     chosen = _choices(experiment)
     follows = chosen["data"]["partition_seed"] == experiment.seed and _rest(experiment) not in shared
     return repr((_rest(experiment), None if follows else chosen["data"]["partition_seed"]))

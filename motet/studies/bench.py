@@ -9,8 +9,7 @@ from typing import Any, Final, Literal
 
 from pydantic import JsonValue, ValidationError
 
-from motet.config.experiment import Experiment, resolve
-from motet.config.nesting import merge
+from motet.config.experiment import Experiment
 from motet.errors import MotetError, shown
 from motet.io.json_models import FileModel, damaged, loads, to_json
 from motet.metrics.names import MetricName
@@ -113,7 +112,7 @@ def _jobs(name: str, experiment: Experiment, seeds: Sequence[int], folder: Path)
         Job(
             f"{name}, seed {seed}",
             folder / "runs" / f"{safe}-seed{seed}",
-            settle(resolve(merge(experiment.model_dump(), {"seed": seed}))),
+            settle(experiment.with_({"seed": seed})),
         )
         for seed in seeds
     ]

@@ -12,8 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from motet.config.experiment import Experiment, resolve, write
-from motet.config.nesting import merge
+from motet.config.experiment import Experiment, write
 from motet.errors import MotetError
 from motet.io.json_models import damaged
 from motet.metrics.statistics import CONTROL
@@ -147,7 +146,7 @@ def _finals(study: StudyMethods, tuned: Mapping[str, Tuned], seeds: int, folder:
         experiment = chosen(each, tuned[each.name])
         finals[each.name] = []
         for seed in range(experiment.seed, experiment.seed + seeds):
-            seeded = resolve(merge(experiment.model_dump(), {"seed": seed}))
+            seeded = experiment.with_({"seed": seed})
             path = folder / "runs" / f"{each.folder}-seed{seed}"
             finals[each.name].append(Job(f"{each.name}, seed {seed}", path, seeded))
     return finals

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from motet.config.experiment import Experiment, resolve
+from motet.config.experiment import Experiment
 from motet.config.identity import differences
-from motet.config.nesting import merge
 from motet.errors import MotetError, one_sentence
 from motet.io.user_code import place_of, said_of
 from motet.runs.record import Record
@@ -92,7 +91,7 @@ def perform(job: Job, on_round: OnRound) -> None:
         if job.begun:
             resume(job.folder, watcher)
         else:
-            run(resolve(merge(job.experiment.model_dump(), INLINE)), job.folder, watcher)
+            run(job.experiment.with_(INLINE), job.folder, watcher)
     except _FarEnough:
         pass
 

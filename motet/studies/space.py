@@ -9,9 +9,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from motet.config.experiment import Experiment, resolve
+from motet.config.experiment import Experiment
 from motet.config.names import Term, parse
-from motet.config.nesting import merge, nested
 from motet.config.section import dotted_fields, values_to_try
 from motet.methods.registry import entry_of
 
@@ -64,10 +63,10 @@ def first_setting(space: Space, experiment: Experiment) -> Setting:
 def with_setting(experiment: Experiment, setting: Mapping[str, Any]) -> Experiment:
     """Return the experiment with these choices."""
     fields = {name for name, _ in dotted_fields(Experiment)}
-    chosen = [nested(name, value) for name, value in setting.items() if name in fields]
+    chosen = {name: value for name, value in setting.items() if name in fields}
     options = {name: value for name, value in setting.items() if name not in fields}
     method = expression(experiment.method, options)
-    return resolve(merge(experiment.model_dump(), *chosen, {"method": method}))
+    return experiment.with_(chosen, {"method": method})
 
 
 def expression(method: str, options: Mapping[str, Any]) -> str:

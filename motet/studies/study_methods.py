@@ -4,9 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from motet.config.experiment import Experiment, resolve
+from motet.config.experiment import Experiment
 from motet.config.names import parse
-from motet.config.nesting import merge
 from motet.data import FederationFacts, build
 from motet.errors import MotetError
 from motet.methods.registry import canonical, entry_of
@@ -60,7 +59,7 @@ def prepare_methods(methods: Sequence[str], asked: Experiment) -> StudyMethods:
     A method that refuses this setting is left out, with its reason.
     """
     left_to_methods = {"scoring": {"personal_model": asked.scoring.personal_model}}  # auto stays: each declares it
-    asked = resolve(merge(settle(_with_validation(asked)).model_dump(), left_to_methods))
+    asked = settle(_with_validation(asked)).with_(left_to_methods)
     facts = FederationFacts.of(build(asked.data, asked.seed))
     if not any(facts.by_id[i].val for i in facts.training_ids):
         raise MotetError(
@@ -97,7 +96,7 @@ def simplicity_of(method: str) -> int:
 
 
 def _prepared(name: str, asked: Experiment, facts: FederationFacts) -> StudyMethod:
-    experiment = settle(resolve(merge(asked.model_dump(), {"method": name})))
+    experiment = settle(asked.with_({"method": name}))
     tried = with_setting(experiment, first_setting(space_of(experiment.method), experiment))
     method = method_of(tried, facts)
     if why := method.refuse(method.facts):
@@ -111,14 +110,15 @@ def _prepared(name: str, asked: Experiment, facts: FederationFacts) -> StudyMeth
 
 
 def _with_validation(asked: Experiment) -> Experiment:
-    values = asked.model_dump()
-    if not asked.data.val_share:
-        values = merge(values, {"data": {"val_share": VALIDATION_SHARE}})
-    if asked.scoring.report == "best":
-        values = merge(values, {"scoring": {"report": "last"}})
+    """Return the experiment with validation data, scored often enough, that reports its last round."""
     fifth = max(1, asked.rounds.count // 5)  # the last fifth shows whether a method is still learning
-    values = merge(values, {"scoring": {"every": min(asked.scoring.every, fifth)}})
-    return resolve(values)
+    return asked.with_(
+        {
+            "data.val_share": asked.data.val_share or VALIDATION_SHARE,
+            "scoring.report": "last" if asked.scoring.report == "best" else asked.scoring.report,
+            "scoring.every": min(asked.scoring.every, fifth),
+        }
+    )
 
 
 def _with_folders_of_their_own(entered: Sequence[StudyMethod]) -> tuple[StudyMethod, ...]:

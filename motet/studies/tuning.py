@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from motet.config.experiment import Experiment, resolve
-from motet.config.nesting import merge
+from motet.config.experiment import Experiment
 from motet.config.section import dotted_fields
 from motet.errors import MotetError
 from motet.io.files import append_lines, make_folder, open_own, read_own, truncate
@@ -151,7 +150,7 @@ def validating(experiment: Experiment) -> Experiment:
         "scoring": {"test": "none", "report": "last", "every": step, "metrics": [], "derived_generic": False},
         "checkpoint": {"every": step},
     }
-    return resolve(merge(experiment.model_dump(), asked))
+    return experiment.with_(asked)
 
 
 def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Workflow[Tuned]:

@@ -6,10 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from motet.errors import MotetError
 from motet.io.files import MOST_BYTES, read_own, replace_file
 from motet.io.json_models import Count, FileModel, Sha256
-from motet.messages.message import State, decode
 
 
 class FileEntry(FileModel):
@@ -52,11 +50,3 @@ def read_entry(folder: Path, entry: FileEntry) -> bytes:
     except OSError as error:
         raise Damaged(f"{entry.file}: {error.strerror}") from error
     return intact(entry, data)
-
-
-def decoded(entry: FileEntry, data: bytes) -> State:
-    """Return the state that these bytes are; bytes with the right SHA-256 may still be none, which is `Damaged`."""
-    try:
-        return decode(data)
-    except MotetError as error:
-        raise Damaged(f"{entry.file}: {error}") from error

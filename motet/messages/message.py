@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from motet.errors import MotetError
+from motet.io.hashed_files import Damaged, FileEntry
 
 Scalar = int | float | bool
 State = dict[str, Tensor | Scalar]
@@ -147,3 +148,11 @@ def _describe(value: object) -> str:
     if isinstance(value, AddedUp):
         return str(value)
     return "missing" if value is None else f"a {type(value).__name__}"
+
+
+def decoded(entry: FileEntry, data: bytes) -> State:
+    """Return the state that these bytes are; bytes with the right SHA-256 may still be none, which is `Damaged`."""
+    try:
+        return decode(data)
+    except MotetError as error:
+        raise Damaged(f"{entry.file}: {error}") from error

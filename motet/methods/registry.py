@@ -112,7 +112,8 @@ def entry_of(name: str) -> MethodEntry:
         return MethodEntry(name, about, "", wraps=found)
     if isinstance(found, type) and issubclass(found, Method):
         return MethodEntry(name, about, "", whole=found)
-    raise MotetError(f"method {name!r} is a {type(found).__name__}; accepted: a class of Part or Method, or a MethodEntry")
+    kind = type(found).__name__
+    raise MotetError(f"method {name!r} is a {kind}; accepted: a class of Part or Method, or a MethodEntry")
 
 
 def declared_source(method: str) -> PersonalSource:

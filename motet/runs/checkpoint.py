@@ -24,9 +24,9 @@ from pydantic import Field, JsonValue, ValidationError, field_validator
 from motet.errors import MotetError
 from motet.io import json_models
 from motet.io.files import is_own_folder, make_folder, read_own, remove_temporaries, sync_folder, write_atomic
-from motet.io.hashed_files import ClientFiles, Damaged, FileEntry, decoded, read_entry, write_entry
+from motet.io.hashed_files import ClientFiles, Damaged, FileEntry, read_entry, write_entry
 from motet.io.json_models import Count, FileModel, first_fault, plain
-from motet.messages.message import State, encode
+from motet.messages.message import State, decoded, encode
 
 # -------- The manifest of a checkpoint
 

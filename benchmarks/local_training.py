@@ -27,7 +27,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from motet.config.experiment import resolve
 from motet.config.nesting import merge
-from motet.io.malloc import keep_freed_memory
+from motet.io.memory_limits import keep_freed_memory
 from motet.messages.message import Message
 from motet.messages.task import Task, TaskKind
 from motet.runs.environment import environment, machine_of

@@ -23,7 +23,7 @@ import numpy as np
 from motet.config.experiment import Experiment, resolve
 from motet.config.nesting import merge
 from motet.data.sources import load
-from motet.io.malloc import keep_freed_memory
+from motet.io.memory_limits import keep_freed_memory
 from motet.runs.environment import environment, machine_of
 from motet.runs.record import Record
 from motet.runs.run import run

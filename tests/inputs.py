@@ -1,6 +1,6 @@
 """What nets are given in tests."""
 
-from motet.config.data_words import SampleKind
+from motet.config.data_section import SampleKind
 from motet.data import Input
 
 _KINDS: dict[int, SampleKind] = {1: "vector", 2: "signal", 3: "image"}

@@ -22,7 +22,7 @@ from motet.config.experiment import Experiment, resolve
 from motet.config.short_names import FIELDS
 from motet.data.sources.mnist import find_fashion
 from motet.report.progress import RunBars, RunLines
-from motet.report.tables.fitted import Packed
+from motet.report.tables.layout import Packed
 from motet.runs.record import Record
 
 TINY = ["--rounds", "2", "--clients", "6", "--epochs", "1", "--cohort", "0.5"]

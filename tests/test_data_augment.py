@@ -8,7 +8,7 @@ import pytest
 import torch
 from running import exchange
 
-from motet.config.data_words import PAD
+from motet.config.data_section import PAD
 from motet.config.experiment import resolve
 from motet.config.sections import AdaptSettings, LocalSettings
 from motet.data import DataSettings, Federation, build

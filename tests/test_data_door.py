@@ -11,7 +11,7 @@ import pytest
 
 import motet
 from motet.cli import main
-from motet.config.data_words import Columns
+from motet.config.data_section import Columns
 from motet.config.experiment import resolve
 from motet.data import DataSettings, Federation, RawData, TablePrepare, build, default_partition
 from motet.data.prepare_text import TextPrepare

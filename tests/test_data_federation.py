@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.datasets import load_digits
 
-from motet.config.data_words import SampleKind
+from motet.config.data_section import SampleKind
 from motet.data import (
     ClientData,
     DataSettings,

@@ -27,7 +27,7 @@ import motet
 from motet.api.studies import seconds_of
 from motet.cli import main
 from motet.cli.options import number
-from motet.config.data_words import Columns
+from motet.config.data_section import Columns
 from motet.config.experiment import resolve
 from motet.data import DataSettings, build
 from motet.data.partitions.registry import parse
@@ -104,7 +104,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 READ_ALL = """
 import sys
 from pathlib import Path
-from motet.config.data_words import Columns
+from motet.config.data_section import Columns
 from motet.data.readers.registry import load_own, preview_of_own
 from motet.errors import MotetError
 from motet.server.assembly import settle

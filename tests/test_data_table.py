@@ -17,7 +17,7 @@ from own_tables import LOADERS, SITES, rows_of, write_csv, write_parquet
 
 import motet
 from motet.cli import main
-from motet.config.data_words import Columns
+from motet.config.data_section import Columns
 from motet.config.experiment import resolve
 from motet.data import DataSettings, Federation, TablePrepare, build, counts_table
 from motet.data.federation import SharedFederation

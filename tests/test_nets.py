@@ -7,7 +7,7 @@ import torch
 from inputs import input_of
 from torch import nn
 
-from motet.config.data_words import SampleKind
+from motet.config.data_section import SampleKind
 from motet.data import Input
 from motet.errors import MotetError
 from motet.nets import NETS, Net, build_net, describe_nets

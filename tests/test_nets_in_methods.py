@@ -10,8 +10,7 @@ from motet.config.experiment import Experiment
 from motet.methods.fedbasis import FedBasis
 from motet.nets import NETS, net_term
 from motet.runs.run import run
-from motet.testing.comparing import everything, first_difference
-from motet.testing.twin import play, tiny
+from motet.testing.twin import everything, first_difference, play, tiny
 
 METHODS = ["fedavg", "fedbasis(k=2, warm_start=0)", "dbe", "superfed-lm(start=0)", "fedper", "fedrod(head=hyper)"]
 NORMALIZED = ["resnet8", "resnet9", "resnet18", "resnet20", "vgg11", "mobilenet"]

@@ -9,7 +9,7 @@ import pytest
 from made_records import made_comparison
 
 from motet.report.page import write_report
-from motet.report.page.figures import browser
+from motet.report.page.write import browser
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 EXECUTABLE = browser()

@@ -16,7 +16,7 @@ from motet.errors import MotetError
 from motet.report.charts import ChartRow, ChartSeries, Drawing, Grid, Key, LinesChart, Mark, Plane, RowsChart, Spot
 from motet.report.charts.frame import NARROW, WIDE, Scale, round_ticks, span
 from motet.report.charts.pen import DARK, LIGHT, SERIES_DARK, SERIES_LIGHT, colour_class, dash_of, shape_of, style_sheet
-from motet.report.page import figures
+from motet.report.page import write
 
 SVG = "{http://www.w3.org/2000/svg}"
 NUMBERS = st.floats(-1e12, 1e12)
@@ -169,13 +169,13 @@ def test_every_chart_becomes_a_file(compared: Path, tmp_path: Path, capsys: pyte
 def test_without_a_browser_only_svg(compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MotetError, match=r"--format pdf needs a browser .*; accepted: svg$"):
-        figures.write_figures([compared], tmp_path / "f", "pdf")
+        write.write_figures([compared], tmp_path / "f", "pdf")
     assert not (tmp_path / "f").exists()
 
 
-@pytest.mark.skipif(not figures.browser(), reason="no Chromium or Chrome on this machine")
+@pytest.mark.skipif(not write.browser(), reason="no Chromium or Chrome on this machine")
 @pytest.mark.parametrize(("format", "begins"), [("pdf", b"%PDF-"), ("png", b"\x89PNG")])
 def test_a_browser_makes_the_others(format: str, begins: bytes) -> None:
     drawing = drawings([1.0, 2.0])[3].svg(NARROW, False, "T", "w")
-    browser = figures.browser()
-    assert browser and figures.converted(browser, drawing, format).startswith(begins)
+    browser = write.browser()
+    assert browser and write.converted(browser, drawing, format).startswith(begins)

@@ -12,7 +12,7 @@ import pytest
 from made_records import made_comparison, made_record
 
 import motet
-from motet.cli import main, reporting
+from motet.cli import looking, main
 from motet.errors import MotetError
 from motet.report.page import write_report
 from motet.report.page.reading import contents_of
@@ -354,7 +354,7 @@ def test_a_page_that_fails_costs_no_table(
     def fail(*_: object) -> None:
         raise wrong
 
-    monkeypatch.setattr(reporting, "write_report", fail)
+    monkeypatch.setattr(looking, "write_report", fail)
     made_record(tmp_path / "run", "fedavg")
     assert main(["resume", str(tmp_path / "run")]) == 0  # finished already
     told = capsys.readouterr()

@@ -23,7 +23,7 @@ from motet.report.progress import RunBars
 from motet.report.tables import clients as clients_table
 from motet.report.tables.catalogue import partition
 from motet.report.tables.clients import ClientRow, ClientsOfRun, client_tables
-from motet.report.tables.fitted import Packed
+from motet.report.tables.layout import Packed
 from motet.report.tables.runs import comparison
 from motet.report.tables.seeds import TableLine, by_seed, differences_of
 from motet.runs.clients_file import ClientInfo

@@ -179,7 +179,7 @@ def report(
     out: Annotated[Path, typer.Option(metavar="FILE", help="the page; default report.html")] = Path("report.html"),
 ) -> None:
     """Write one page about finished runs: figures, clients by name, cost. It opens in a browser without a network."""
-    from motet.cli.reporting import write_page
+    from motet.cli.looking import write_page
 
     write_page([user_path(folder, "folder") for folder in folders], user_path(out, "--out"))
 
@@ -191,7 +191,7 @@ def figures(
     out: Annotated[Path, typer.Option(metavar="DIR", help="folder of the pictures; default figures")] = Path("figures"),
 ) -> None:
     """Write the charts of the report as files for print."""
-    from motet.cli.reporting import write_figures_learned
+    from motet.cli.looking import write_figures_learned
 
     write_figures_learned([user_path(folder, "folder") for folder in folders], user_path(out, "--out"), format)
 

@@ -10,8 +10,7 @@ from motet.config.experiment import Experiment
 from motet.io.text import printable
 from motet.report.progress import StudyProgress, study_onlooker
 from motet.report.tables.bench import bench_table
-from motet.report.tables.compared import compared_table
-from motet.report.tables.tuned import tuned_table
+from motet.report.tables.compared import compared_table, tuned_table
 
 PREFIX = "--"
 

@@ -4,8 +4,8 @@ from itertools import count
 from pathlib import Path
 
 from motet.cli.console import messages, note, output
+from motet.cli.looking import page_at_the_end
 from motet.cli.process import told_how_to_go_on
-from motet.cli.reporting import page_at_the_end
 from motet.cli.running import side_by_side
 from motet.config.short_names import choose
 from motet.report.progress import onlooker

@@ -1,9 +1,11 @@
-"""`motet list`, `motet data show` and `motet data schema`."""
+"""`motet list`, `motet data show`, `motet data schema`, `motet report`, `motet figures`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from motet.api.comparison import PAGE
+from motet.api.pages import report
 from motet.cli.console import note, output, write_json, write_text
 from motet.config.experiment import Experiment
 from motet.config.presets import describe_protocols
@@ -23,8 +25,40 @@ from motet.messages.transforms import describe_transforms
 from motet.methods import describe_methods
 from motet.metrics.registry import describe_metrics
 from motet.nets import describe_nets
+from motet.report.page import write_figures, write_report
 from motet.report.tables.catalogue import Shading, catalogue, details, partition
-from motet.report.tables.prose import Prose
+from motet.report.tables.layout import Prose
+
+# -------- `motet report`, `motet figures`, and the page that other commands write at their end
+
+
+def write_page(folders: Sequence[Path], out: Path) -> None:
+    """Write the page and say where it is."""
+    _say(f"Report in {report(*folders, out=out)}")
+
+
+def write_figures_learned(folders: Sequence[Path], out: Path, format: str) -> None:
+    """Write the pictures and say where they are."""
+    found = write_figures(folders, out, format)
+    _say(f"{len(found)} pictures in {out}")
+
+
+def page_at_the_end(folders: Sequence[Path], folder: Path) -> None:
+    """Write the page of runs that just ended into their folder; a page that cannot be written loses no run."""
+    try:
+        note(f"Report in {write_report(folders, folder / PAGE)}")
+    except MotetError as error:
+        note(f"no report: {error}")
+    except Exception as error:  # a page is not worth a run's table
+        note(f"no report ({type(error).__name__}: {error}), which is a mistake of Motet; the record is whole")
+
+
+def _say(text: str) -> None:
+    output().print(printable(text), markup=False, soft_wrap=True)
+
+
+# ------------------------------------------------------------ `motet list`, `motet data show` and `motet data schema`
+
 
 CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
     "methods": describe_methods,

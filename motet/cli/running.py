@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from motet.cli.console import messages, note, output, write_json
+from motet.cli.looking import page_at_the_end
 from motet.cli.process import told_how_to_go_on
-from motet.cli.reporting import page_at_the_end
 from motet.config.experiment import Experiment
 from motet.errors import MotetError
 from motet.io.locks import is_running
@@ -13,8 +13,8 @@ from motet.io.text import printable
 from motet.report.finished import Finished, read_finished
 from motet.report.progress import onlooker
 from motet.report.tables.clients import client_tables, clients_json
+from motet.report.tables.layout import Prose
 from motet.report.tables.metrics import measured_table
-from motet.report.tables.prose import Prose
 from motet.report.tables.runs import comparison
 from motet.runs import run as runs
 from motet.runs.local_baseline import local_among

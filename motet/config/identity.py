@@ -1,17 +1,47 @@
-"""When two experiments are the same one: what a checkpoint remembers of the experiment that it belongs to.
+"""When two experiments are the same one, and in which fields they differ.
 
 A fingerprint is a hash of the choices that can change a number and differ from their defaults, so that a field that
-comes later, and is left at its default, changes no fingerprint. It begins with the version of the defaults.
+comes later, and is left at its default, changes no fingerprint. It begins with the version of the defaults. A
+checkpoint remembers it of the experiment that it belongs to.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from motet.config.experiment import Experiment
 from motet.config.nesting import flatten
+from motet.config.section import dotted_fields
 from motet.errors import MotetError
+
+# -------- In which fields experiments differ
+
+
+BY_METHOD = "scoring.personal_model"
+"""The field that follows the method, so that it differs where methods do."""
+
+
+def field_of(experiment: Experiment, dotted: str) -> object:
+    """Return the value of a field by its dotted name."""
+    return reduce(getattr, dotted.split("."), experiment)
+
+
+def differs(experiments: Sequence[Experiment], name: str) -> bool:
+    """Return whether a field is not the same in all experiments; of `BY_METHOD`, in all of one method."""
+    values = {(e.method if name == BY_METHOD else "", repr(field_of(e, name))) for e in experiments}
+    return len(values) > (len({e.method for e in experiments}) if name == BY_METHOD else 1)
+
+
+def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
+    """Return the dotted names of the fields that differ, besides the method and what says where the work ran."""
+    names = [name for name, _ in dotted_fields(Experiment) if not name.startswith(("method", "engine.", "checkpoint."))]
+    return [name for name in names if differs(experiments, name)]
+
+
+# -------- When two experiments are the same one
+
 
 DEFAULTS = 4
 """Goes up when a default changes, or when a field comes whose default is not how Motet acted before."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motet.config.data_words import KINDS, SampleKind
+from motet.config.data_section import KINDS, SampleKind
 from motet.data.image_changes import blurred, rotated
 from motet.data.partitions.request import rows_by_value
 from motet.data.readers.raw import Array, Integers, RawData

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from motet.config.data_words import PAD, AugmentName
+from motet.config.data_section import PAD, AugmentName
 from motet.data.readers.raw import Array
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motet.config.data_words import SampleKind
+from motet.config.data_section import SampleKind
 from motet.errors import MotetError
 
 _AXES: dict[SampleKind, tuple[str, ...]] = {

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from motet.config.data_words import SampleKind
+from motet.config.data_section import SampleKind
 from motet.data.image_changes import Augment
 from motet.data.input import Input
 from motet.data.readers.raw import MOST_FEATURES, MOST_TOKENS, Array, Integers, RawData

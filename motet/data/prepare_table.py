@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motet.config.data_words import SampleKind
+from motet.config.data_section import SampleKind
 from motet.data.input import Input
 from motet.data.prepare import Normalize, Prepare
 from motet.data.readers.raw import Array, Integers

@@ -15,17 +15,8 @@ from typing import IO, Protocol
 from motet.engines.engine import Engine
 from motet.errors import MotetError
 from motet.io.files import is_own_folder, make_folder, sync_folder
-from motet.io.hashed_files import (
-    ClientFiles,
-    Damaged,
-    FileEntry,
-    decoded,
-    entry_of,
-    intact,
-    read_entry,
-    write_entry,
-)
-from motet.messages.message import State, byte_count, decode, encode
+from motet.io.hashed_files import ClientFiles, Damaged, FileEntry, entry_of, intact, read_entry, write_entry
+from motet.messages.message import State, byte_count, decode, decoded, encode
 
 # -------- Private client states
 

@@ -15,7 +15,7 @@ import torch
 from motet.engines.engine import Work
 from motet.engines.shared_memory import InBox, OutBox
 from motet.errors import MotetError
-from motet.io.malloc import keep_freed_memory
+from motet.io.memory_limits import keep_freed_memory
 from motet.io.user_code import packed, place_of
 from motet.messages.message import decode, pieces
 from motet.messages.task import Task

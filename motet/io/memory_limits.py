@@ -1,10 +1,33 @@
-"""How much memory there is, asked before much of it is taken: one sentence instead of a machine that stands still."""
+"""How much memory there is, asked before much of it is taken, and how the C library keeps what torch freed.
 
+A sentence is better than a machine that stands still.
+"""
+
+import ctypes
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from motet.errors import MotetError
+
+# -------- How the C library treats memory that torch is done with
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+_LARGEST_BLOCK, _MOST_KEPT = 10**9, 2 * 10**9  # bytes
+
+
+def keep_freed_memory() -> None:
+    """Keep freed blocks in this process, or activations go back to the system and are faulted in at every step."""
+    with suppress(OSError, AttributeError):  # another C library has no mallopt and needs none
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK)
+        mallopt(_M_TRIM_THRESHOLD, _MOST_KEPT)
+
+
+# -------- How much memory there is, asked before much of it is taken
+
 
 _CGROUP = Path("/sys/fs/cgroup")  # psutil knows the machine; a container may have less
 _NO_LIMIT = 2**63

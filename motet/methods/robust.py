@@ -47,7 +47,7 @@ class Median(Robust):
         return middle(W, (len(W) - 1) // 2)
 
 
-# ------------------------------------------------------------ The coordinate-wise trimmed mean (Yin et al. 2018)
+# -------- The coordinate-wise trimmed mean (Yin et al. 2018)
 
 
 class TrimmedMean(Robust):

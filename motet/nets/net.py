@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from motet.config.data_words import SampleKind
+from motet.config.data_section import SampleKind
 from motet.config.section import Section, checked
 from motet.data.input import Input
 from motet.errors import MotetError, unknown

@@ -14,7 +14,7 @@ from motet.config.experiment import Experiment, resolve
 from motet.config.identity import differences, fingerprint, same_experiment
 from motet.data.readers.in_memory import keep
 from motet.errors import MotetError
-from motet.io.malloc import keep_freed_memory
+from motet.io.memory_limits import keep_freed_memory
 from motet.messages.message import State, encode
 from motet.runs.checkpoint import Checkpoints, CheckpointSchedule, Loaded, OtherExperiment
 from motet.runs.clients_file import write_clients_info

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from motet.config.differing import differs, field_of
 from motet.config.experiment import Experiment
+from motet.config.identity import differs, field_of
 from motet.config.section import dotted_fields
 from motet.io.text import printable
 from motet.metrics.statistics import CONTROL

@@ -20,7 +20,6 @@ from motet.server.assembly import assemble
 from motet.server.evaluation import Row
 from motet.server.final_evaluation import FinalState
 from motet.server.round_loop import RoundLoop, RunState
-from motet.testing.comparing import alike, decoded, everything, far, first_difference
 from motet.testing.conduct import (
     changes_nothing_in_place,
     draws_by_its_own_randomness,
@@ -30,7 +29,7 @@ from motet.testing.conduct import (
 from motet.testing.learning import learns, learns_in_train_mode, looks_at_training_data_alone, predicts_at_rest
 from motet.testing.privacy import COUNTS, disguised_in, found_in, private_in_disguise, scalars_told
 from motet.testing.trial import MethodTrial
-from motet.testing.twin import Notes, Strict, last_states, play, tiny
+from motet.testing.twin import Notes, Strict, alike, decoded, everything, far, first_difference, last_states, play, tiny
 from motet.training.client import Client
 from motet.training.flat_weights import parameter_count
 

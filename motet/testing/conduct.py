@@ -14,9 +14,8 @@ from motet.messages.message import Message, State
 from motet.messages.task import Outcome, Task
 from motet.methods.base import Method, Part, Wrapped
 from motet.server.assembly import assemble
-from motet.testing.comparing import ABSOLUTE, RELATIVE, everything, far, first_difference
 from motet.testing.trial import MethodTrial
-from motet.testing.twin import play
+from motet.testing.twin import ABSOLUTE, RELATIVE, everything, far, first_difference, play
 from motet.testing.walk import InPlace
 
 # -------- What a user's own classes and modules hold beside their functions, where a method must keep nothing

@@ -7,9 +7,8 @@ from torch.nn.functional import cross_entropy
 from motet.messages.message import State
 from motet.messages.task import Task
 from motet.methods.base import Wrapped
-from motet.testing.comparing import RELATIVE, alike
 from motet.testing.trial import MethodTrial
-from motet.testing.twin import Played
+from motet.testing.twin import RELATIVE, Played, alike
 
 GENERIC, PERSONAL = "generic model's", "personal models'"
 LEAST_PROGRESS = 0.001  # of the loss at the start, in three rounds; what does not learn makes none

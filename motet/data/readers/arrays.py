@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from motet.config.data_words import Columns, KindOrAuto, SampleKind
+from motet.config.data_section import Columns, KindOrAuto, SampleKind
 from motet.data.readers.npz import names_in, peek, read_array
 from motet.data.readers.raw import (
     MOST_TOKENS,

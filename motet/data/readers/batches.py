@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from motet.config.data_words import Columns
+from motet.config.data_section import Columns
 from motet.data.readers.raw import Integers
 from motet.data.readers.survey import Survey, known_encoding, text_of
 from motet.data.readers.values import FALSE, MISSING, TRUE

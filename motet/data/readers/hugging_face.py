@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from motet.config.data_section import MOST_SIZE
-from motet.config.data_words import Columns, KindOrAuto, SampleKind
+from motet.config.data_section import MOST_SIZE, Columns, KindOrAuto, SampleKind
 from motet.data.readers.batches import Batches, DataType, RecordBatch, Types, release_memory, validated
 from motet.data.readers.image_files import FORMATS, Broken, open_image, pixels_of
 from motet.data.readers.raw import Array, Integers, Preview, RawData, default_net_for, stored_layout

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from motet.config.data_words import Decimal
+from motet.config.data_section import Decimal
 from motet.data.readers.values import MISSING
 from motet.errors import MotetError, shown
 

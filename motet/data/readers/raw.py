@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from motet.config.data_words import AUTO, KINDS, KindOrAuto, SampleKind
+from motet.config.data_section import AUTO, KINDS, KindOrAuto, SampleKind
 from motet.errors import MotetError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from motet.config.data_words import Columns, KindOrAuto, SampleKind
+from motet.config.data_section import Columns, KindOrAuto, SampleKind
 from motet.data.readers import arrays
 from motet.data.readers.arrays import COLUMNS, from_arrays
 from motet.data.readers.batches import CSV, PARQUET, is_table, open_table

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from motet.config.data_words import Columns
+from motet.config.data_section import Columns
 from motet.data.readers.batches import Batches, RecordBatch
 from motet.data.readers.cells import MISSING_NAME, Names, are_missing, as_arrow, strings
 from motet.data.readers.notation import numbers_among

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from motet.config.data_words import Columns, Decimal
+from motet.config.data_section import Columns, Decimal
 from motet.data.prepare_table import GivenSchema, TableColumns
 from motet.data.readers.batches import Batches, DataType, OtherType, RecordBatch
 from motet.data.readers.cells import MISSING_NAME, ColumnKind, Floats, Growing, Names, fits, numbers, strings

@@ -1,6 +1,6 @@
 """A column of texts with a label: from record batches to rows of tokens."""
 
-from motet.config.data_words import Columns
+from motet.config.data_section import Columns
 from motet.data.prepare_text import AllTexts, fit_tokenizer, words_of
 from motet.data.readers.batches import Batches
 from motet.data.readers.cells import strings

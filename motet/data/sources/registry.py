@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from motet.config.data_section import IMAGE_FIELDS, DataSettings
-from motet.config.data_words import AUTO
+from motet.config.data_section import AUTO, IMAGE_FIELDS, DataSettings
 from motet.data.readers import image_folder
 from motet.data.readers.in_memory import is_in_memory, place_of
 from motet.data.readers.npz import names_in

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from motet.config.data_section import DataSettings
-from motet.config.data_words import Columns
+from motet.config.data_section import Columns, DataSettings
 from motet.data.readers.raw import RawData
 from motet.data.readers.registry import load_own
 from motet.errors import MotetError

@@ -5,13 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-from motet.config.differing import field_of
+from motet.config.identity import field_of
 from motet.errors import MotetError
 from motet.io.text import printable, shortened
 from motet.metrics.over_clients import worse_off
 from motet.report.finished import Finished, read_finished
-from motet.report.page.contents import Contender, PageContents, ReportedRun
-from motet.report.page.names import options_text
+from motet.report.page.contents import Contender, PageContents, ReportedRun, options_text
 from motet.report.tables.runs import best_of, differing_lines, is_yardstick, title_of
 from motet.report.tables.seeds import TableLine, by_seed
 from motet.runs.local_baseline import LOCAL, same_clients

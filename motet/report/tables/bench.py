@@ -12,8 +12,7 @@ from rich.text import Text
 from motet.io.files import write_atomic
 from motet.io.text import printable
 from motet.metrics.wording import NOTHING
-from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
+from motet.report.tables.layout import Packed, Prose
 from motet.studies.bench import BEST, SECOND, BenchResults, FigureOverSeeds
 
 _LATEX = {

@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from motet.io.text import printable, shortened
-from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
+from motet.report.tables.layout import Packed, Prose
 
 CatalogueRow = Mapping[str, Any]
 

@@ -15,8 +15,7 @@ from motet.metrics.over_clients import INSTEAD_OF
 from motet.metrics.pairs import Gain, gain
 from motet.metrics.wording import NOTHING, percent, signed
 from motet.report.finished import Finished, rows_of
-from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
+from motet.report.tables.layout import Packed, Prose
 from motet.runs.clients_file import ClientInfo
 from motet.runs.local_baseline import LOCAL, same_clients
 from motet.runs.record import Record

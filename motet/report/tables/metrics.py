@@ -8,8 +8,7 @@ from rich.text import Text
 from motet.io.text import printable
 from motet.metrics.names import MetricName
 from motet.metrics.wording import NOTHING
-from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
+from motet.report.tables.layout import Packed, Prose
 
 COLUMNS = {
     "pooled": "pooled",

@@ -7,15 +7,14 @@ from statistics import fmean
 from rich.console import Group
 from rich.text import Text
 
-from motet.config.differing import differing_fields, field_of
+from motet.config.identity import differing_fields, field_of
 from motet.io.text import printable, shortened
 from motet.metrics.names import AFTER
 from motet.metrics.statistics import tied
 from motet.metrics.wording import data_name, own_models
 from motet.report.finished import Finished
 from motet.report.tables.columns import DERIVED, Column, figure_columns
-from motet.report.tables.fitted import Packed
-from motet.report.tables.prose import Prose
+from motet.report.tables.layout import Packed, Prose
 from motet.report.tables.seeds import TableLine, by_seed, differences_of
 
 MOST_DIFFERENCES = 3

@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 from motet.report.page.blocks import PageSection
 from motet.report.page.contents import PageContents
+from motet.report.page.sections.analyses import calibration, learned
 from motet.report.page.sections.answer import answer
-from motet.report.page.sections.calibration import calibration
 from motet.report.page.sections.clients import clients
 from motet.report.page.sections.cost import cost
-from motet.report.page.sections.learned import learned
 from motet.report.page.sections.newcomers import newcomers
 from motet.report.page.sections.over_rounds import over_rounds
 from motet.report.page.sections.settings import settings

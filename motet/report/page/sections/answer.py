@@ -5,8 +5,7 @@ from statistics import fmean, stdev
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL
 from motet.metrics.wording import NOTHING, megabytes, percent
 from motet.report.page.blocks import Block, Card, Cards, PageSection, Words
-from motet.report.page.contents import Contender, PageContents
-from motet.report.page.names import names_of, options_text
+from motet.report.page.contents import Contender, PageContents, names_of, options_text
 from motet.report.tables.compared import title as title_of_answer
 from motet.report.tables.runs import CHANCE, Marks
 from motet.studies.comparison_file import Score

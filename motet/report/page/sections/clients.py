@@ -6,9 +6,8 @@ from statistics import fmean
 from motet.io.text import printable
 from motet.report.charts import Chart, ChartRow, Grid, Key, Mark, RowsChart
 from motet.report.page.blocks import Block, Charts, PageSection, Words
-from motet.report.page.contents import Contender, PageContents
+from motet.report.page.contents import Contender, PageContents, few, label_of, names_of
 from motet.report.page.gains import FINE_TUNING, Gained, Gains, gains_of, gains_over
-from motet.report.page.names import few, label_of, names_of
 from motet.runs.local_baseline import LOCAL
 
 # -------- Charts of who gains and who loses

@@ -5,8 +5,7 @@ from statistics import fmean
 from motet.metrics.names import AFTER, BEFORE
 from motet.report.charts import Chart, ChartRow, Key, Mark, RowsChart
 from motet.report.page.blocks import Block, Charts, PageSection
-from motet.report.page.contents import Contender, PageContents
-from motet.report.page.names import few, label_of, names_of
+from motet.report.page.contents import Contender, PageContents, few, label_of, names_of
 
 KEYS = (Key("soft", "before", "hollow"), Key("up", "after, better", "mark"), Key("down", "after, worse", "mark"))
 

@@ -1,7 +1,7 @@
 """Settings, environment, and how to get the same numbers again."""
 
-from motet.config.differing import field_of
 from motet.config.experiment import Experiment, to_toml
+from motet.config.identity import field_of
 from motet.config.section import dotted_fields
 from motet.errors import MotetError
 from motet.metrics.wording import data_name

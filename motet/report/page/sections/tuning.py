@@ -3,8 +3,7 @@
 from motet.metrics.wording import NOTHING
 from motet.report.charts import Chart, ChartRow, Key, Mark, RowsChart
 from motet.report.page.blocks import Block, Cell, Charts, PageSection, Sheet, Words
-from motet.report.page.contents import Contender, PageContents
-from motet.report.page.names import options_text
+from motet.report.page.contents import Contender, PageContents, options_text
 from motet.studies.comparison_file import TrialResult
 
 MOST_TRIALS = 400  # in the table

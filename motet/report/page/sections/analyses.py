@@ -5,9 +5,30 @@ from statistics import fmean
 
 from motet.metrics.names import GENERIC, PERSONAL, MetricName
 from motet.report.charts import Chart, ChartRow, Key, Mark, RowsChart
-from motet.report.page.blocks import Charts, PageSection
+from motet.report.page.blocks import Block, Charts, PageSection, Words
 from motet.report.page.contents import Contender, PageContents
 from motet.report.page.learned_figures import read_pictures
+
+# -------- What each method learned
+
+
+def learned(contents: PageContents) -> PageSection | None:
+    """The pictures of every contender's first run."""
+    blocks: list[Block] = []
+    for contender in contents.contenders:
+        found = read_pictures(contender.first.finished.folder, contender.label, contender.series + 1)
+        if found.charts:
+            blocks += [Charts([chart]) for chart in found.charts]
+        if found.problems:
+            blocks.append(Words([f"{contender.label}: {problem}" for problem in found.problems]))
+    if not blocks:
+        return None
+    see = "What a method found out about its clients, such as who learns from whom."
+    return PageSection("learned", "What the methods learned", see, blocks)
+
+
+# -------- Calibration, where it was asked for
+
 
 NAMES = {"ece": "expected calibration error", "mce": "maximum calibration error"}
 PLACES = ("split", "common", "weighted")

@@ -14,7 +14,35 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from motet.io.text import shortened
-from motet.report.tables.prose import Prose, wrapped
+
+# -------- Sentences around a table
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph that is wrapped between words; its text is never read as markup."""
+
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        for line in wrapped(self.text, options.max_width) or [""]:
+            yield Text(line, style=self.style, overflow="fold")
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return lines of whole words; a word that is wider than a line gets a line of its own."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
+            lines[-1] += " " + word
+        else:
+            lines.append(word)
+    return [line.rstrip() for line in lines]
+
+
+# -------- A table that fits
+
 
 GAP = 2  # between two columns
 LEAST_LABEL = 8  # a label is not made shorter than that

@@ -69,10 +69,10 @@ def test_options_are_read_and_logit_measures_left_alone() -> None:
     ("metric", "sentence"),
     [
         ("mdll", "unknown metric (scoring.metrics) 'mdll': did you mean 'mdl'?"),
-        ("mdl(layr=fc1)", "measure mdl: unknown field 'layr'"),
-        ("mdl(samples=3)", "measure mdl: samples is 3; accepted: a whole number of at least 20"),
+        ("mdl(layr=fc1)", "metric mdl: unknown field 'layr'"),
+        ("mdl(samples=3)", "metric mdl: samples is 3; accepted: a whole number of at least 20"),
         ("rounds_to(0.7)", "is not option=value"),
-        ("rounds_to(target=2)", "measure rounds_to: target is 2"),
+        ("rounds_to(target=2)", "metric rounds_to: target is 2"),
         ("ece(bins=3)", "ece(bins=3) has options; accepted: ece, which takes none"),
         ("ece+mce", "is a sum; accepted: one name"),
         ("mdl(layer=fc9)", "mdl(layer=fc9) names no inner stage of the net; accepted: fc1"),
@@ -281,7 +281,7 @@ def test_a_measure_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(MDL, "found", fails)
     found = found_in(asking("fedavg", QUICK_MDL, "update_variance"))
-    assert found.notes == ["measure mdl could not be made (ZeroDivisionError: nothing)"] and found.training
+    assert found.notes == ["metric mdl could not be made (ZeroDivisionError: nothing)"] and found.training
 
 
 def test_the_record_has_them_on_every_engine(tmp_path: Path) -> None:
@@ -290,10 +290,10 @@ def test_the_record_has_them_on_every_engine(tmp_path: Path) -> None:
     for name in ("inline", "pool"):
         asked = tiny("fedavg", scoring={"metrics": metrics}, engine={"name": name, "workers": 1})
         records.append(Record(runs.run(asked, tmp_path / name)))
-    first, second = (record.summary for record in records)
+    first, second = (record.summary.model_dump() for record in records)
     assert first["figures"] == second["figures"] and first["training"] == second["training"]
     assert first["training"]["update_variance"] > 0 and first["notes"] == []
-    assert [p["name"] for p in records[0].figures_learned] == [
+    assert [p.name for p in records[0].figures_learned] == [
         "mdl-fc2",
         "calibration-personal",
         "calibration-generic",

@@ -1,4 +1,4 @@
-"""From what a page shows to one HTML file: text, style and script are all in it."""
+"""From what a page shows to one HTML file, with style and script in it; and its charts as files for print."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A comparison of methods as a table for the terminal, with the recommendation above it and the protocol below."""
+"""A comparison and a tuning as tables for the terminal; the recommendation stands above, the protocol below."""
 
 from collections.abc import Callable
 

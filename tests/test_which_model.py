@@ -187,7 +187,7 @@ def test_a_study_does_not_mix_versions_of_a_users_method(near: str, tmp_path: Pa
 
 def test_a_run_is_not_continued_with_another_version(near: str, tmp_path: Path) -> None:
     done = motet.run(method=f"{near}:Near", out=tmp_path / "run", **flat(CHOICES))
-    assert Record(tmp_path / "run").environment["code"].keys() == {"near.py:Near"}
+    assert Record(tmp_path / "run").environment.code.keys() == {"near.py:Near"}
     (tmp_path / "run" / "summary.json").unlink()
     Path(near).write_text(NEAR + "\n# another\n")
     with pytest.raises(MotetError, match=r"was made with another version of near\.py"):
@@ -203,5 +203,5 @@ def test_an_edited_file_is_imported_anew(near: str) -> None:
     second = motet.run(method=f"{near}:Near(mu=1)", **flat(CHOICES))
     plain = motet.run(method="fedavg", **flat(CHOICES))
     assert second.generic.accuracy == pytest.approx(plain.generic.accuracy)
-    codes = [Record(run.folder).environment["code"]["near.py:Near"] for run in (first, second)]
+    codes = [Record(run.folder).environment.code["near.py:Near"] for run in (first, second)]
     assert codes[0] != codes[1]

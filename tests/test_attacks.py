@@ -17,7 +17,7 @@ from motet.errors import MotetError
 from motet.messages.attacks import ModelReplacement, RandomUpdate, attack_of
 from motet.messages.message import Message, State, decode, encode, tensor
 from motet.metrics.names import BENIGN, PERSONAL, MetricName
-from motet.runs.local_baseline import beside_local
+from motet.runs.local_baseline import compared_with_local
 from motet.runs.record import Record
 from motet.runs.run import run
 from motet.server.assembly import assemble
@@ -236,7 +236,7 @@ def test_the_headline_is_over_benign_clients(tmp_path: Path) -> None:
     assert summary["personal"]["std"] == summary["figures"]["personal.weighted.accuracy.benign.std"]
     assert summary["new_clients"]["after"] is not None
     local = Record(run(attacked("local", "model-replacement", rounds={"cohort": 1.0}), tmp_path / "local"))
-    beside = beside_local(record, local).model_dump()
+    beside = compared_with_local(record, local).model_dump()
     assert beside["figures"]["personal.weighted.accuracy.benign.hurt_vs_local_clients"] <= 3
     assert beside["personal"]["hurt_vs_local"] in (0, 1 / 3, 2 / 3, 1)
 

@@ -23,7 +23,7 @@ from motet.metrics.registry import OF_A_RUN, describe_metrics, metrics_of, run_m
 from motet.metrics.run_metric import Finding, RunFacts
 from motet.metrics.update_variance import UpdateVariance
 from motet.runs import run as runs
-from motet.runs.local_baseline import beside_local, gains_over_local
+from motet.runs.local_baseline import compared_with_local, gains_over_local
 from motet.runs.record import Record
 from motet.server.assembly import assemble
 from motet.server.final_evaluation import FinalState
@@ -335,7 +335,7 @@ def test_individual_gain_over_local(tmp_path: Path) -> None:
         }
         values.append(rows)
     assert gains == {i: values[0][i] - values[1][i] for i in values[0]} and any(gains.values())
-    told = beside_local(*records).model_dump()["personal"]
+    told = compared_with_local(*records).model_dump()["personal"]
     by_hand = torch.tensor(list(gains.values()), dtype=torch.float64)
     assert told["gain_vs_local"] == pytest.approx(float(by_hand.mean()))
     assert told["gain_vs_local_std"] == pytest.approx(float(by_hand.std(correction=0)))

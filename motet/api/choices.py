@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from motet.config.nesting import nested
+from motet.config.nesting import nest
 from motet.config.short_names import CHOICES, FIELDS, choose
 from motet.data.readers.in_memory import handed_over
 from motet.errors import MotetError, shown
@@ -52,8 +52,8 @@ def _annotation(name: str) -> Any:
 def chosen(choices: Mapping[str, Any], file: AnyPath | None, set: Mapping[str, Any] | None) -> Iterator["Experiment"]:
     """Yield the experiment of these keywords, short and dotted, over a file; data in memory are in a file meanwhile."""
     short = {name: choices.get(name) for name in FIELDS}
-    beside = [nested(name, value) for name, value in choices.items() if name not in FIELDS]
-    settings = [nested(name, value) for name, value in _dotted(set).items()]
+    beside = [nest({name: value}) for name, value in choices.items() if name not in FIELDS]
+    settings = [nest({name: value}) for name, value in _dotted(set).items()]
     path = None if file is None else user_path(file, "experiment file")
     with _named(short) as named:
         yield choose(named, path, *settings, beside=beside)

@@ -16,7 +16,7 @@ from motet.data.readers.in_memory import remove_scratch_folder
 from motet.errors import MotetError
 from motet.io.user_paths import user_path
 from motet.metrics.wording import data_name, percent
-from motet.runs.local_baseline import beside_local
+from motet.runs.local_baseline import compared_with_local
 from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.runs.served_models import ServedModels
@@ -57,7 +57,7 @@ class Result:
         """
         self.folder, self._trust_code = user_path(folder, "folder"), trust_code
         record, beside = Record(self.folder), None if local is None else Record(user_path(local, "folder"))
-        summary = record.summary if beside is None else beside_local(record, beside)
+        summary = record.summary if beside is None else compared_with_local(record, beside)
         self.summary = Figures(summary.model_dump())
         if temporary:
             weakref.finalize(self, remove_scratch_folder, self.folder)

@@ -7,7 +7,7 @@ import typer
 
 from motet.cli.exporting import add_commands
 from motet.cli.options import Json, Trust, with_choices
-from motet.config.nesting import nested
+from motet.config.nesting import nest
 from motet.config.short_names import CHOICES, FIELDS, STUDY_CHOICES, choose
 from motet.io.user_paths import user_path
 
@@ -74,7 +74,7 @@ def run(
     from motet.cli.running import run_and_show
     from motet.config.experiment import parse_set
 
-    asked = [nested("scoring.metrics", metrics)] if metrics else []
+    asked = [nest({"scoring.metrics": metrics})] if metrics else []
     file = user_path(experiment, "experiment file") if experiment else None
     folder = user_path(out, "--out") if out else None
     run_and_show(choose(short, file, *map(parse_set, settings or []), beside=asked), folder, json, track or [])

@@ -1,4 +1,4 @@
-"""[data] of the experiment file: which data, dealt how, to how many clients; and the words that readers of data share."""
+"""[data] of the experiment file: which data, dealt how, to how many clients; and the words that readers share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

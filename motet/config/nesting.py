@@ -40,8 +40,3 @@ def nest(flat: Mapping[str, Any] | Mapping[tuple[str, ...], Any]) -> Values:
             inner = inner.setdefault(section, {})
         inner[name] = value
     return nested
-
-
-def nested(dotted: str, value: Any) -> Values:
-    """Return one dotted name and its value as nested dictionaries."""
-    return nest({dotted: value})

@@ -13,6 +13,7 @@ from typing import Any
 
 import tomli_w
 
+from motet.config.nesting import nest
 from motet.config.section import Section, accepted, section_of
 from motet.config.short_names import FIELDS
 from motet.errors import MotetError, shown
@@ -75,10 +76,7 @@ def parse_set(text: str) -> Values:
         raise MotetError(f"--set is {shown(text)}; accepted: key=value, such as local.lr=0.1")
     if len(names) > MOST_NAMES:
         raise MotetError(f"--set is {shown(text)}; accepted: a field by its name, such as local.lr")
-    nested: Any = _parse(value.strip(), key.strip())
-    for name in reversed(names):
-        nested = {name: nested}
-    return dict(nested)
+    return nest({tuple(names): _parse(value.strip(), key.strip())})
 
 
 def _parse(text: str, key: str) -> Any:

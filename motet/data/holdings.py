@@ -94,15 +94,18 @@ class NeedsData(MotetError):
 class AbsentSamples(Samples):
     """Samples of a known number whose content is elsewhere; their use raises a `MotetError`."""
 
+    whose: str
+    count: int
+
     def __init__(self, whose: str, count: int, prepare: Prepare):
         for name, value in (("whose", whose), ("count", count), ("prepare", prepare)):
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
-        return int(self.__dict__["count"])
+        return self.count
 
     def _refuse(self) -> NoReturn:
-        raise NeedsData(f"this needs the data of {self.__dict__['whose']}, which are not here")
+        raise NeedsData(f"this needs the data of {self.whose}, which are not here")
 
     @property
     def x(self) -> Tensor:
@@ -114,7 +117,7 @@ class AbsentSamples(Samples):
 
     def part(self, start: int, stop: int) -> Samples:
         """Return a part, which is not here either."""
-        return AbsentSamples(self.__dict__["whose"], stop - start, self.prepare)
+        return AbsentSamples(self.whose, stop - start, self.prepare)
 
     def batch(self, rows: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         self._refuse()

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor
 
 from motet.config.data_section import SampleKind
@@ -15,6 +16,7 @@ from motet.data.image_changes import Augment
 from motet.data.input import Input
 from motet.data.readers.raw import MOST_FEATURES, MOST_TOKENS, Array, Integers, RawData
 from motet.errors import MotetError
+from motet.io.json_models import FileModel, to_json
 
 Normalize = Literal["standard", "half", "unit", "constants", "none"]
 Constants = tuple[tuple[float, ...], tuple[float, ...]]
@@ -232,6 +234,25 @@ LARGEST_WHOLE = 1e15
 """Of whole numbers that are samples: beyond it they are ids, or overflowed."""
 
 
+class SavedPrepare(FileModel):
+    """What `Prepare.saved` says of samples that are numbers or tokens."""
+
+    kind: SampleKind
+    shape: Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=3)]
+    vocabulary: Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+    constants: bool
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        sides = {"image": 3, "signal": 2}.get(self.kind, 1)
+        most = MOST_FEATURES if sides == 1 else MOST_NUMBERS
+        if len(self.shape) != sides or math.prod(self.shape) > most:
+            raise ValueError(f"the shape of one sample: {sides} sides, at most {most} values")
+        if (self.vocabulary > 0) != (self.kind == "tokens"):
+            raise ValueError("a vocabulary for tokens alone")
+        return self
+
+
 def restored(words: Mapping[str, object], constants: Mapping[str, object]) -> Prepare:
     """Return the preparation that `saved` describes, without augmentation; raise `ValueError` for anything else."""
     if words["kind"] == "table":
@@ -242,23 +263,14 @@ def restored(words: Mapping[str, object], constants: Mapping[str, object]) -> Pr
         from motet.data.prepare_text import restored_text
 
         return restored_text(words)
-    kind, sides, vocabulary = words["kind"], words["shape"], words["vocabulary"]
-    if not isinstance(sides, list) or not all(type(side) is int and side > 0 for side in sides):
-        raise ValueError("shape")
-    shape = tuple(sides)
-    if not 0 < math.prod(shape) <= MOST_NUMBERS or len(shape) != {"image": 3, "signal": 2}.get(str(kind), 1):
-        raise ValueError("shape")
-    if kind in ("vector", "tokens") and shape[0] > MOST_FEATURES:
-        raise ValueError("shape")
-    if kind == "tokens" and type(vocabulary) is int and 0 < vocabulary <= MOST_TOKENS:
-        return TokensPrepare(shape, vocabulary)
-    if kind not in ("image", "signal", "vector"):
-        raise ValueError("kind")
-    scale, shift = constants.get("scale"), constants.get("shift")
-    for each in (scale, shift) if words["constants"] else ():
-        if not isinstance(each, Tensor) or each.dtype != torch.float32 or tuple(each.shape) != shape:
+    saved = SavedPrepare.model_validate_json(to_json(words))
+    if saved.kind == "tokens":
+        return TokensPrepare(saved.shape, saved.vocabulary)
+    scale, shift = (constants.get(name) if saved.constants else None for name in ("scale", "shift"))
+    for each in (scale, shift) if saved.constants else ():
+        if not isinstance(each, Tensor) or each.dtype != torch.float32 or tuple(each.shape) != saved.shape:
             raise ValueError("constants")
-    return _OF_NUMBERS[kind](shape, scale, shift)  # type: ignore[arg-type]
+    return _OF_NUMBERS[saved.kind](saved.shape, scale, shift)  # type: ignore[arg-type]
 
 
 def _tensor(x: npt.ArrayLike) -> Tensor:

@@ -110,7 +110,7 @@ class TablePrepare(Prepare):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the constants, which are made again where it arrives."""
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def _of(self, *kinds: type[Column]) -> list[int]:
         return [i for i, column in enumerate(self.schema.columns.values()) if isinstance(column, kinds)]

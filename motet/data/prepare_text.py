@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from motet.data.prepare import Normalize, TokensPrepare
 from motet.data.readers.raw import Array, Integers, token_type
 from motet.errors import MotetError, shown
+from motet.io.json_models import FileModel, to_json
 
 PADDING, UNKNOWN = 0, 1
 RESERVED = 2
@@ -139,7 +141,7 @@ class TextPrepare(TokensPrepare):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without tables that are made again where it arrives."""
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def stored(self, x: Any) -> Tensor:
         """Return the stored tokens of a text, several texts, rows or a table with the column of texts, or of tokens."""
@@ -190,15 +192,22 @@ class AllTexts:
         return TextPrepare(x.shape[1:], made.vocabulary, made, self.column, self.tokenizer, self.min_count)
 
 
+class SavedText(FileModel):
+    """What `TextPrepare.saved` says."""
+
+    kind: Literal["text"]
+    unit: Literal["word", "character"]
+    known: Annotated[tuple[str, ...], Field(max_length=MOST_WORDS)]
+    length: Annotated[int, Field(gt=0, le=MOST_LENGTH)]
+    column: str
+    constants: Literal[False]
+
+
 def restored_text(words: Mapping[str, Any]) -> TextPrepare:
     """Return the preparation of what `TextPrepare.saved` returned; raise `ValueError` for anything else."""
-    unit, known, length, column = (words[name] for name in ("unit", "known", "length", "column"))
-    if unit not in ("word", "character") or type(length) is not int or not 0 < length <= MOST_LENGTH:
-        raise ValueError("unit, length")
-    if not isinstance(known, list) or len(known) > MOST_WORDS or not all(isinstance(w, str) for w in [*known, column]):
-        raise ValueError("known")
-    made = Tokenizer(unit, tuple(known), length)
-    return TextPrepare((length,), made.vocabulary, made, column)
+    saved = SavedText.model_validate_json(to_json(words))
+    made = Tokenizer(saved.unit, saved.known, saved.length)
+    return TextPrepare((saved.length,), made.vocabulary, made, saved.column)
 
 
 def _texts(x: Any, column: str) -> Sequence[str] | None:

@@ -71,7 +71,7 @@ def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
     """
     if type(module) is not kind:
         return False
-    has = module.__dict__  # this is asked at every step of a small net, where torch's own attribute lookup counts
+    has = vars(module)  # this is asked at every step of a small net, where torch's own attribute lookup counts
     hooks = has["_forward_hooks"] or has["_forward_pre_hooks"] or has["_backward_hooks"] or has["_backward_pre_hooks"]
     return not hooks and "forward" not in has
 

@@ -37,7 +37,7 @@ LOGISTIC = NetEntry(
 WIDEST, DEEPEST = 100_000, 20
 
 
-class Options(Section):
+class MLPOptions(Section):
     """Options of `mlp(...)`."""
 
     hidden: int | str = Field("128x64", description="units of the hidden layers, joined by x")
@@ -70,7 +70,7 @@ MLP = NetEntry(
     accepts=("image", "signal", "vector"),
     example=Input("image", (1, 8, 8)),
     build=build_mlp,
-    options=Options,
+    options=MLPOptions,
 )
 
 

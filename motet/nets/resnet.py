@@ -153,7 +153,7 @@ LARGE = 64  # pixels
 Stem = Literal["auto", "small", "large"]
 
 
-class Options(BatchByDefault):
+class ResNetOptions(BatchByDefault):
     """Options of `resnet18(...)`."""
 
     stem: Stem = Field(
@@ -185,7 +185,7 @@ RESNET18 = NetEntry(
     accepts=("image",),
     example=Input("image", (3, 32, 32)),
     build=build_resnet18,
-    options=Options,
+    options=ResNetOptions,
     elsewhere=ELSEWHERE,
 )
 

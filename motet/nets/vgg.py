@@ -40,7 +40,7 @@ WIDTHS_VGG9 = ((16,), (32,), (64, 128), (256, 512))
 SMALLEST_VGG9 = 2 ** len(WIDTHS_VGG9)
 
 
-class Options(Section):
+class VGGOptions(Section):
     """Options of `vgg9(...)`."""
 
     norm: Norm = Field("none", description="BatchNorm, GroupNorm (2 groups) or nothing after each convolution")
@@ -63,7 +63,7 @@ VGG9 = NetEntry(
     accepts=("image",),
     example=Input("image", (3, 32, 32)),
     build=build_vgg9,
-    options=Options,
+    options=VGGOptions,
 )
 
 

@@ -10,7 +10,7 @@ from motet.io.locks import is_running
 from motet.io.text import printable
 from motet.metrics.names import MetricName
 from motet.runs.clients_file import ClientsInfo, read_clients_info
-from motet.runs.local_baseline import LOCAL, beside_local
+from motet.runs.local_baseline import LOCAL, compared_with_local
 from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.runs.summary import Summary, values_of_clients
@@ -61,7 +61,7 @@ def read_finished(folder: Path, local: Record | None = None) -> Finished:
         raise MotetError(f"run {folder} is still running ({record.how_far})")
     summary, experiment = record.summary, record.experiment
     if local is not None and experiment.method != LOCAL:
-        summary = beside_local(record, local)
+        summary = compared_with_local(record, local)
     return Finished(folder, experiment, summary, read_clients_info(record))
 
 

@@ -48,7 +48,7 @@ def gains_over_local(record: Record, local: Record) -> dict[int, float]:
     return {client: mine - alone for client, (mine, alone) in _pairs(record, local).items()}
 
 
-def beside_local(record: Record, local: Record) -> Summary:
+def compared_with_local(record: Record, local: Record) -> Summary:
     """The run's summary with what its models gain over Local's on the headline data, and who is worse off."""
     _refuse_others(record, local)
     summary, headline = record.summary, _headline(record)

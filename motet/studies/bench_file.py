@@ -23,7 +23,7 @@ from pydantic import Field
 from motet.config.experiment import Experiment, resolve
 from motet.config.layers import one_layer
 from motet.config.names import parse
-from motet.config.nesting import merge, nested
+from motet.config.nesting import merge, nest
 from motet.config.section import Section, checked
 from motet.config.toml import read
 from motet.errors import MotetError, shown
@@ -203,7 +203,7 @@ def _check_paper(paper: Paper, bench: BenchFile, cases: Mapping[str, Experiment]
 
 
 def _choice(name: str, value: Any) -> Mapping[str, Any]:
-    return nested(name, value) if "." in name else {name: value}
+    return nest({name: value}) if "." in name else {name: value}
 
 
 def _word(value: Any) -> str:

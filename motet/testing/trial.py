@@ -51,7 +51,7 @@ class Untouchable(AbsentSamples):
     """So many samples that a method may count, and not look at."""
 
     def _refuse(self) -> NoReturn:
-        raise Touched(self.__dict__["whose"])
+        raise Touched(self.whose)
 
     def part(self, start: int, stop: int) -> Samples:
         """A part is a look."""

@@ -5,12 +5,13 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
 from motet.config.experiment import Experiment
+from motet.config.nesting import flatten
 from motet.io.files import is_own_folder, make_folder, refuse_links
 
 EXPERIMENT, TAG = "motet", "motet.run"
@@ -50,7 +51,7 @@ class MLflow:
         made = self.client.create_run(where, run_name=folder.resolve().name, tags={TAG: mark})
         self.run_id = made.info.run_id
         entities = import_module("mlflow.entities")
-        chosen = [entities.Param(name, value[:MOST_TEXT]) for name, value in _flat(experiment.model_dump())]
+        chosen = [entities.Param(name, value[:MOST_TEXT]) for name, value in _parameters(experiment)]
         for at in range(0, len(chosen), MOST_PARAMETERS):
             self.client.log_batch(self.run_id, params=chosen[at : at + MOST_PARAMETERS])
 
@@ -89,9 +90,6 @@ def _allowed(name: str) -> str:
     return re.sub(r"[^\w\-. :/]", "_", name)
 
 
-def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", str(value)
+def _parameters(experiment: Experiment) -> list[tuple[str, str]]:
+    """Return every field of an experiment by its dotted name, as text."""
+    return [(name, str(value)) for name, value in flatten(experiment.model_dump()).items()]

@@ -1,6 +1,7 @@
-"""How tables and the sentences around them are laid out: columns that find no room follow in a table below, under the same labels.
+"""How tables and the sentences around them are laid out.
 
-No digit is ever cut. A label that finds no room is shortened in its middle, and said in full below the table.
+Columns that find no room follow in a table below, under the same labels. No digit is ever cut. A label that finds no
+room is shortened in its middle, and said in full below the table.
 """
 
 from collections import Counter

@@ -299,3 +299,12 @@ def test_a_users_own_engine_is_one_class_by_import(tmp_path: Path, capsys: pytes
     assert last_states(mine) == last_states(plain)
     with pytest.raises(MotetError, match=r"unknown engine .* did you mean 'pool'"):
         assemble(tiny("fedavg", engine={"name": "pol"}))
+
+
+def test_where_workers_cannot_share_memory_a_run_stays_in_one_process_and_the_pool_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("motet.engines.registry.has_workers", lambda: False)
+    assert type(assemble(tiny("fedavg", engine={"name": "auto", "workers": 2})).engine) is Inline
+    with pytest.raises(MotetError, match=r"engine.name is 'pool', but its workers share memory .* engine.name=inline"):
+        assemble(tiny("fedavg", engine={"name": "pool", "workers": 2}))

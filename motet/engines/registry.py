@@ -38,12 +38,17 @@ def inline(request: EngineRequest) -> Engine:
 
 def pool(request: EngineRequest) -> Engine:
     """Return worker processes on this machine, which start at once."""
+    if not has_workers():
+        raise MotetError(
+            "engine.name is 'pool', but its workers share memory in a way that this system does not have; accepted: "
+            "engine.name=inline, here, or Linux and macOS"
+        )
     return Pool(request.build, request.workers, request.samples, groups=request.groups, folder=request.folder)
 
 
 def auto(request: EngineRequest) -> Engine:
-    """Return a pool that starts no process for a run of seconds; one process where there is one core, or a device."""
-    if request.workers == 1 or request.device != "cpu":
+    """Return a pool that starts no process for a run of seconds; one process where more would not work, or not help."""
+    if request.workers == 1 or request.device != "cpu" or not has_workers():
         return inline(request)
     return Pool(
         request.build, request.workers, request.samples, request.work, groups=request.groups, folder=request.folder
@@ -73,6 +78,11 @@ def factory_of(name: str) -> Callable[[EngineRequest], Engine]:
     if not callable(found):
         raise MotetError(f"engine.name is {name!r}, a {type(found).__name__}; accepted: a class of Engine")
     return found
+
+
+def has_workers() -> bool:
+    """Return whether this system can hand descriptors of shared memory to another process, as the pool does."""
+    return os.name == "posix"
 
 
 def cores() -> int:

@@ -23,8 +23,9 @@ class Say(Protocol):
 
 def main() -> None:
     """Run jobs until standard input ends, which it does when the parent ends in any way."""
-    for each in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a terminal that goes away are the parent's
-        signal.signal(each, signal.SIG_IGN)
+    for name in ("SIGINT", "SIGHUP"):  # Ctrl-C and a terminal that goes away are the parent's; Windows has the first
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     out, sys.stdout = sys.stdout, sys.stderr  # code of the user's may print
     asked: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()

@@ -63,7 +63,10 @@ def converted(browser: str, svg: str, format: str) -> bytes:
         page, out = Path(folder) / "figure.html", Path(folder) / f"figure.{format}"
         page.write_text(f'<!DOCTYPE html><meta charset="utf-8"><style>{style}</style>{svg}', encoding="utf-8")
         asked = ["--headless", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        asked += [f"--user-data-dir={folder}/profile", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        asked += [
+            f"--user-data-dir={folder}/profile",
+            *(["--no-sandbox"] if getattr(os, "geteuid", lambda: 1)() == 0 else []),
+        ]
         if format == "pdf":
             asked += [f"--print-to-pdf={out}", "--no-pdf-header-footer"]
         else:

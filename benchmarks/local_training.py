@@ -62,7 +62,7 @@ def main() -> None:
     found = {}
     for name in options.workload or SUBJECTS:
         workload, methods = SUBJECTS[name]
-        found[name] = {"what": workload.what} | metric(workload, options.methods or methods, options.repeats)
+        found[name] = {"what": workload.what} | measure(workload, options.methods or methods, options.repeats)
         show(name, found[name])
     if options.record:
         here = environment()
@@ -72,7 +72,7 @@ def main() -> None:
         path.write_text(json.dumps(words | {"workloads": found}, indent=1) + "\n", encoding="utf-8")
 
 
-def metric(workload: Workload, methods: list[str], repeats: int) -> dict[str, Any]:
+def measure(workload: Workload, methods: list[str], repeats: int) -> dict[str, Any]:
     """Milliseconds of a turn, medians over the repeats, and the shares of the operations."""
     values = merge(workload.experiment(quick=True), {"local": {"epochs": 1, "batched_clients": False}})
     client = typical(Work.of(values))
@@ -117,7 +117,8 @@ def motet(values: dict[str, Any], client: int, method: str) -> Turn:
     server = parts.method.start()
 
     def ask(kind: TaskKind, round: int) -> Message:
-        reply = parts.engine.run([Task(kind, client, round, parts.method.broadcast(server, client))])[0].reply
+        task = Task(kind, client, round, parts.method.broadcast(server, client))
+        reply = next(iter(parts.engine.run([task]))).reply
         assert reply is not None
         return reply
 

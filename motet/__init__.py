@@ -12,7 +12,6 @@ True
 
 import sys
 from importlib import import_module
-from importlib.metadata import version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +66,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Import a name on its first use: torch takes seconds to import, and `motet --help` does not need it."""
     if name == "__version__":
+        # here, for it imports much: before `__main__` has tidied the path, that may be files of a stranger's folder
+        from importlib.metadata import version
+
         return version("motet")
     if name not in _HOMES:
         raise AttributeError(f"module 'motet' has no attribute {name!r}")

@@ -386,6 +386,7 @@ class ChangesReplies(Part):
     """Adds up the models in the first one's place."""
 
     acts: ClassVar[Acts] = "server"
+    uploads: ClassVar[Mapping[str, Rule]] = {"w": "each"}
 
     def aggregate(self, s: Serving, replies: Mapping[int, Message]) -> None:
         first, *others = (tensor(reply, "w") for reply in replies.values())
@@ -527,6 +528,8 @@ class WrongType(Part):
 
 class FirstReplyCounts(Averaging):
     """Takes the first reply for the mean of all."""
+
+    uploads: Mapping[str, Rule] = {"w": "each"}
 
     def combined(self, s: Serving, replies: Mapping[int, Message]) -> Tensor:
         return 0.9 * tensor(next(iter(replies.values())), "w") + 0.1 * self.averaged(replies)

@@ -60,7 +60,7 @@ def test_run_prints_one_json_object_and_all_else_on_stderr(capsys: pytest.Captur
     assert all(0 <= summary["new_clients"][name] <= 1 for name in ("before", "after"))
     assert summary["bytes_per_round"]["down"] > 0 and summary["bytes_per_round"]["up"] > 0
     assert summary["seconds"] > 0
-    assert summary == Record(Path("runs/digits-scaffold-seed0")).summary
+    assert summary == json.loads(Path("runs/digits-scaffold-seed0/summary.json").read_text())
     assert "runs/digits-scaffold-seed0" in err
 
 
@@ -221,7 +221,7 @@ def test_protocols_side_by_side_say_how_they_differ(capsys: pytest.CaptureFixtur
 # ------------------------------------------------------------ list, data, config
 
 
-@pytest.mark.parametrize("what", ["methods", "data", "nets", "partitions", "posts", "protocols", "metrics"])
+@pytest.mark.parametrize("what", ["methods", "data", "nets", "partitions", "transforms", "protocols", "metrics"])
 def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(call(capsys, "list", what, "--json")[0])
     assert rows and all(row["name"] and row["summary"] and row["paper"] for row in rows)
@@ -399,7 +399,7 @@ def test_measures_are_columns_and_figures(capsys: pytest.CaptureFixture[str]) ->
         ("own.py:g", "'g'"),
         ("own.py:mean", "bears a name of Motet's own; accepted: a function of another name"),
         ("own.py:number", "own.py:number is no function; accepted: one of logits and labels"),
-        ("own.py:words", "measure own.py:words gave str; accepted: a number"),
+        ("own.py:words", "metric own.py:words gave str; accepted: a number"),
     ],
 )
 def test_a_measure_that_is_none(metric: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -229,7 +229,7 @@ def test_a_kept_state_that_is_not_there_any_more_is_damage() -> None:
     engine = Inline(OneByOne(keeps_round))
     list(engine.run([Task("train", 3, 1, {}), Task("train", 1, 1, {})]))
     entries = engine.keep(1)
-    wrong = entries | {1: entries[1] | {"sha256": "0" * 64}}
+    wrong = entries | {1: entries[1].model_copy(update={"sha256": "0" * 64})}
     with pytest.raises(Damaged, match=r"^client-00001-000001.safetensors has a wrong SHA-256$"):
         engine.go_back(1, wrong)
     with pytest.raises(Damaged, match=r"^client-00003-000001.safetensors is not there$"):

@@ -7,8 +7,6 @@ import torch
 from by_hand import EXACT, build, client, flat, sgd, small_net, train
 from torch import Tensor, nn
 
-from motet.config.section import checked
-from motet.config.sections import AdaptSettings
 from motet.messages.message import State, encode
 from motet.nets import Net
 from motet.testing.twin import play, tiny
@@ -102,10 +100,10 @@ def test_adapting_with_validation_never_ends_below_its_start(name: str) -> None:
     """The start is a candidate too: with a learning rate that only does harm, it is what is served."""
     method, server = build(name)
     who = client(3, new=True)  # six of its sixty samples judge
-    harmful = replace(who, adapt=checked(AdaptSettings, {"lr": 50.0, "select": "best_on_validation"}, "adapt"))
+    harmful = who.adapting(epochs=5, lr=50.0, select="best_on_validation")
     good, _ = sgd(who, server["w"], epochs=200, lr=0.1)  # knows its samples by heart
     assert torch.equal(weights_of(method.adapt(harmful, {"w": good})), good)
-    gentle = replace(who, adapt=checked(AdaptSettings, {"lr": 0.05, "select": "best_on_validation"}, "adapt"))
+    gentle = who.adapting(epochs=5, lr=0.05, select="best_on_validation")
     assert not torch.equal(weights_of(method.adapt(gentle, method.broadcast(server, 3))), server["w"])
 
 
@@ -115,7 +113,7 @@ def test_the_last_and_the_best_epoch_are_of_one_training() -> None:
     who = client(3, new=True)
     shared = replace(who, data=replace(who.data, val=who.data.train, shares_val=True))
     of_select = [
-        weights_of(method.adapt(replace(shared, adapt=checked(AdaptSettings, choice, "adapt")), {"w": server["w"]}))
-        for choice in ({"epochs": 2, "lr": 0.05}, {"epochs": 2, "lr": 0.05, "select": "best_on_validation"})
+        weights_of(method.adapt(shared.adapting(epochs=2, lr=0.05, select=select), {"w": server["w"]}))
+        for select in ("last", "best_on_validation")
     ]
     torch.testing.assert_close(*of_select, **EXACT)

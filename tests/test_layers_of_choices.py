@@ -84,7 +84,7 @@ def test_every_short_name_is_obeyed_in_a_file_and_by_set(name: str, tmp_path: Pa
         ("scoring = 'x'", "scoring is 'x'; accepted: a section with "),
         ("[[data]]\nname = 'a'", "data is a list of tables, as [[data]] makes one; accepted: [data], "),
         ("[[local]]\nlr = 1.0", "local is a list of tables, as [[local]] makes one; accepted: [local], "),
-        ("data = ['a.npz', 'b.npz']", "data.name is ['a.npz', 'b.npz']; accepted: text"),
+        ("data = ['a.npz', 'b.npz']", "data.name is ('a.npz', 'b.npz'); accepted: text"),
         ("data = 5", "data.name is 5; accepted: text"),
         ("rounds = true", "rounds.count is True; accepted: a whole number of at least 1"),
         ("[lr]", "local.lr is {}; accepted: a number above 0"),

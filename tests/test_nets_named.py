@@ -15,7 +15,7 @@ from motet.errors import MotetError
 from motet.nets import build_net, net_term
 from motet.runs.record import Record
 from motet.runs.trust import imports_of, require_trust
-from motet.server.assembly import settle
+from motet.server.assembly import settle, told_to_methods
 from motet.server.memory_estimate import refuse_what_needs_too_much
 
 MINE = """
@@ -122,7 +122,7 @@ def test_a_net_with_options_is_weighed_before_it_is_built() -> None:
     asked = settle(resolve({"net": {"name": "mlp(hidden=100000x100000)"}, "data": {"clients": 4}}))
     facts = FederationFacts.of(build(asked.data, 0))
     with pytest.raises(MotetError, match=r"net 'mlp.*' on image .*; accepted: a smaller net"):
-        refuse_what_needs_too_much(asked, facts, cohort=4)
+        refuse_what_needs_too_much(asked, facts, told_to_methods(asked, facts))
 
 
 def test_features_of_every_net_are_known_without_weights() -> None:

@@ -189,7 +189,7 @@ def test_a_measure_that_raises_costs_its_figure_alone(engine: str, capfd: pytest
     assert not any(".always." in name for name in result.figures) and "personal.split.accuracy.mean" in result.figures
     assert main(["show", "out"]) == 0
     shown = " ".join(capfd.readouterr().out.split())
-    assert "Note: measure measures.py:always raised an error at 4 of 4 clients" in shown
+    assert "Note: metric measures.py:always raised an error at 4 of 4 clients" in shown
 
 
 def test_measures_without_data_say_so(capfd: pytest.CaptureFixture[str]) -> None:

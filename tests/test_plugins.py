@@ -66,7 +66,7 @@ def test_a_module_of_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "module_of_a_user.py").write_text("def build(): return 7\n")
     code = (
         "import sys; sys.path = [p for p in sys.path if p not in ('', sys.argv[1])]\n"
-        "from motet.plugins import load_object\n"
+        "from motet.io.plugins import load_object\n"
         "print(load_object('module_of_a_user:build', 'net')())"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True)

@@ -108,7 +108,7 @@ def test_groups_of_clients_are_the_same_everywhere(tmp_path: Path) -> None:
     experiment = tiny("fedavg", **asked)
     assembly = assemble(experiment)
     tasks = [Task("train", i, 1, {}) for i in assembly.client_ids]
-    assert sorted(map(len, assembly.workplace.groups(tasks))) == [3, 3, 3, 3]
+    assert sorted(map(len, assembly.engine.groups(tasks))) == [3, 3, 3, 3]
     found = []
     for name in ("inline", "pool"):
         engine = {"name": name, "workers": WORKERS}

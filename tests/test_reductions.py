@@ -28,7 +28,7 @@ def rounds(method: str, count: int = 3, **local: object) -> Rounds:
 def personal(run: Rounds, i: int, source: str = "last_participation") -> Tensor:
     method, who = run.method, run.client(i)
     assert isinstance(method, Averaging)
-    who.personal_model = source  # type: ignore[assignment]
+    who.source = source  # type: ignore[assignment]
     w = method.personal_weights(who, method.broadcast(run.server, i))
     assert w is not None
     return method.layout.convert(w, method.plain)

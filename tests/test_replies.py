@@ -1,6 +1,5 @@
 """Replies are added up as they come: the same bits as at once, and no client's model is held on to."""
 
-import gc
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -109,7 +108,6 @@ class Watching(Inline):
                 models.append(weakref.ref(tensor(outcome.reply, "w")))
             yield outcome
             del outcome
-            gc.collect()
             self.alive.append(sum(model() is not None for model in models))
 
 

@@ -22,9 +22,9 @@ def test_one_training_gives_each_row(member: str, method: str, tmp_path: Path, m
     from fedrod_table7 import THREE_ROWS
 
     monkeypatch.setitem(METHODS, THREE_ROWS.name, THREE_ROWS)
-    run(resolve(SETTING | {"method": "fedrod-three-rows"}), tmp_path / "batched_clients")
+    run(resolve(SETTING | {"method": "fedrod-three-rows"}), tmp_path / "together")
     run(resolve(SETTING | {"method": method}), tmp_path / "alone")
-    together, alone = (Record(tmp_path / name).rounds[-1] for name in ("batched_clients", "alone"))
+    together, alone = (Record(tmp_path / name).rounds[-1] for name in ("together", "alone"))
     assert together["generic.common.accuracy.pooled"] == alone["generic.common.accuracy.pooled"]
     assert together[f"member:{member}.weighted.accuracy.mean"] == pytest.approx(
         alone["personal.weighted.accuracy.mean"], abs=1e-12

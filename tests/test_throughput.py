@@ -185,11 +185,11 @@ def test_unknown_workload_is_one_sentence_and_exit_2() -> None:
 
 
 def test_local_training_is_profiled_beside_the_bare_loop() -> None:
-    from local_training import metric
+    from local_training import measure
     from throughput_parts.workloads import FEDROD_CONV, Workload
 
     small = Workload("small", "", merge(FEDROD_CONV.setting, SLIVER), {})
-    found = metric(small, ["bare", "fedavg", "fedrod(head=linear)"], repeats=2)
+    found = measure(small, ["bare", "fedavg", "fedrod(head=linear)"], repeats=2)
     assert found["x bare"]["bare"] == 1 and set(found["milliseconds"]) == {"bare", "fedavg", "fedrod(head=linear)"}
     assert all(ms > 0 for ms in found["milliseconds"].values()) and found["samples"] > 0
     for shares in found["profile"].values():

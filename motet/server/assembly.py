@@ -65,7 +65,8 @@ class ServerSide:
         """What the method lacks in this experiment, in one sentence before anything runs."""
         if why := self.method.refuse(self.method.facts):
             raise MotetError(f"method {self.experiment.method!r} cannot run here: {why}")
-        if self.method.pooled and self.transforms:
+        transforms = self.transforms  # built here, so that a wrong option is said before anything runs
+        if self.method.pooled and transforms:
             raise MotetError(
                 f"transforms is {self.experiment.transforms!r} but {self.experiment.method!r} trains in one place and "
                 f"sends nothing; accepted: no transforms"

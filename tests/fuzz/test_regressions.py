@@ -74,7 +74,8 @@ def test_memory_is_named_with_what_would_do(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("motet.server.memory_estimate.free_memory", lambda: 10**6)
     assert refusal("--method", "fedbasis(k=20)").endswith("and 1 MB are free; accepted: k of at most 4 for this net")
     assert "of memory and 1 MB are free; accepted: hidden of at most " in refusal("--method", "fedrod(hidden=500)")
-    assert refusal("--clients", "40", "--cohort", "1.0").startswith("a round of 40 clients with models of ")
+    many = ("--clients", "40", "--cohort", "1.0")
+    assert refusal(*many, "--method", "median").startswith("a round of 40 clients with models of ")
     monkeypatch.setattr(memory_limits, "free_memory", lambda: 10**5)
     assert refusal().startswith("net 'mlp' on image (1, 8, 8) needs ")
 

@@ -180,7 +180,7 @@ class Averaging(Method):
         return [picture for part in self.parts for picture in part.figures_learned(learned)]
 
     def client_snapshot(self, client: Client, message: Message) -> Message:
-        """Return the parts' snapshots, made with the model just received and the client's private weights in the net."""
+        """Return the parts' snapshots, made with the received model and the client's private weights in the net."""
         w = self.personal_weights(client.from_the_global_model(), message)
         if w is None:
             return {}

@@ -34,7 +34,7 @@ MAKES_A_CLIENT_DIFFER = ("private", "features", "note", "personal_logits")
 
 @dataclass(frozen=True)
 class Forward:
-    """What the net made of one batch: its input x, the body's features, the features the head saw, the generic logits."""
+    """What the net made of one batch: its input x, the body's features, the head's input z, the generic logits."""
 
     x: Tensor
     raw: Tensor

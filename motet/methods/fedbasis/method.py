@@ -187,7 +187,7 @@ class FedBasis(Method):
         return V[0].clone() if self.options.generic == "major" else self.mixing.theta(self.mixing.uniform(V), V)
 
     def diagnostics(self, server: State) -> dict[str, float]:
-        """Return the entropy of α† and of the learned α (means over the round's clients), and how alike the bases are."""
+        """Return the mean entropy of α† and of the learned α over the round's clients, and how alike the bases are."""
         found = {name.replace(".", "_"): number(server, name) for name in ENTROPIES if name in server}
         if BASES in server and self.options.k > 1:
             found |= signs_of_collapse(tensor(server, BASES)[self.mixing.first :, self.layout.trainable])

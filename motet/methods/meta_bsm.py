@@ -99,7 +99,7 @@ class MetaBSM(BalancedRisk):
 
 
 def weighted(q: Tensor, loss: Tensor) -> Tensor:
-    """Σ q_i ℓ_i / Σ q_i: Table 5 leaves the normalization open; with this one a batch counts as much as in plain BSM."""
+    """Σ q_i ℓ_i / Σ q_i: Table 5 leaves the normalization open; with this one a batch counts as in plain BSM."""
     return (q * loss).sum() / q.sum().clamp_min(1e-12)
 
 

@@ -83,8 +83,8 @@ def _is_column(name: str, experiments: Sequence[Experiment]) -> bool:
     if _is_figure(name, experiments) or name in ROUND_COLUMNS or name == DERIVED:
         return True
     terms = [term.name for each in experiments for term in parse(each.method)]
-    told = {term.replace("-", "_").replace("+", "_") for term in terms} | set(OF_A_RUN)
-    return any(map(is_import, terms)) or any(name.startswith(word) for word in told)
+    prefixes = {term.replace("-", "_").replace("+", "_") for term in terms} | set(OF_A_RUN)
+    return any(map(is_import, terms)) or any(name.startswith(prefix) for prefix in prefixes)
 
 
 def _is_of_summary(name: str) -> bool:

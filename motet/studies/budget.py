@@ -28,7 +28,7 @@ FILE = "plan.json"
 
 
 class Plan(FileModel):
-    """plan.json: how many trials, seeds and methods there will be, and sentences about what is left out to save time."""
+    """plan.json: how many trials, seeds and methods there will be, and what is left out to save time."""
 
     trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)]
     seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)]

@@ -1,4 +1,4 @@
-"""A job is one run of a study up to some round; it is started, continued, or skipped where the record has that round."""
+"""A job is one run of a study up to some round: started, continued, or skipped where the record has that round."""
 
 import traceback
 from collections.abc import Callable

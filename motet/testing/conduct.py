@@ -114,7 +114,7 @@ def changes_nothing_in_place(trial: MethodTrial) -> None:
 
 
 def uses_every_reply_alike(trial: MethodTrial) -> None:
-    """Check that the order of replies does not change the generic model, and that a mean field is used only as a mean."""
+    """Check that the order of replies does not change the generic model, nor a mean field anything but by its mean."""
     walk = trial.walk
     if not walk.replies:
         return

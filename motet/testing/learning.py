@@ -15,7 +15,7 @@ LEAST_PROGRESS = 0.001  # how much of the initial loss must be gone after the ro
 
 
 def looks_at_training_data_alone(trial: MethodTrial) -> None:
-    """Check that a method never reads test data, and reads validation data only if it declares that it chooses by them."""
+    """Check that a method reads no test data, and validation data only if it declares that it chooses by them."""
     _, watched = trial.watched  # raises a fault where the method reads data that it must not see
     for seen in watched.trainings:
         if seen.on_validation:

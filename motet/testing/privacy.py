@@ -83,7 +83,8 @@ def scalar_secrets(client: Client) -> dict[str, float]:
 
 
 def scalars_told(replies: Mapping[int, Message], clients: Mapping[int, Client]) -> set[str]:
-    """Return the secret numbers that a number in the replies is a multiple of, up to a constant, over several clients."""
+    """Return the secret numbers of which a number in the replies is a multiple, up to a constant, over several
+    clients."""
     secrets = [scalar_secrets(clients[i]) for i in replies]
     numbers: dict[str, list[float]] = {}
     for reply in replies.values():

@@ -214,7 +214,7 @@ class MethodTrial:
 
     @cached_property
     def watched(self) -> tuple[Played, Watched]:
-        """Return an observed run on a net with BatchNorm and dropout; raise a fault if it reads data not meant for it."""
+        """Return an observed run on a net with BatchNorm and dropout; raise a fault if it reads forbidden data."""
         experiment = self.with_modes()
         assembly = assemble(experiment)
         assembly.workplace = watched = Watched.instead_of(assembly.workplace)

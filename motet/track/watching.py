@@ -69,7 +69,7 @@ class Tracked:
         self.watcher.round(row)
 
     def finished(self, folder: Path) -> None:
-        """Close the logs of a run that is complete; called also if the run was complete before."""
+        """Log the final figures of a complete run, also of one that was complete before and had nothing left to do."""
         self.done = True
         if not self.trackers:
             return

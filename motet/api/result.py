@@ -215,7 +215,7 @@ class Result:
 
 def flat(row: Row) -> Row:
     """Return a row without dictionaries inside: `family_chosen` becomes columns, `set_aside` the ids it names."""
-    columns: Row = {name: row[name] for name in ("round", "client") if name in row}  # what the row is about comes first
+    columns: Row = {name: row[name] for name in ("round", "client") if name in row}  # the keys of a row come first
     for name, value in row.items():
         if name == "set_aside" and isinstance(value, Mapping):
             columns[name] = [int(client_id) for client_id in value]

@@ -97,7 +97,7 @@ class APFL(Averaging):
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """α of every client"""
-        alphas = {"α": [number(told, "apfl.alpha") for told in learned.snapshots.values()]}
+        alphas = {"α": [number(snapshot, "apfl.alpha") for snapshot in learned.snapshots.values()]}
         shares = LearnedFigure.bars(
             "apfl-alpha",
             "APFL: each client's share of its own model (α)",

@@ -129,7 +129,7 @@ class APPLE(Averaging):
                 "apple-shares",
                 "APPLE: what each client takes of everybody's core model (p)",
                 "The diagonal is a client's own core; high values beside it are clients that it learned to use.",
-                [tensor(told, "apple.p").tolist() for told in learned.snapshots.values()],
+                [tensor(snapshot, "apple.p").tolist() for snapshot in learned.snapshots.values()],
                 x=learned.clients("client j, whose core"),
                 y=learned.clients_with_snapshot("client i, who takes it"),
             )

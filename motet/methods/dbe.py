@@ -84,8 +84,8 @@ class PRBM(Part):
         drawn = dict([*learned.snapshots.items()][:DRAWN_CLIENTS])
         if not drawn:
             return []
-        raw = [tensor(told, "prbm.z") for told in drawn.values()]
-        moved = [z + tensor(told, "prbm.p") for z, told in zip(raw, drawn.values(), strict=True)]
+        raw = [tensor(snapshot, "prbm.z") for snapshot in drawn.values()]
+        moved = [z + tensor(snapshot, "prbm.p") for z, snapshot in zip(raw, drawn.values(), strict=True)]
         without, with_p = in_a_plane(torch.cat([*raw, *moved]), learned.seed).chunk(2)
         group = [g for g, z in enumerate(raw) for _ in z]
         names = [learned.names[i] for i in drawn]

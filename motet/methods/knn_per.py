@@ -57,19 +57,19 @@ class KNNPer(Wrapped):
 
     def client_snapshot(self, client: Client, message: Message) -> Message:
         """λ of the client, if it chose one"""
-        told, model = super().client_snapshot(client, message), self.personal(client, message)
-        return told | {"knn-per.lambda": model.lam} if isinstance(model, NeighbourMemory) else told
+        snapshot, model = super().client_snapshot(client, message), self.personal(client, message)
+        return snapshot | {"knn-per.lambda": model.lam} if isinstance(model, NeighbourMemory) else snapshot
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
         """λ of every client"""
-        told = [told.get("knn-per.lambda") is not None for told in learned.snapshots.values()]
-        if self.options.lam is not None or not told or not all(told):
+        chose = [snapshot.get("knn-per.lambda") is not None for snapshot in learned.snapshots.values()]
+        if self.options.lam is not None or not chose or not all(chose):
             return super().figures_learned(learned)
         lams = LearnedFigure.bars(
             "knn-per-lambda",
             "kNN-Per: each client's share of its own nearest samples (λ)",
             "A high bar is a client whose own samples say more than the global model.",
-            {"λ": [number(told, "knn-per.lambda") for told in learned.snapshots.values()]},
+            {"λ": [number(snapshot, "knn-per.lambda") for snapshot in learned.snapshots.values()]},
             x=learned.clients_with_snapshot(),
             y="λ",
         )

@@ -43,8 +43,8 @@ class L2GD(Averaging):
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
         """Return x̄, and which of the two steps this iteration takes."""
         coin = float(torch.rand((), generator=self.serving(server).rng("l2gd"), dtype=torch.float64))
-        told: Message = {} if scoring else {"l2gd.average": coin < self.options.p}
-        return super().broadcast(server, client_id, scoring) | told
+        extra: Message = {} if scoring else {"l2gd.average": coin < self.options.p}
+        return super().broadcast(server, client_id, scoring) | extra
 
     def round_training(self, client: Client, message: Message) -> Training:
         """Return a training from x_i, at the learning rate of a local iteration."""

@@ -98,8 +98,8 @@ class SuPerFedMM(Averaging):
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
         """w^g, and L for clients that train"""
-        told: Message = {} if scoring else {"superfed.L": server["superfed.L"]}
-        return super().broadcast(server, client_id, scoring) | told
+        extra: Message = {} if scoring else {"superfed.L": server["superfed.L"]}
+        return super().broadcast(server, client_id, scoring) | extra
 
     def train(self, client: Client, message: Message) -> Message:
         """Algorithm 1. Before round L, λ = 0 and w^l stays: no gradient, no momentum, no weight decay."""

@@ -35,8 +35,8 @@ class Walk:
         method, loop = self.assembly.method, RoundLoop(self.assembly, Notes())
         server, privates = method.start(), dict[int, State]()
         if method.prepares:
-            told = self._asked("prepare", self.assembly.client_ids, 0, server, privates)
-            server = self._aggregated("prepared", method.prepared, server, told)
+            replies = self._asked("prepare", self.assembly.client_ids, 0, server, privates)
+            server = self._aggregated("prepared", method.prepared, server, replies)
         for round in range(1, ROUNDS + 1):
             server = {**server, "round": round}
             replies = self._asked("train", loop.sample(round), round, server, privates)
@@ -89,13 +89,13 @@ class Walk:
 
     def with_one_value(self, name: str, rule: str, weighting: Weighting) -> State:
         """Return the server state if all clients had sent the mean of a field, or an equal share of its sum."""
-        told = {i: dict(reply) for i, reply in self.replies.items()}
-        if all(isinstance(reply[name], Tensor) for reply in told.values()):
-            mean: Tensor | float = average(told, name, weighting if rule == "mean" else "uniform")
+        replies = {i: dict(reply) for i, reply in self.replies.items()}
+        if all(isinstance(reply[name], Tensor) for reply in replies.values()):
+            mean: Tensor | float = average(replies, name, weighting if rule == "mean" else "uniform")
         else:
-            shares = [number(r, "n") if (rule, weighting) == ("mean", "samples") else 1.0 for r in told.values()]
-            mean = sum(s * number(r, name) for s, r in zip(shares, told.values(), strict=True)) / sum(shares)
-        return self.assembly.method.aggregate(self.server, {i: {**reply, name: mean} for i, reply in told.items()})
+            shares = [number(r, "n") if (rule, weighting) == ("mean", "samples") else 1.0 for r in replies.values()]
+            mean = sum(s * number(r, name) for s, r in zip(shares, replies.values(), strict=True)) / sum(shares)
+        return self.assembly.method.aggregate(self.server, {i: {**reply, name: mean} for i, reply in replies.items()})
 
 
 @contextmanager

@@ -49,15 +49,15 @@ ALPHA = "fedbasis.alpha"
 
 def shares(learned: Learned, blocks: Mapping[int, str], k: int) -> list[LearnedFigure]:
     """Return figures of every client's α in these blocks; none during the warm start, when there are no bases."""
-    told = [tensor(each, ALPHA) for each in learned.snapshots.values() if ALPHA in each]
-    if not told or len(told) < len(learned.snapshots):
+    alphas = [tensor(each, ALPHA) for each in learned.snapshots.values() if ALPHA in each]
+    if not alphas or len(alphas) < len(learned.snapshots):
         return []
     return [
         LearnedFigure.heatmap(
             "fedbasis-coefficients",
             "FedBasis: what each client takes of each basis (α), block by block",
             "Clients with high values in the same columns share bases; an even row takes a bit of everything.",
-            [alpha[list(blocks)].flatten().tolist() for alpha in told],
+            [alpha[list(blocks)].flatten().tolist() for alpha in alphas],
             x=Axis(
                 "block and basis", tuple(f"{block or 'all'} v{i + 1}" for block in blocks.values() for i in range(k))
             ),

@@ -25,7 +25,7 @@ class Table(list[dict[str, Any]]):
 
     @property
     def columns(self) -> list[str]:
-        """The names of all columns, in the order in which rows bring them."""
+        """Return the names of all columns, in the order in which they first appear in the rows."""
         return list(dict.fromkeys(name for row in self for name in row))
 
     def to_pandas(self) -> "pandas.DataFrame":

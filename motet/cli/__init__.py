@@ -60,12 +60,8 @@ def main(words: Sequence[str] | None = None) -> int:
             return stop_code()
         if place := place_of(error):
             return _say(tell_of_own_code(error, place), THEIRS)
-        full = error.errno in (
-            errno.ENOSPC,
-            errno.EDQUOT,
-            errno.EFBIG,
-            errno.EIO,
-        )  # for other errors the sentence names the file
+        # without the name of a file, a full disk is that of standard output
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
         where = f"{error.filename}: " if error.filename else "standard output: " if full else ""
         return _say(f"error: {one_sentence(f'{where}{error.strerror or error}')}", WRONG)
     except (Exception, SystemExit) as error:

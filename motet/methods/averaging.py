@@ -75,9 +75,7 @@ class Averaging(Method):
         self.layout = Layout(net, [pattern for part in parts for pattern in part.private(net)], added)
         self.fresh = self.layout.flatten(net)
         recipes = {self.recipe, *(part.weighting for part in parts)}
-        asked = (
-            options.weighting if isinstance(options, Averaging.Options) else "auto"
-        )  # methods that average nothing lack the option
+        asked = options.weighting if isinstance(options, Averaging.Options) else "auto"  # not all have it
         uniform = asked == "uniform" or (asked == "auto" and "uniform" in recipes)
         self.weighting: Weighting = "uniform" if uniform else "samples"
         # a part's weighting is for the net's own weights; what parts add to the net is weighted by samples
@@ -90,9 +88,7 @@ class Averaging(Method):
         self.from_counts = any(part.makes_from_counts() for part in parts)
         self.shows = tuple(dict.fromkeys((*type(self).shows, *(name for part in parts for name in part.shows))))
         self.tells = frozenset().union(type(self).tells, *(part.tells for part in parts))
-        combines = any(
-            type(part).combine is not Part.combine for part in parts
-        )  # then the server needs every client's w
+        combines = any(type(part).combine is not Part.combine for part in parts)  # needs every w
         model: dict[str, Rule] = {"w": "each" if combines else "mean", "n": "sum"}
         model = model if self.travels and self.averages else {}
         self.uploads = {**model, **type(self).uploads, **{k: v for part in parts for k, v in part.uploads.items()}}
@@ -136,9 +132,7 @@ class Averaging(Method):
         server, sent = dict(server), tensor(server, "w")
         s = self.serving(server, sent)
         if self.travels:
-            server["w"] = self.layout.keep(
-                self.combined(s, replies).clone(), sent
-            )  # frozen weights stay exact: a mean of equal numbers may round
+            server["w"] = self.layout.keep(self.combined(s, replies).clone(), sent)  # a mean of equal numbers may round
         for part in self.parts:
             part.aggregate(s, replies)
         return server
@@ -335,7 +329,7 @@ class Averaging(Method):
         return self.received(client, message) if kept is None else kept
 
     def weights(self, client: Client, message: Message) -> Tensor | None:
-        """Return the net's own weights; None for a model with weights that parts added, which the plain net lacks."""
+        """Return the personal model's weights of the plain net; weights that parts added are left out."""
         w = self.personal_weights(client, message)
         return None if w is None else self.layout.convert(w, self.plain)
 

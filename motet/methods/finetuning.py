@@ -71,9 +71,7 @@ class FineTuned(Wrapped):
 
         descent = client.descent("fine-tune", 1 if best else epochs, lr)
         if best:
-            w.copy_(
-                best_on_validation(client, learn, w.clone, lambda _: model.eval())
-            )  # the model has exactly these weights
+            w.copy_(best_on_validation(client, learn, w.clone, lambda _: model.eval()))  # it has these weights
         else:
             learn(client.data.train)
         return model

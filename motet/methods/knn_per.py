@@ -95,9 +95,7 @@ class NeighbourMemory(nn.Module):
     def neighbours(self, z: Tensor) -> Tensor:
         """p_knn"""
         near = torch.cdist(z, self.z).square().topk(min(self.k, len(self.z)), largest=False)
-        weight = torch.softmax(
-            -near.values / (z.shape[1] * self.scale), 1
-        )  # e^… over its sum; softmax also holds where all e^… underflow to 0
+        weight = torch.softmax(-near.values / (z.shape[1] * self.scale), 1)  # e^… over its sum, also if all underflow
         votes = torch.nn.functional.one_hot(self.y[near.indices], self.classes)
         return (weight[..., None] * votes).sum(1)
 

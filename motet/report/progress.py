@@ -93,9 +93,8 @@ class RunBars(Onlooker):
         self.task: TaskID | None = None
         self.bars = Progress(
             TextColumn("{task.description}", markup=False),
-            *(
-                [BarColumn(bar_width=16)] if console.width >= LEAST_NAME + BESIDE_NAME else []
-            ),  # in a narrow window figures are more important than the bar
+            # a narrow window shows figures instead of the bar
+            *([BarColumn(bar_width=16)] if console.width >= LEAST_NAME + BESIDE_NAME else []),
             MofNCompleteColumn(),
             TextColumn("{task.fields[scores]}", markup=False),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),

@@ -90,9 +90,10 @@ Draw = Callable[[BenchResults, Path], None]
 def run_bench(
     bench: BenchFile, folder: Path, jobs: int, look_on: LookOn, quick: bool = False, draw: Draw = lambda *_: None
 ) -> BenchResults:
-    """Compute what is missing and return the results; after each run the folder gets results.json and is drawn.
+    """Run the experiments that have no results yet, and return all results.
 
-    Cases may come and go between two calls: each run says itself which experiment it is.
+    After each run results.json is written and `draw` is called. Cases may be added or removed between two calls: each
+    run's folder says which experiment it holds.
     """
     study = _Study(bench, folder, quick, draw)
     asked = AskedFile(study="bench", format=FORMAT, request={"quick": quick, "bench": {"name": bench.name}})

@@ -68,9 +68,7 @@ def learn_batched(net: Net, layout: Layout, ts: Sequence[Training]) -> None:
     """
     w = torch.stack([t.w for t in ts])
     g = torch.zeros_like(w)
-    correcting = any(
-        type(part).correct is not Part.correct for part in ts[0].parts
-    )  # only saves calls that would do nothing
+    correcting = any(type(part).correct is not Part.correct for part in ts[0].parts)  # saves empty calls
     nets = StackedNets(net, layout, w, g)
     for t, row, g_row in zip(ts, w, g, strict=True):
         t.w, t.g = row, g_row

@@ -77,7 +77,7 @@ class Method(ABC):
 
     Options: type[Section]  # the options that the method's name takes in brackets
     carries: ClassVar[tuple[str, ...]] = ()  # names of the parts that it can be summed with; ("*",): all
-    tells: frozenset[str] = frozenset()  # what clients reveal to the server beside weights and numbers of samples
+    tells: frozenset[str] = frozenset()  # what clients reveal beside weights and numbers of samples
     uploads: Mapping[str, Rule] = {}  # every field that a reply may have
     pooled = False  # trains one client that holds all clients' data: a reference, not federated learning
     prepares = False  # whether `prepare` and `prepared` are called

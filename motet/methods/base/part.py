@@ -62,9 +62,7 @@ class Part(Section):
     acts: ClassVar[Acts] = "correction"
     role: ClassVar[str | None] = None  # a sum may have only one part of a role
     without: ClassVar[Mapping[str, str]] = {}  # names of parts that cannot stand in a sum with it, and why
-    tells: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # what clients reveal to the server beside weights and numbers of samples
+    tells: ClassVar[frozenset[str]] = frozenset()  # what clients reveal beside weights and numbers of samples
     uploads: ClassVar[Mapping[str, Rule]] = {}  # the fields that it adds to a reply
     weighting: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the server averages with this part
     in_phases: ClassVar[bool] = False  # divides local training into phases: see `phases`

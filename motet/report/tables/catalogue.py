@@ -29,9 +29,7 @@ def _of_net(row: CatalogueRow) -> str:
 
 
 def _of_method(row: CatalogueRow) -> str:
-    weighed = (
-        row["kind"] != "personalization" and row["models_up"] != "0"
-    )  # FedAvg's mean is weighted by numbers of samples, so these are revealed
+    weighed = row["kind"] != "personalization" and row["models_up"] != "0"  # FedAvg's mean is by samples
     loss = ["its training loss"] if row["kind"] != "personalization" else []  # scoring.train_loss
     told = ", ".join([*(["its size"] if weighed else []), *loss, *row["tells"]]) or "nothing"
     return f"{_travels(row)}; keeps {row['stays'] or 'its data'}; tells {told}; {_composes(row)}"

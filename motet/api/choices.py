@@ -1,4 +1,4 @@
-"""The short names of fields as keywords of functions: their signatures are made from the one table of short names."""
+"""Short names of fields as keywords of functions; the signatures are made from the one table of short names."""
 
 import inspect
 import os
@@ -61,7 +61,7 @@ def chosen(choices: Mapping[str, Any], file: AnyPath | None, set: Mapping[str, A
 
 @contextmanager
 def _named(short: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the choices with a name for data that are in memory, which are in a file meanwhile."""
+    """Yield the choices with a file name in the place of data in memory, which are in that file meanwhile."""
     data = short["data"]
     if data is None or isinstance(data, str | os.PathLike) or _is_section(data):
         yield short
@@ -71,12 +71,12 @@ def _named(short: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_section(data: object) -> bool:
-    """Return whether it is [data] of an experiment, by its fields."""
+    """Return whether the value has the fields of an experiment's [data] section."""
     return isinstance(data, Mapping) and "x" not in data
 
 
 def _dotted(values: object) -> Mapping[str, Any]:
-    """Return what `set` holds, after a look at it: it is easily taken for a set."""
+    """Return `set` if it is a mapping; raise a MotetError for a Python set and the like."""
     if values is None:
         return {}
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):

@@ -24,7 +24,7 @@ PAGE = "report.html"
 
 @dataclass(frozen=True)
 class Recommended:
-    """Which method to take."""
+    """The method that a comparison recommends."""
 
     method: str
     """Its name, as it was compared."""
@@ -63,7 +63,7 @@ class Comparison:
 
     @property
     def recommended(self) -> Recommended:
-        """The answer: `method`, `reason`, `certain`, `experiment` and more."""
+        """Return the recommendation: `method`, `reason`, `certain`, `experiment` and more."""
         answer = self.file.recommended
         return Recommended(
             answer.method,
@@ -77,33 +77,33 @@ class Comparison:
 
     @cached_property
     def methods(self) -> Table:
-        """One row per method, the best first; accuracies are shares between 0 and 1."""
+        """Return one row per method, the best first; accuracies are shares between 0 and 1."""
         return Table(map(_row, self.file.methods))
 
     @cached_property
     def clients(self) -> Table:
-        """One row per client: its id, its name, and its personal accuracy with each method, mean over seeds."""
+        """Return one row per client: its id, its name, and its personal accuracy with each method, mean over seeds."""
         return Table({"id": each.id, "name": each.name, **each.personal} for each in self.file.clients)
 
     @property
     def notes(self) -> list[str]:
-        """How the comparison was made, and what was left out, a sentence each."""
+        """Return sentences about how the comparison was made, and what was left out."""
         return list(self.file.notes)
 
     @property
     def left_out(self) -> dict[str, str]:
-        """The methods that could not take part, and why."""
+        """Return the methods that could not take part, each with the reason."""
         return dict(self.file.left_out)
 
     @property
     def report(self) -> Path:
-        """The page about the comparison, which opens in a browser without a network; written if it is not there."""
+        """Return the path of the page about the comparison, and write the page if it is not there."""
         page = self.folder / PAGE
         return page if page.exists() else write_report([self.folder], page)
 
     @cached_property
     def best_run(self) -> Result:
-        """The first run of the recommended method, with its models."""
+        """Return the first run of the recommended method, with its models."""
         best = self.file.best
         if best is None or not best.runs:
             raise MotetError(f"{self.folder} names no run of {self.file.recommended.method!r}; accepted: compare again")
@@ -128,7 +128,7 @@ class Comparison:
 
 
 def html_text_of(sentences: str) -> str:
-    """Return sentences as HTML text, whole however long they are."""
+    """Return sentences as HTML text, without shortening them."""
     return " ".join(html_text(word) for word in sentences.split(" "))
 
 

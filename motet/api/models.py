@@ -1,4 +1,5 @@
-"""`motet.export`, `motet.predict` and `motet.adapt`: from a run to models elsewhere, and to models of new clients."""
+"""`motet.export`, `motet.predict` and `motet.adapt`: use the models of a run elsewhere, and make models of new
+clients."""
 
 import os
 from collections.abc import Sequence
@@ -140,11 +141,11 @@ def adapt(
     return newcomer_of(served, data, counts, test_share, seed)
 
 
-# -------- What the command line calls too
+# -------- Shared with the command line
 
 
 def served_models(run: AnyPath, trust_code: bool) -> ServedModels:
-    """Return the models of a finished run; one that is not says how to go on."""
+    """Return the models of a finished run; raise a MotetError that says how to continue an unfinished one."""
     record = Record(user_path(run, "run"))
     record.summary  # noqa: B018 - an unfinished run says how to go on
     return ServedModels(record, trust_code)
@@ -184,7 +185,7 @@ def _labelled(served: ServedModels, data: Any) -> tuple[Array, Integers]:
 def _array(values: Any, name: str) -> Array:
     try:
         found: Array = values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
-    except (TypeError, ValueError, OverflowError):  # rows of several lengths, numbers without end
+    except (TypeError, ValueError, OverflowError):  # rows of different lengths, or too large numbers
         found = np.empty(0, object)
     if found.dtype.hasobject and found.size and all(isinstance(value, str) for value in found.flat):
         found = found.astype(str)

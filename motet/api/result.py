@@ -66,58 +66,59 @@ class Result:
 
     @property
     def method(self) -> str:
-        """The method's name as recorded."""
+        """Return the method's name as recorded."""
         return str(self.summary.method)
 
     @property
     def figures(self) -> dict[str, float]:
-        """Every figure there is by its full name, such as `personal.weighted.accuracy.mean`."""
+        """Return every figure by its full name, such as `personal.weighted.accuracy.mean`."""
         return dict(self.summary["figures"])
 
     @property
     def warnings(self) -> list[str]:
-        """What failed in the run, a sentence each, such as that a model predicts one class only; empty if nothing."""
+        """Return a sentence for each thing that failed in the run, such as a model that predicts only one class."""
         return list(self.summary.get("warnings", []))
 
     @property
     def generic(self) -> Figures:
-        """`accuracy` of the generic model on the common test set."""
+        """Return the `accuracy` of the generic model on the common test set."""
         figures: Figures = self.summary.generic
         return figures
 
     @property
     def personal(self) -> Figures:
-        """`weighted`, `split` and `common`, of `generic_model` and `personal_models`; `std`, `worst_tenth`, `hurt`."""
+        """Return `weighted`, `split` and `common` accuracies of `generic_model` and `personal_models`, and `std`,
+        `worst_tenth` and `hurt`."""
         figures: Figures = self.summary.personal
         return figures
 
     @property
     def new_clients(self) -> Figures:
-        """`before` and `after` adaptation."""
+        """Return the accuracy of new clients `before` and `after` adaptation."""
         figures: Figures = self.summary.new_clients
         return figures
 
     @property
     def bytes_per_round(self) -> Figures:
-        """`down` and `up`, over all clients of a round."""
+        """Return the bytes sent `down` and `up` in a round, over all its clients."""
         figures: Figures = self.summary.bytes_per_round
         return figures
 
     @property
     def seconds(self) -> float:
-        """How long the run computed."""
+        """Return how many seconds the run computed."""
         return float(self.summary.seconds)
 
     # ------------------------------------------------------------ histories
 
     @cached_property
     def rounds(self) -> Table:
-        """One row per round; scores are in the rounds that were scored."""
+        """Return one row per round; only rounds that were scored have scores."""
         return Table(flat(row) for row in Record(self.folder).rounds)
 
     @cached_property
     def clients(self) -> Table:
-        """One row per client and round in which clients were scored."""
+        """Return one row per client and round in which clients were scored."""
         return Table(flat(row) for row in Record(self.folder).clients)
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -126,7 +127,7 @@ class Result:
 
     @cached_property
     def figures_learned(self) -> list[Row]:
-        """What the method learned, as numbers to be drawn."""
+        """Return figures of what the method learned, as numbers to be drawn."""
         return [figure.plain() for figure in Record(self.folder).figures_learned]
 
     def measure(self, *names: str) -> Figures:
@@ -157,12 +158,12 @@ class Result:
 
     @property
     def client_names(self) -> list[str]:
-        """The names of clients 0, 1, … in the data, or else their numbers."""
+        """Return the names of clients 0, 1, … in the data, or else their numbers."""
         return [client.name for client in self._served.facts.clients]
 
     @property
     def class_names(self) -> list[str]:
-        """The names of the classes 0, 1, … in the data, or else their numbers; logits are in this order."""
+        """Return the names of the classes 0, 1, … in the data, or else their numbers; logits are in this order."""
         return list(self._served.facts.class_names)
 
     def adapt(
@@ -215,7 +216,7 @@ class Result:
 
 def flat(row: Row) -> Row:
     """Return a row without dictionaries inside: `family_chosen` becomes columns, `set_aside` the ids it names."""
-    columns: Row = {name: row[name] for name in ("round", "client") if name in row}  # what the row is about comes first
+    columns: Row = {name: row[name] for name in ("round", "client") if name in row}  # the keys of a row come first
     for name, value in row.items():
         if name == "set_aside" and isinstance(value, Mapping):
             columns[name] = [int(client_id) for client_id in value]

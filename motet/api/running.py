@@ -24,7 +24,7 @@ def run(
     *,
     experiment: AnyPath | None = None,
     out: AnyPath | None = None,
-    set: Mapping[str, Any] | None = None,  # as on the command line; Python's own is not needed here
+    set: Mapping[str, Any] | None = None,  # named as on the command line; the builtin is not used here
     progress: bool = False,
     track: Sequence[str] = (),
     **choices: Any,

@@ -1,4 +1,4 @@
-"""`motet.compare`, `motet.tune` and `motet.bench`, and what the commands of these names share with them."""
+"""`motet.compare`, `motet.tune` and `motet.bench`, and what they share with the commands of the same names."""
 
 import re
 import shutil
@@ -178,7 +178,7 @@ def bench(
     return Table(figure_rows(results))
 
 
-# -------- What the command line calls too
+# -------- Shared with the command line
 
 LookOn = Callable[[int], AbstractContextManager[StudyProgress]]
 
@@ -194,8 +194,8 @@ def compare_experiment(
     look_on: LookOn,
     prefix: str = "",
 ) -> Comparison:
-    """Compare methods, write the page, and return the comparison; `prefix` is what options begin with in errors."""
-    require_metrics(experiment.scoring.metrics)  # which are asked for after all tuning
+    """Compare methods, write the page, and return the comparison; `prefix` is put before names of options in errors."""
+    require_metrics(experiment.scoring.metrics)  # they are needed only after the tuning, but should fail before it
     if not experiment.scoring.looks_at_test:
         raise MotetError(
             "scoring.test is 'none', but methods are compared on test data; accepted: auto, common or split (tuning "
@@ -222,7 +222,7 @@ def tune_experiment(
     look_on: LookOn,
     prefix: str = "",
 ) -> TuningFile:
-    """Tune methods and return what was found; `prefix` is what options begin with in errors."""
+    """Tune methods and return what was found; `prefix` is put before names of options in errors."""
     require_metrics(experiment.scoring.metrics)
     asked = TuneRequest(experiment, method_names(methods, prefix), at_least_one(f"{prefix}trials", trials))
     return tune_methods(asked, folder, jobs_at_once(jobs, prefix), look_on)
@@ -238,7 +238,7 @@ def bench_file(
     prefix: str = "",
     working: Working | None = None,
 ) -> tuple[Path, BenchResults]:
-    """Run a bench file; return its folder and the results, which `record` gets too."""
+    """Run a bench file; return its folder and the results, which are also written to `record` if it is given."""
     bench = read_bench(file)
     if record:
         refuse_special(record)  # before hours of computing
@@ -278,7 +278,7 @@ def seconds_of(text: str, prefix: str = "--") -> float:
 
 
 def at_least_one(option: str, value: int, most: int = MOST_TRIALS) -> int:
-    """Return a count that an option gives, if it is one."""
+    """Return a count that an option gives; raise a MotetError if it is not between 1 and `most`."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         raise MotetError(f"{option} is {shown(value)}; accepted: a whole number from 1 to {most}")
     return value
@@ -290,7 +290,7 @@ def jobs_at_once(asked: int, prefix: str = "") -> int:
 
 
 def default_folder(kind: str, experiment: Experiment) -> Path:
-    """Return the same folder for the same command, so that it goes on where it stopped."""
+    """Return the default folder of a study, which is the same for the same command, so that it can be continued."""
     return Path("runs") / _safe(f"{kind}-{Path(experiment.data.name).stem}", kind)
 
 
@@ -302,7 +302,7 @@ def _safe(words: str, otherwise: str) -> str:
 def _experiment(
     kind: str, data: Any, choices: Mapping[str, Any], set: Mapping[str, Any] | None, out: AnyPath | None
 ) -> Iterator[tuple[Experiment, Path]]:
-    """Yield the experiment that a study is about, and its folder; data in memory are in a file of that folder then."""
+    """Yield the experiment of a study and its folder; data in memory are stored in a file of that folder."""
     if "method" in choices:
         raise MotetError(f'{kind} takes several methods, not one; accepted: methods = such as "fedavg,fedavg+ft"')
     with chosen({**choices, "data": data}, None, set) as experiment:
@@ -315,7 +315,7 @@ def _experiment(
 
 
 def _kept_with_the_study(name: str, folder: Path) -> Path:
-    """Copy data that were handed over into the study's folder, once for all its runs; return where they are."""
+    """Copy data in memory into the study's folder, once for all its runs, and return where they are."""
     if folder.exists() and not folder.is_dir():
         raise MotetError(f"output folder {folder} is a file; choose another out")
     place = place_of(name)

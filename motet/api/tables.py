@@ -1,4 +1,4 @@
-"""Rows of figures as a list of dictionaries that also shows itself in a notebook and becomes a data frame."""
+"""A list of rows (dictionaries) that shows itself in a notebook and converts to a pandas data frame."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -25,7 +25,7 @@ class Table(list[dict[str, Any]]):
 
     @property
     def columns(self) -> list[str]:
-        """The names of all columns, in the order in which rows bring them."""
+        """Return the names of all columns, in the order in which they first appear in the rows."""
         return list(dict.fromkeys(name for row in self for name in row))
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -53,12 +53,12 @@ def html_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def html_note(text: str) -> str:
-    """Return a small paragraph, or nothing where there is nothing to say."""
+    """Return a small paragraph, or an empty text if there is nothing to say."""
     return f"<p><small>{html_text(text)}</small></p>" if text else ""
 
 
 def html_text(value: object) -> str:
-    """Return a value as text that a browser only shows: numbers short, nothing where there is none."""
+    """Return a value as escaped text: numbers short, nothing for None."""
     if value is None:
         return ""
     text = f"{value:.4g}" if isinstance(value, float) else printable(value)

@@ -1,7 +1,7 @@
-"""The command line. What a user did wrong is one sentence on stderr and exit code 2, never a traceback.
+"""The command line. A user's mistake is one sentence on stderr and exit code 2, never a traceback.
 
-Other codes: 1 an error in the user's own code, whose traceback he sees, or a reader of stdout that left; 70 a bug of
-Motet's; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
+Other exit codes: 1 an error in the user's own code, with its traceback, or a closed stdout; 70 a bug in Motet; 130
+Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 """
 
 import errno
@@ -35,7 +35,7 @@ WRONG = 2
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command line of these words, or of this process; the exit code."""
+    """Run the command line with these words, or those of this process, and return the exit code."""
     open_closed_ones()
     command = typer.main.get_command(app)
     try:
@@ -45,7 +45,7 @@ def main(words: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except Stopped as stopped:
         return _say(str(stopped), stop_code())
-    except (KeyboardInterrupt, typer.Abort):  # before there was anything to go on with
+    except (KeyboardInterrupt, typer.Abort):  # before there was anything to resume
         return stop_code()
     except BrokenPipeError:  # `motet list methods | head -1`
         give_up_stdout()
@@ -53,14 +53,15 @@ def main(words: Sequence[str] | None = None) -> int:
     except MotetError as error:
         if is_stopping():  # such as a worker that the same signal ended
             return _say(f"stopped: {error}", stop_code())
-        return _say(f"error: {error}", THEIRS if OWN_CODE in str(error) else WRONG)  # a study that has nothing else
-    except OSError as error:  # where no module had a better sentence
+        return _say(f"error: {error}", THEIRS if OWN_CODE in str(error) else WRONG)  # a study in which all runs failed
+    except OSError as error:  # no module turned it into a MotetError
         give_up_stdout()
         if is_stopping():
             return stop_code()
         if place := place_of(error):
             return _say(tell_of_own_code(error, place), THEIRS)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of files, the sentence names them
+        # without the name of a file, a full disk is that of standard output
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
         where = f"{error.filename}: " if error.filename else "standard output: " if full else ""
         return _say(f"error: {one_sentence(f'{where}{error.strerror or error}')}", WRONG)
     except (Exception, SystemExit) as error:
@@ -76,12 +77,12 @@ def main(words: Sequence[str] | None = None) -> int:
         if isinstance(error, SystemExit):
             raise
         return _say(tell_of_bug(error), BUG)
-    if is_stopping():  # typer makes a code of its own of what came early
+    if is_stopping():  # typer replaces the exit code of an early signal
         return stop_code()
     return code if isinstance(code, int) else 0
 
 
 def _say(text: str, code: int) -> int:
-    with suppress(OSError):  # stderr is full: the code says it too
+    with suppress(OSError):  # stderr may be full or closed; the exit code still counts
         print(printable(" ".join(text.split())), file=sys.stderr, flush=True)
     return code

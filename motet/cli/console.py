@@ -1,4 +1,4 @@
-"""Where the command line writes: tables and JSON on stdout, everything else on stderr."""
+"""The consoles of the command line: tables and JSON go to stdout, everything else to stderr."""
 
 import codecs
 import json
@@ -13,7 +13,7 @@ from motet.io.json_models import to_json
 from motet.io.text import printable
 
 _WIDTH_OF_A_FILE = 100
-_NARROWEST, _WIDEST = 20, 1000  # narrower ones show nothing, and wider ones take for ever to fill
+_NARROWEST, _WIDEST = 20, 1000  # narrower tables show nothing, and wider ones take too long to draw
 _IN_ASCII = {
     "─": "-",
     "–": "-",
@@ -41,13 +41,13 @@ def messages() -> Console:
 
 
 def write_json(value: Any) -> None:
-    """One line of JSON on standard output, in ASCII if that takes no more."""
+    """Write one line of JSON to standard output, in ASCII if the stream takes nothing else."""
     text = to_json(value)
     sys.stdout.write((text if _takes_everything(sys.stdout) else json.dumps(json.loads(text))) + "\n")
 
 
 def write_text(text: str) -> None:
-    """A file on standard output, for programs: in UTF-8, whatever a terminal takes."""
+    """Write a file to standard output for programs, in UTF-8 even if the terminal has another encoding."""
     sys.stdout.flush()
     stream = getattr(sys.stdout, "buffer", None)
     sys.stdout.write(text) if stream is None else stream.write(text.encode())
@@ -66,7 +66,7 @@ def _console(stderr: bool) -> Console:
 
 
 def _width(stream: TextIO) -> int | None:
-    """Return the width of what is printed, as COLUMNS says within reason; None for that of the terminal."""
+    """Return the width for output from COLUMNS, within limits; None for that of the terminal."""
     asked = os.environ.get("COLUMNS", "").strip()
     if asked.isdecimal() and int(asked[:9]):
         return min(max(int(asked[:9]), _NARROWEST), _WIDEST)
@@ -78,7 +78,7 @@ def _takes_everything(stream: TextIO) -> bool:
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Return what stands for a character that the stream's encoding lacks."""
+    """Return a replacement for a character that the stream's encoding lacks."""
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     return "".join(_IN_ASCII.get(c) or c.encode("ascii", "backslashreplace").decode() for c in lacking), error.end

@@ -1,4 +1,4 @@
-"""`motet demo`: the methods side by side on an embedded federation that no one model can serve."""
+"""`motet demo`: the methods side by side on a small federation whose clients need different models."""
 
 from itertools import count
 from pathlib import Path
@@ -60,6 +60,6 @@ def compare(base: Path = Path("runs")) -> None:
 
 
 def _new_folder(base: Path) -> Path:
-    """demo, or demo-2 and so on where that is taken."""
+    """Return the folder demo, or demo-2 and so on if that exists."""
     names = (base / (f"demo-{number}" if number > 1 else "demo") for number in count(1))
     return new_folder(lambda: next(names))

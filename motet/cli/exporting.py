@@ -1,4 +1,4 @@
-"""`motet export`, `motet predict`, `motet adapt`: from a run to models elsewhere."""
+"""`motet export`, `motet predict` and `motet adapt`: write, use and adapt the models of a run."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from motet.export.run import Exported
     from motet.runs.served_models import ServedModels
 
-MOST_NAME = 1000  # of a client's characters
+MOST_NAME = 1000  # characters of a client's name
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="folder of a finished run")]
 Formats = Annotated[
@@ -120,7 +120,9 @@ def adapt(
         raise MotetError("adapt needs a new client; accepted: --data FILE with samples and labels, or --counts N,N,…")
     if format and not out:
         raise MotetError("--format is for a model that is written; accepted: --out DIR beside it")
-    if len(name) > MOST_NAME or any("\ud800" <= c <= "\udfff" for c in name):  # half a character, which no file holds
+    if len(name) > MOST_NAME or any(
+        "\ud800" <= c <= "\udfff" for c in name
+    ):  # lone surrogates cannot be written as UTF-8
         raise MotetError(f"--name is {shown(name)}; accepted: text of up to {MOST_NAME} characters")
     served = served_models(run, trust_code)
     folder = user_path(out, "--out") if out else None
@@ -138,7 +140,7 @@ def adapt(
 
 
 def _client(served: "ServedModels", word: str) -> str | int:
-    """Return a client as the user wrote it: a number where the word is one, or else a name."""
+    """Return a client as the user wrote it: a number if the word is one, or else a name."""
     named = any(client.name == word for client in served.facts.clients)
     return word if named or not word.isdecimal() or len(word) > 12 else int(word)
 
@@ -186,7 +188,7 @@ def _tell_figures(figures: dict[str, float], train: int, test: int) -> None:
 
 @contextmanager
 def _written(path: Path | None) -> Iterator[TextIO]:
-    """A file that is there when whole, or standard output."""
+    """Yield a file that appears only when it is complete, or standard output."""
     from motet.io.files import refuse_special, write_atomic
 
     if path is None:

@@ -29,27 +29,27 @@ from motet.report.page import write_figures, write_report
 from motet.report.tables.catalogue import Shading, catalogue, details, partition
 from motet.report.tables.layout import Prose
 
-# -------- `motet report`, `motet figures`, and the page that other commands write at their end
+# -------- `motet report` and `motet figures`
 
 
 def write_page(folders: Sequence[Path], out: Path) -> None:
-    """Write the page and say where it is."""
+    """Write the page and print where it is."""
     _say(f"Report in {report(*folders, out=out)}")
 
 
 def write_figures_learned(folders: Sequence[Path], out: Path, format: str) -> None:
-    """Write the pictures and say where they are."""
+    """Write the charts as files and print where they are."""
     found = write_figures(folders, out, format)
     _say(f"{len(found)} pictures in {out}")
 
 
 def page_at_the_end(folders: Sequence[Path], folder: Path) -> None:
-    """Write the page of runs that just ended into their folder; a page that cannot be written loses no run."""
+    """Write the page of runs that just ended into their folder; if that fails, print a note."""
     try:
         note(f"Report in {write_report(folders, folder / PAGE)}")
     except MotetError as error:
         note(f"no report: {error}")
-    except Exception as error:  # a page is not worth a run's table
+    except Exception as error:  # a failing page must not hide the table of the runs
         note(f"no report ({type(error).__name__}: {error}), which is a mistake of Motet; the record is whole")
 
 
@@ -57,7 +57,7 @@ def _say(text: str) -> None:
     output().print(printable(text), markup=False, soft_wrap=True)
 
 
-# ------------------------------------------------------------ `motet list`, `motet data show` and `motet data schema`
+# -------- `motet list` and `motet data`
 
 
 CATALOGUES: dict[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
@@ -88,7 +88,7 @@ def _with_details(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def show_partition(experiment: Experiment, json: bool) -> None:
-    """The class counts of every client, and a picture of them."""
+    """Print the class counts of every client, and a drawing of them."""
     federation = build(experiment.data, experiment.seed)
     rows = counts_table(federation)
     if json:
@@ -107,7 +107,7 @@ def show_partition(experiment: Experiment, json: bool) -> None:
 
 
 def show_schema(experiment: Experiment, out: Path | None = None) -> None:
-    """The schema of a table, as TOML: printed, or in a file."""
+    """Print the schema of a table as TOML, or write it to a file."""
     federation = build(experiment.data, experiment.seed)
     if not isinstance(federation.prepare, TablePrepare):
         raise MotetError(f"data {shown(experiment.data.name)} is no table; accepted: FILE.csv or FILE.parquet")
@@ -121,7 +121,7 @@ def show_schema(experiment: Experiment, out: Path | None = None) -> None:
 
 
 def show_sources(folder: str, json: bool) -> None:
-    """The data sets by name, and where each is on this machine."""
+    """Print the data sets by name, and where each is on this machine."""
     rows = locate_sources(folder)
     if json:
         write_json(rows)
@@ -130,14 +130,14 @@ def show_sources(folder: str, json: bool) -> None:
 
 
 def _whereabouts(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The licence as a second line of what it is, and where it is or how it would come here."""
+    """Return the row with the licence as second line of its summary, and where the data are or how to get them."""
     way = "" if row["can be fetched"] else " says what to put where"
     where = printable(row["where"]) or f"no: motet data get {row['name']}{way}"
     return {**row, "summary": f"{row['summary']}\nlicence: {row['licence']}", "on this machine": where}
 
 
 def fetch_data(name: str, folder: str, json: bool) -> None:
-    """Fetch a data set by name and say where it is."""
+    """Download a data set by name and print where it is."""
     paths = [str(path) for path in fetch_source(name, folder, note)]
     if json:
         write_json({"name": name, "files": paths})

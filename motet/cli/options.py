@@ -1,4 +1,4 @@
-"""Options that several commands have, and those that stand for fields, made from the table of short names."""
+"""Options that several commands share, and options for fields, made from the table of short names."""
 
 import inspect
 import re
@@ -9,7 +9,7 @@ import typer
 
 from motet.config.short_names import CHOICES, Choice
 
-MOST_DIGITS = 100  # of a number; Python reads no more than some thousand
+MOST_DIGITS = 100  # digits of a number; Python refuses some thousands
 
 C = TypeVar("C", bound=Callable[..., None])
 
@@ -20,9 +20,9 @@ Json = Annotated[bool, typer.Option("--json", help="for programs: the last line 
 
 
 def number(text: str) -> int | float | str:
-    """A number, or else the text itself, which the experiment refuses with the field's own sentence.
+    """Return a number, or else the text itself, for which the experiment raises the field's own error.
 
-    1 is a whole number and 1.0 is not: they are different cohorts.
+    1 is a whole number and 1.0 is not: they mean different cohorts.
     """
     if re.fullmatch(r"\s*[+-]?\d+\s*", text, re.ASCII):
         return int(text) if len(text) <= MOST_DIGITS else text

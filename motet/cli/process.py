@@ -1,6 +1,6 @@
-"""The process of a command: unforeseen errors, standard streams, and signals.
+"""The process of a command: unexpected errors, standard streams, and signals.
 
-Ctrl-C, SIGTERM and SIGHUP end the work so that nothing is lost, and the user reads how to go on.
+Ctrl-C, SIGTERM and SIGHUP end the work so that nothing is lost, and a message says how to continue.
 """
 
 import os
@@ -27,14 +27,14 @@ DEBUG = "MOTET_DEBUG"
 
 
 def tell_of_own_code(error: BaseException, place: str) -> str:
-    """One sentence about an error in the user's own code, after its traceback: he can mend it, we cannot."""
+    """Print the traceback of an error in the user's own code, and return one sentence about it."""
     trace = trace_of(error.with_traceback(_below_the_command(error.__traceback__)))
     sys.stderr.write("".join(f"{printable(line)}\n" for line in trace.splitlines()))
     return f"error: {said_of(error, place)}; {HINT}"
 
 
 def _below_the_command(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the steps from the command line to the work, which tell an author nothing."""
+    """Return a traceback without Motet's command line, which does not help the author of the code."""
     below, at = trace, trace
     while at is not None:
         if at.tb_frame.f_code.co_filename.startswith(os.path.dirname(__file__)):
@@ -44,7 +44,7 @@ def _below_the_command(trace: TracebackType | None) -> TracebackType | None:
 
 
 def tell_of_bug(error: BaseException) -> str:
-    """One sentence about an error that should not be; its traceback goes to a file, or is shown with MOTET_DEBUG=1."""
+    """Return one sentence about a bug in Motet; its traceback goes to a file, or is shown with MOTET_DEBUG=1."""
     trace = "".join(traceback.format_exception(error))
     what = one_sentence(f"{type(error).__name__}: {error}")[:300]
     if os.environ.get(DEBUG, "0") not in ("", "0"):
@@ -54,7 +54,7 @@ def tell_of_bug(error: BaseException) -> str:
 
 
 def is_memory(error: BaseException) -> bool:
-    """Whether memory ran out: Python's own error, or torch's."""
+    """Return whether memory ran out: Python's own error, or torch's."""
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
 
 
@@ -72,19 +72,19 @@ def _saved(trace: str) -> str:
 
 
 def open_closed_ones() -> None:
-    """Open standard streams that are closed on the null device, or a file of a run would get their number."""
+    """Open closed standard streams on the null device, so that no file of a run gets their number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            opened = os.open(os.devnull, os.O_RDWR)  # os.open returns the lowest free number
             os.set_inheritable(opened, True)
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115  as long as the process
 
 
 def give_up_stdout() -> None:
-    """If stdout takes no more, send it to the null device, so that Python's last flush does not fail again."""
+    """Send stdout to the null device if it is closed, so that Python's last flush does not fail again."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -92,7 +92,7 @@ def give_up_stdout() -> None:
 
 
 def refuse_half_characters(words: Sequence[str]) -> None:
-    """Bytes of a command line that are no text in this locale come as half characters, which no file or JSON takes."""
+    """Raise a MotetError for words that are no text in this locale: files and JSON cannot hold them."""
     for word in words:
         if any("\ud800" <= c <= "\udfff" for c in word):
             raise MotetError(
@@ -101,29 +101,29 @@ def refuse_half_characters(words: Sequence[str]) -> None:
             )
 
 
-# -------- Ctrl-C, SIGTERM and SIGHUP are answers too
+# -------- Ctrl-C, SIGTERM and SIGHUP
 
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""From a scheduler, a shutdown or `kill`; from a terminal that went away, which Windows has no signal for."""
+"""SIGTERM comes from a scheduler, a shutdown or `kill`; SIGHUP from a terminal that closed, and not on Windows."""
 
-_heard: list[int] = []  # the first of them, whatever became of the exception on its way through libraries
+_heard: list[int] = []  # the first signal; libraries may swallow its exception
 
 
 class Stopped(Exception):
-    """The user stopped the work; the text says how to go on."""
+    """Raised when the user stopped the work; the text says how to continue."""
 
     def __init__(self, sentence: str):
         super().__init__(sentence)
 
 
 class Terminated(KeyboardInterrupt):
-    """Raised in the main thread when SIGTERM or SIGHUP came."""
+    """Raised in the main thread by SIGTERM or SIGHUP."""
 
 
 @contextmanager
 def told_how_to_go_on(sentence: Callable[[], str]) -> Iterator[None]:
-    """Inside, Ctrl-C and the signals that end a process raise `Stopped` with that sentence."""
+    """Turn Ctrl-C and ending signals inside the block into `Stopped` with that sentence."""
     try:
         yield
     except KeyboardInterrupt:
@@ -131,20 +131,21 @@ def told_how_to_go_on(sentence: Callable[[], str]) -> Iterator[None]:
 
 
 def stop_code() -> int:
-    """The exit code of what stopped the work: a shell's, 128 and the number of the signal."""
+    """Return the exit code after a signal, as shells have it: 128 plus its number."""
     return 128 + (_heard[0] if _heard else signal.SIGINT)
 
 
 def is_stopping() -> bool:
-    """Whether a signal came: what fails then fails of that, such as a library in the middle of its import."""
+    """Return whether a signal came: errors after it are its consequence, such as a library half imported."""
     return bool(_heard)
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Inside, SIGTERM and SIGHUP end the work as Ctrl-C does, workers included; a second one ends the process at once.
+    """Inside the block SIGTERM and SIGHUP end the work as Ctrl-C does, with its workers; a second one ends the process
+    at once.
 
-    What the caller handles or ignores, as nohup does, stays his.
+    A signal that the caller handles or ignores, as nohup does, stays so.
     """
     _heard.clear()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""`motet run`, `motet resume`, `motet show`, `motet measure`."""
+"""`motet run`, `motet resume`, `motet show` and `motet measure`."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -65,9 +65,9 @@ def measure_and_show(folder: Path, names: Sequence[str], trust_code: bool, json:
 
 
 def side_by_side(folders: Sequence[Path], local: Path | None = None) -> list[Finished]:
-    """Finished runs, each beside a run of `local` on the same clients: the one that is named, or one of them.
+    """Return finished runs, each compared with a run of `local` on the same clients: the named one, or one of them.
 
-    One that cannot be shown does not hide the others; where none can, the first one's sentence is the error.
+    Runs that cannot be shown are left out with a note; if none can, the first one's error is raised.
     """
     found: list[Finished] = []
     wrong: list[MotetError] = []
@@ -86,10 +86,10 @@ def side_by_side(folders: Sequence[Path], local: Path | None = None) -> list[Fin
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """The folder itself if it is a run, else the finished runs in it; a note names those that are not."""
+    """Return the folder itself if it is a run, else the finished runs in it; a note names the unfinished ones."""
     inside = sorted(path.parent for path in folder.glob("*/experiment.toml"))
     if (folder / "experiment.toml").exists() or not inside:
-        return [folder]  # whatever is wrong with it, its record says so
+        return [folder]  # reading its record gives the error if it is damaged
     done = [path for path in inside if Record(path).finished]
     if not done:
         raise MotetError(f"no run in {folder} is finished; {_unfinished(inside[0])}")

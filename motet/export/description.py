@@ -1,4 +1,4 @@
-"""What an exported model says of itself: model.json, read as anybody may have written it."""
+"""The description of an exported model: model.json, which is checked as a foreign file."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from motet.export.portable import Voting
 from motet.io.json_models import Count, FileModel, Number, Sha256, Text, plain
 
 FORMAT: Final = 1
-Bytes = bytes  # inside a model with a field of that name
+Bytes = bytes  # ModelFormat has a field named `bytes`
 MOST_CLASSES = 2**20
 
 Which = Literal["generic", "personal", "adapted"]
@@ -42,7 +42,7 @@ class Description:
 
     @property
     def title(self) -> str:
-        """Such as `personal model of client Bern`."""
+        """Return a title such as `personal model of client Bern`."""
         return "generic model" if self.client is None else f"{self.which} model of client {self.client}"
 
 
@@ -50,7 +50,7 @@ class Description:
 
 
 class ClientOfModel(FileModel):
-    """Whose model it is."""
+    """The client that a personal model belongs to."""
 
     name: Text
     number: Count
@@ -65,7 +65,7 @@ class NetOfModel(FileModel):
 
 
 class InputOfModel(FileModel):
-    """What the net is given, for programs that prepare samples themselves."""
+    """The input of the net, for programs that prepare samples themselves."""
 
     kind: Text
     shape: tuple[Count, ...]
@@ -73,7 +73,7 @@ class InputOfModel(FileModel):
 
 
 class ModelFormat(FileModel):
-    """One file beside model.json: what tells a damaged one, and how far its logits are from the run's own model's."""
+    """One file beside model.json: its checksum, and how far its logits are from those of the run's own model."""
 
     bytes: Count
     sha256: Sha256
@@ -82,7 +82,7 @@ class ModelFormat(FileModel):
 
     @classmethod
     def of(cls, data: Bytes, difference: float | None = None, checked_on: str | None = None) -> "ModelFormat":
-        """Return what is known of a file with these bytes."""
+        """Return the entry of a file with these bytes."""
         sha256 = hashlib.sha256(data).hexdigest()
         return cls(bytes=len(data), sha256=sha256, largest_difference=difference, checked_on=checked_on)
 
@@ -139,7 +139,7 @@ def to_file(known: Description, files: Mapping[str, ModelFormat]) -> ModelFile:
 
 
 def from_file(file: ModelFile, constants: Mapping[str, object]) -> Description:
-    """Return what `to_file` was given; what `restored` raises where the preparation is none."""
+    """Return the description that `to_file` was given; raise what `restored` raises if the preparation is damaged."""
     return Description(
         file.model,
         file.method,

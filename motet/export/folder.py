@@ -58,12 +58,12 @@ def write_model(
 
 
 def is_model(folder: Path) -> bool:
-    """Whether the folder is one model's."""
+    """Return whether the folder holds one exported model."""
     return (folder / MODEL).is_file()
 
 
 def read_model(folder: Path, trust_code: bool = False) -> tuple[Description, Portable]:
-    """The model of a folder, or one sentence about what is wrong with it."""
+    """Return the model of a folder, or raise a MotetError that says what is wrong with it."""
     if not is_own_folder(folder) or not is_model(folder):
         raise MotetError(f"{folder} holds no exported model: no {MODEL} there; accepted: a folder of `motet export`")
     file = _described(folder)
@@ -71,13 +71,13 @@ def read_model(folder: Path, trust_code: bool = False) -> tuple[Description, Por
     constants = {name.removeprefix(PREPARE): t for name, t in tensors.items() if name.startswith(PREPARE)}
     try:
         known = from_file(file, constants)
-    except (ValueError, LookupError, TypeError, MotetError) as error:  # no preparation of samples
+    except (ValueError, LookupError, TypeError, MotetError) as error:  # a damaged preparation of samples
         raise _no_model(folder, error) from error
-    if is_import(code := net_term(known.net).name):  # it runs as a run's would
+    if is_import(code := net_term(known.net).name):  # the user's own code needs the same trust as in a run
         require_trust_in([code], f"model {folder}", trust_code)
     try:
         return known, _model(known, {name: t for name, t in tensors.items() if not name.startswith(PREPARE)})
-    except (ValueError, RuntimeError) as error:  # no net for such samples, or other weights than the net's
+    except (ValueError, RuntimeError) as error:  # the net does not fit the samples or the weights
         if place_of(error):
             raise
         raise _no_model(folder, error) from error
@@ -141,7 +141,7 @@ def _model(known: Description, tensors: Mapping[str, Tensor]) -> Portable:
 
 
 def _net(known: Description, state: Mapping[str, Tensor]) -> Net:
-    """Built only if the weights fill it: a few words could otherwise ask for all memory."""
+    """Return the net, built only if the weights fill it: a small file could otherwise ask for all memory."""
     split = None if known.head == "auto" else known.head
     given, classes = known.prepare.input, len(known.class_names)
     build = partial(build_net, known.net, given, classes, split, batch_statistics=known.batch_statistics)
@@ -164,5 +164,5 @@ def _require_fitting(wanted: Mapping[str, Tensor], state: Mapping[str, Tensor]) 
         given = state[name]
         if tuple(given.shape) != (tuple(own.shape) or (1,)):
             raise ValueError(f"{name[:60]!r} has shape {tuple(given.shape)}, and the net {tuple(own.shape)}")
-        if given.dtype != own.dtype:  # torch would round whole numbers into weights without a word
+        if given.dtype != own.dtype:  # torch would silently convert whole numbers to weights
             raise ValueError(f"{name[:60]!r} has type {given.dtype}, and the net {own.dtype}")

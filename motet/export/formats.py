@@ -1,4 +1,4 @@
-"""The same model for other runtimes: a torch.export program and ONNX, each with the preparation of samples inside."""
+"""Exported models for other runtimes: a torch.export program and ONNX, each with the preparation of samples inside."""
 
 import logging
 import warnings
@@ -41,7 +41,7 @@ class Whole(nn.Module):
 
 
 def require(format: str) -> None:
-    """Refuse a format whose packages are not installed."""
+    """Raise a MotetError if the packages of a format are not installed."""
     missing = [name for name in NEEDED.get(format, ()) if find_spec(name) is None]
     if missing:
         raise MotetError(f"format {format} needs {', '.join(missing)}; accepted: pip install 'motet[{format}]'")
@@ -61,7 +61,7 @@ def write_onnx(path: Path, whole: Whole, stored: torch.dtype) -> Run:
     """Write a model as ONNX with input `x` [n, …] and output `logits`, and return a function that runs it."""
     onnx, onnxruntime = import_module("onnx"), import_module("onnxruntime")
     program = _traced(whole, stored)
-    with _quiet(), _told("ONNX"):
+    with _quiet(), _as_motet_error("ONNX"):
         made = torch.onnx.export(program, dynamo=True, input_names=[INPUT], output_names=[OUTPUT], verbose=False)
     assert made is not None
     model = made.model_proto
@@ -77,20 +77,21 @@ def write_onnx(path: Path, whole: Whole, stored: torch.dtype) -> Run:
 
 
 def _traced(whole: Whole, stored: torch.dtype) -> torch.export.ExportedProgram:
-    """The computation for any number of samples; the example is made up, for it is kept in the file."""
+    """Return the computation for any number of samples; it is traced on made-up samples, as they are kept in the
+    file."""
     example = torch.zeros(2, *whole.prepare.sample_shape, dtype=stored)
-    whole = deepcopy(whole)  # an LSTM may keep something of the tracer's
-    with torch.no_grad(), _quiet(), _told("torch.export"):
-        whole(example)  # what is made at the first use is made here, and not of the tracer's tensors
+    whole = deepcopy(whole)  # an LSTM may keep tensors of the tracer
+    with torch.no_grad(), _quiet(), _as_motet_error("torch.export"):
+        whole(example)  # creates lazy buffers before tracing, so that they are no tracer's tensors
         program = torch.export.export(whole, (example,), dynamic_shapes=({0: torch.export.Dim("n")},))
     for node in program.graph.nodes:
-        node.meta.pop("stack_trace", None)  # which names the folders of this machine
+        node.meta.pop("stack_trace", None)  # contains paths of this machine
     return program
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """A model of the user's own may do what cannot be traced."""
+def _as_motet_error(what: str) -> Iterator[None]:
+    """Turn errors inside the block into a MotetError: a user's own model may do what cannot be traced."""
     try:
         yield
     except MotetError:
@@ -102,7 +103,7 @@ def _told(what: str) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter tells of packages that it could also support."""
+    """Silence the exporter's messages about optional packages inside the block."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""The folder of a whole export: export.json names the models beside it."""
+"""The folder of a whole export: export.json lists the models beside it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ MOST_BYTES = 2**26
 
 
 class ListedModel(FileModel):
-    """One model of an export."""
+    """The entry of one model in export.json."""
 
     folder: Annotated[str, Field(pattern=r"^(generic|client-\d{1,12}(-[A-Za-z0-9_-]{1,40})?)$")]
     model: Which
@@ -27,19 +27,20 @@ class ListedModel(FileModel):
 
 
 class ExportIndex(FileModel):
-    """export.json: every model of an export."""
+    """export.json: the list of all models of an export."""
 
     format: Literal[1]
     models: Annotated[tuple[ListedModel, ...], Field(min_length=1)]
 
 
 def write_index(out: Path, models: Sequence[ListedModel]) -> None:
-    """Last of all: with it the export is whole."""
+    """Write export.json, last of all: with it the export is complete."""
     write_atomic(out / INDEX, ExportIndex(format=FORMAT, models=tuple(models)).to_json(indent=1))
 
 
 def model_folder(folder: Path, client: int | str | None = None) -> Path:
-    """Where the asked model is: the folder itself, or one beside its index; without a client the generic model."""
+    """Return the folder of a model: the folder itself, or one that its index lists; without a client the generic
+    model."""
     if is_model(folder):
         return _itself(folder, client)
     if not (folder / INDEX).is_file():

@@ -1,4 +1,4 @@
-"""A client that comes after the run: its model, and what it gains by it on data that the model has not seen."""
+"""A client that joins after the run: its model, and what it gains on data that the model has not seen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ BATCH = 1000
 
 @dataclass(frozen=True)
 class Newcomer:
-    """The adapted model, what it learned from and what it was scored on; figures by the names of a record."""
+    """The adapted model of a new client, how many samples it learned from and was scored on, and its figures."""
 
     model: nn.Module
     train: int
@@ -26,7 +26,7 @@ class Newcomer:
 
 
 def from_samples(served: ServedModels, x: Array, y: Integers, test_share: float, seed: int) -> Newcomer:
-    """Return the model that learned from these samples but for a share that scores it; 0 scores nothing."""
+    """Return the model that learned from these samples, except a share that scores it; a share of 0 scores nothing."""
     train, test = _dealt(len(y), test_share, seed)
     model = served.adapted(x[train], y[train])
     models = {AFTER: model, BEFORE: served.before_adapting(x[train], y[train]), GENERIC: _generic(served)}
@@ -42,7 +42,7 @@ def from_counts(served: ServedModels, counts: Sequence[int], scored_on: tuple[Ar
 
 
 def _dealt(n: int, test_share: float, seed: int) -> tuple[list[int], list[int]]:
-    """Which samples are for learning and which for the score; at least one of each."""
+    """Return which samples are for learning and which for the score; at least one of each."""
     if not 0 <= test_share < 1:
         raise MotetError(f"test share is {test_share}; accepted: 0 or more, below 1")
     order: list[int] = torch.randperm(n, generator=generator(seed, "adapt-split")).tolist()
@@ -57,7 +57,7 @@ def _dealt(n: int, test_share: float, seed: int) -> tuple[list[int], list[int]]:
 def _generic(served: ServedModels) -> nn.Module | None:
     try:
         return served.generic_model()
-    except MotetError:  # the method has none
+    except MotetError:  # the method has no generic model
         return None
 
 

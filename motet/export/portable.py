@@ -28,12 +28,12 @@ SHIFT, MATRIX = "shift", "matrix"
 
 
 class NotPortable(MotetError):
-    """A model that is more than a net and such constants."""
+    """Raised for a model that is more than a net and such constants."""
 
 
 @dataclass(frozen=True)
 class Voting:
-    """The numbers by which kNN-Per's neighbours vote; the model of them in model.json."""
+    """The settings by which kNN-Per's neighbours vote, as in model.json."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -89,14 +89,14 @@ class Portable(nn.Module):
 
 
 def _squared_distances(a: Tensor, b: Tensor) -> Tensor:
-    """Torch's own where it runs; where it is traced for elsewhere, a formula that every runtime has."""
+    """Return torch's own distances, or in tracing a formula that every runtime supports."""
     if not torch.compiler.is_exporting():
         return torch.cdist(a, b).square()
     return (a.square().sum(1, keepdim=True) + b.square().sum(1) - 2 * a @ b.T).clamp_min(0)
 
 
 def portable(model: nn.Module, plain: Net) -> Portable:
-    """The model of a method in this form, on a net like `plain`; `NotPortable` where it has none."""
+    """Return a method's model in this form, on a net like `plain`; raise `NotPortable` if that is not possible."""
     if isinstance(model, NeighbourMemory):
         inside = portable(model.model, plain)
         added = {name: t for name in (SHIFT, MATRIX) if (t := getattr(inside, name)) is not None}
@@ -112,7 +112,7 @@ def portable(model: nn.Module, plain: Net) -> Portable:
 
 
 def _plain_net(net: Net, plain: Net) -> Net:
-    """The net's own weights in a net that no part has extended."""
+    """Return the net's own weights in a net that no part has extended."""
     have, wanted = net.state_dict(), plain.state_dict()
     if not all(name in have and have[name].shape == value.shape for name, value in wanted.items()):
         raise NotPortable(

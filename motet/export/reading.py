@@ -1,6 +1,7 @@
-"""Samples that a user brings to a model, and their labels if they have any: read as the model's preparation takes them.
+"""Read samples that a user brings to a model, and their labels if there are any, in the form that the model's
+preparation takes.
 
-A form of data is one entry of `READERS`.
+Each form of data is one entry of `READERS`.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ from motet.io.user_paths import regular_size, shown_path
 
 @dataclass(frozen=True)
 class UserSamples:
-    """What a file holds: samples as it has them, labels as class numbers or names."""
+    """The contents of a file: samples as it has them, labels as class numbers or names."""
 
     x: Array
     y: Array | None
@@ -38,14 +39,14 @@ class UserSamples:
 
 @dataclass(frozen=True)
 class Labels:
-    """That each sample must have one of these classes; of a table, in this column where its schema names none."""
+    """A request that each sample has one of these classes; in a table, in this column if the schema names none."""
 
     classes: Sequence[str]
     column: str | None = None
 
 
 def read_given(path: Path, prepare: Prepare, labels: Labels | None = None) -> UserSamples:
-    """The samples of a file, or one sentence about what it is; with `labels`, a label for each of them."""
+    """Return the samples of a file, with `labels` also a label for each; raise a MotetError if it cannot be read."""
     found = (read for endings, read in READERS.items() if path.name.lower().endswith(endings))
     reader = _images if path.is_dir() else next(found, None)
     if reader is None:
@@ -65,7 +66,7 @@ def read_given(path: Path, prepare: Prepare, labels: Labels | None = None) -> Us
 
 
 def class_numbers(y: Array, class_names: Sequence[str], where: str) -> Integers:
-    """Labels as the model counts its classes: from names, or from numbers that are such already."""
+    """Return labels as class numbers of the model, from names or from numbers."""
     if y.dtype.kind == "U":
         known = {name: number for number, name in enumerate(class_names)}
         wrong = next((label for label in y.tolist() if label not in known), None)
@@ -131,7 +132,7 @@ def _labels_of(roles: RoleReader, required: bool) -> Integers | None:
 
 
 def _texts(table: Batches, column: str, labels: Labels | None) -> UserSamples:
-    """One column of texts, and the labels if they are asked for."""
+    """Return one column of texts, and the labels if they are asked for."""
     label, classes = (None, None) if labels is None else (labels.column or "", labels.classes)
     for name, what in ((column, "texts"), (label, "labels")):
         if name is not None and name not in table.types:
@@ -148,11 +149,11 @@ def _texts(table: Batches, column: str, labels: Labels | None) -> UserSamples:
 
 
 def _images(path: Path, prepare: Prepare, labels: Labels | None) -> UserSamples:
-    """Image files in the order of their names, in the model's size and colours; the folder around one is its class."""
+    """Return image files in the order of their names, in the model's size and colours; a file's folder is its class."""
     if not isinstance(prepare, ImagePrepare):
         raise MotetError(f"{path} is for images, and this model takes {prepare.input}; accepted: {_others()}")
     height, width, channels = prepare.sample_shape
-    size = height if height == width else None  # else as the files are
+    size = height if height == width else None  # otherwise images keep their size
     with open_box(path) as box:
         files = [file for file in box.files if is_image(file.name)]
         if not files:

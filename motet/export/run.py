@@ -36,14 +36,14 @@ CLOSE = {"torch": 1e-6, "torch.export": 1e-5, "onnx": 1e-4}
 
 @dataclass(frozen=True)
 class CheckedOn:
-    """Samples as they are stored, and where they come from."""
+    """Samples as they are stored, and a text that says where they come from."""
 
     x: Tensor
     words: str
 
 
 def samples_of(served: ServedModels, stored: torch.dtype) -> CheckedOn:
-    """Real ones where the run's data are; else made up, and said so."""
+    """Return samples of the run's data if they are there, else made-up ones, and which of both they are."""
     found = served.real_samples(SAMPLES)
     if found is not None:
         return CheckedOn(found.to(stored), f"{len(found)} samples of the common test set")
@@ -51,11 +51,11 @@ def samples_of(served: ServedModels, stored: torch.dtype) -> CheckedOn:
 
 
 def difference(run: Callable[[Tensor], Tensor], reference: nn.Module, x: Tensor, format: str) -> float:
-    """The largest difference of logits, of single samples and of all; a model that answers otherwise is refused."""
+    """Return the largest difference of logits, for single samples and for all; raise if a model differs too much."""
     largest = 0.0
     for some in (x[:1], x):
         mine, right = run(some), reference(some)
-        apart = torch.where(mine == right, 0.0, (mine - right).abs())  # −∞ may stand on both sides
+        apart = torch.where(mine == right, 0.0, (mine - right).abs())  # both may be −∞, whose difference is no number
         largest = max(largest, float(apart.max()))
         finite = right[torch.isfinite(right)].abs()
         if not float(apart.max()) <= CLOSE[format] * max(1.0, float(finite.max()) if len(finite) else 1.0):
@@ -64,7 +64,7 @@ def difference(run: Callable[[Tensor], Tensor], reference: nn.Module, x: Tensor,
 
 
 def _made_up(prepare: Prepare, stored: torch.dtype) -> Tensor:
-    """Whatever the preparation can take, spread as after a normalization."""
+    """Return random samples that the preparation can take, spread as after a normalization."""
     rng, shape = generator(0, "export-check"), (SAMPLES, *prepare.sample_shape)
     if stored == torch.int64:
         return torch.randint(max(1, prepare.input.vocabulary), shape, generator=rng)
@@ -84,7 +84,7 @@ def _made_up_column(column: Column, rng: torch.Generator) -> Tensor:
     return torch.randint(most, (SAMPLES,), generator=rng).float()
 
 
-# -------- The models of a finished run as folders that need neither the run nor its data
+# -------- The export
 
 
 Format = Literal["torch", "torch.export", "onnx"]
@@ -107,7 +107,7 @@ class Exported:
 
     @property
     def line(self) -> dict[str, Any]:
-        """Return one line of JSON about this model, for programs."""
+        """Return this model as one line of JSON for programs."""
         return {
             "folder": str(self.folder),
             "model": self.known.which,
@@ -127,7 +127,7 @@ class Exporter:
             require(format)
         self.served, self.formats = served, [each for each in FORMATS if each in formats]
         self.stored = _stored(served)
-        self.prepare = restored(*served.prepare.saved())  # as whoever loads the model has it
+        self.prepare = restored(*served.prepare.saved())  # as it will be when the model is loaded
         self.checked: CheckedOn = samples_of(served, _DTYPES[self.stored])
 
     def write(
@@ -154,7 +154,7 @@ class Exporter:
         return Exported(folder, known, found, self.checked.words)
 
     def _portable(self, model: RawModel) -> Portable | None:
-        """None where only a runtime's own format can hold the model, and one is asked for."""
+        """Return the model in portable form; None if it has none and a runtime's own format is asked for."""
         try:
             return portable(model.model, self.served.plain_net)
         except NotPortable:
@@ -168,7 +168,7 @@ class Exporter:
         return Description(
             which,
             experiment.method,
-            Path(experiment.data.name).name,  # where the file lay is nobody's business
+            Path(experiment.data.name).name,  # the user's folders must not be in an export
             experiment.net.name,
             experiment.net.head,
             tuple(served.facts.class_names),
@@ -190,7 +190,7 @@ def export_run(
     formats: Sequence[str] = ("torch",),
     left_out: Callable[[str], None] = lambda sentence: None,
 ) -> list[Exported]:
-    """The models that are named; where none is, the generic one and every client's, as far as they can be made."""
+    """Write the named models, or by default the generic one and every client's as far as they can be made."""
     everything = not clients and not generic
     numbers = list(dict.fromkeys(served.number_of(client) for client in clients))
     if everything:
@@ -220,7 +220,7 @@ def _listed(written: Exported) -> ListedModel:
 
 
 def refuse_taken(out: Path) -> None:
-    """Raise a `MotetError` if something is there already, so that what is written never mixes with what is there."""
+    """Raise a `MotetError` if the folder exists and is not empty, so that files never mix."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         kind = "is not empty" if out.is_dir() else "is a file"
         raise MotetError(f"output folder {out} {kind}; accepted: --out = a new folder")
@@ -243,7 +243,7 @@ def of_figures(row: Row, model: str | None = None) -> dict[str, float]:
 
 
 def folder_name(number: int, name: str) -> str:
-    """Return the folder name of a client's model: one that every system takes and that leads nowhere else."""
+    """Return the folder name of a client's model: valid on every system, and without a path in it."""
     safe = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40]
     return f"client-{number}" if safe in ("", str(number)) else f"client-{number}-{safe}"
 

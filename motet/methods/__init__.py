@@ -3,7 +3,7 @@
 Start reading in `fedprox.py` (a part of 28 lines), then `averaging.py` (FedAvg, which most others are parts of), then
 `base/part.py` and `base/method.py` (every point at which a method may act). `registry.py` turns a name such as
 `fedprox(mu=0.01)+ft` into a method. May import training, nets, data, messages, config and io; knows neither metrics nor
-engines. Who writes a method needs one import: `from motet.methods import Part, Training, Message, ...`.
+engines. Authors of methods need one import: `from motet.methods import Part, Training, Message, ...`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -74,7 +74,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the registry, and with it every method, when one of its names is asked for first."""
+    """Import the registry, and with it every method, when one of its names is used for the first time."""
     if name == "Averaging":
         from motet.methods.averaging import Averaging
 

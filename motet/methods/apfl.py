@@ -38,7 +38,7 @@ class APFL(Averaging):
     options: Options
 
     def train(self, client: Client, message: Message) -> Message:
-        """Both models learn from the same batches."""
+        """Train both models on the same batches, and return the reply."""
         t = self.begin_round(client, message)
         u = self.personal_training(client, message, self.v(client), "apfl")
         models, gradients = torch.stack([t.w, u.w]), torch.zeros(2, len(t.w)).to(t.w)
@@ -71,11 +71,11 @@ class APFL(Averaging):
         return self.end_round(t)
 
     def v(self, client: Client) -> Tensor:
-        """The client's local model; at first everybody's first weights."""
+        """Return the client's local model v, which begins at the first weights of the run."""
         return tensor({"apfl.v": self.fresh, **client.private}, "apfl.v")
 
     def alpha(self, client: Client) -> float:
-        """The client's α."""
+        """Return the client's α."""
         return number({"apfl.alpha": self.options.alpha, **client.private}, "apfl.alpha")
 
     def mixed(self, w: Tensor, v: Tensor, alpha: float) -> Tensor:
@@ -85,7 +85,7 @@ class APFL(Averaging):
         return mixed
 
     def personal_weights(self, client: Client, message: Message) -> Tensor | None:
-        """v̄; one who never trained has w"""
+        """v̄, or w at a client that never trained"""
         w = super().personal_weights(client, message)
         if w is None or "apfl.v" not in client.private:
             return w
@@ -96,8 +96,8 @@ class APFL(Averaging):
         return super().client_snapshot(client, message) | {"apfl.alpha": self.alpha(client)}
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
-        """Everybody's α"""
-        alphas = {"α": [number(told, "apfl.alpha") for told in learned.snapshots.values()]}
+        """α of every client"""
+        alphas = {"α": [number(snapshot, "apfl.alpha") for snapshot in learned.snapshots.values()]}
         shares = LearnedFigure.bars(
             "apfl-alpha",
             "APFL: each client's share of its own model (α)",

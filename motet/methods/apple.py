@@ -1,4 +1,4 @@
-"""APPLE (Luo and Wu 2022): every client owns a core model, and learns how much of everybody's cores it takes."""
+"""APPLE (Luo and Wu 2022): every client has a core model, and learns how much it takes of each client's core."""
 
 import math
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class APPLE(Averaging):
     options: Options
 
     def refuse(self, facts: Facts) -> str | None:
-        """Everybody's core is needed in every round."""
+        """Return a sentence unless all clients take part in every round, as all cores are needed."""
         if facts.cohort < facts.clients:
             return f"apple asks all {facts.clients} clients in every round; accepted: rounds.cohort = 1.0"
         return super().refuse(facts)
@@ -46,11 +46,11 @@ class APPLE(Averaging):
     # ------------------------------------------------------------ server
 
     def start(self) -> State:
-        """Every core at the first weights."""
+        """c_j = the first weights, for every client j"""
         return {"apple.cores": self.fresh.repeat(self.facts.clients, 1)}
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
-        """All cores, and λ(r)."""
+        """Return all cores, and λ(r)."""
         sizes = torch.tensor(self.facts.samples or [1] * self.facts.clients, dtype=self.fresh.dtype)
         message: Message = {"apple.cores": server["apple.cores"], "apple.p0": sizes / sizes.sum()}
         return message if scoring else message | {"apple.lambda": self.held(self.serving(server).round - 1)}
@@ -63,20 +63,20 @@ class APPLE(Averaging):
         return (math.cos(r * math.pi / L) + 1) / 2 if r < L else 0.0
 
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
-        """c_i of everybody."""
+        """Replace c_i of every client."""
         cores = tensor(server, "apple.cores").clone()
         for i, reply in replies.items():
             cores[self.facts.ids.index(i)] = tensor(reply, "apple.core")
         return {"apple.cores": cores}
 
     def generic(self, server: State) -> Tensor | None:
-        """There is none."""
+        """Return None: there is no global model."""
         return None
 
     # ------------------------------------------------------------ client
 
     def train(self, client: Client, message: Message) -> Message:
-        """Core and p learn together."""
+        """Train the core c_i and p_i together, and return c_i."""
         cores, moving = tensor(message, "apple.cores").clone(), self.layout.trainable
         i, p, p0 = self.facts.ids.index(client.id), self.p(client, message).clone(), tensor(message, "apple.p0")
         pull = self.options.mu * number(message, "apple.lambda")
@@ -105,15 +105,15 @@ class APPLE(Averaging):
         return {"apple.core": core.clone(), "n": client.samples}
 
     def p(self, client: Client, message: Message) -> Tensor:
-        """p_i; before the first round, and for a newcomer, p⁰."""
+        """p_i, or p⁰ before the first round and for a new client"""
         return tensor({"apple.p": tensor(message, "apple.p0"), **client.private}, "apple.p")
 
     def received(self, client: Client, message: Message) -> Tensor:
-        """θ_i of the cores just received."""
+        """θ_i from the cores just received"""
         return self.mixed(self.p(client, message), tensor(message, "apple.cores"))
 
     def mixed(self, p: Tensor, cores: Tensor) -> Tensor:
-        """Σ_j p_j·c_j; what the net freezes stays"""
+        """Σ_j p_j·c_j; weights that are frozen in the net stay"""
         return self.layout.keep(p @ cores, cores[0])
 
     def client_snapshot(self, client: Client, message: Message) -> Message:
@@ -121,7 +121,7 @@ class APPLE(Averaging):
         return {"apple.p": self.p(client, message)}
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
-        """Everybody's p_i"""
+        """p_i of every client"""
         if not learned.snapshots:
             return []
         return [
@@ -129,7 +129,7 @@ class APPLE(Averaging):
                 "apple-shares",
                 "APPLE: what each client takes of everybody's core model (p)",
                 "The diagonal is a client's own core; high values beside it are clients that it learned to use.",
-                [tensor(told, "apple.p").tolist() for told in learned.snapshots.values()],
+                [tensor(snapshot, "apple.p").tolist() for snapshot in learned.snapshots.values()],
                 x=learned.clients("client j, whose core"),
                 y=learned.clients_with_snapshot("client i, who takes it"),
             )

@@ -1,4 +1,4 @@
-"""FedAvg (McMahan et al. 2017), and everything that is FedAvg plus parts."""
+"""FedAvg (McMahan et al. 2017), and all methods that are FedAvg plus parts."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -46,8 +46,8 @@ class Averaging(Method):
     """Not so in a subclass that changes what a client is served (`SERVES_ITS_OWN`) or has a family of models; one that
     knows better says it."""
 
-    averages: ClassVar[bool] = True  # False: the server makes no mean of the clients' w
-    recipe: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the paper's server averages
+    averages: ClassVar[bool] = True  # False: the server does not average the clients' w
+    recipe: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the paper's server weights clients
 
     class Options(Section):
         """Options of `fedavg(...)`."""
@@ -75,10 +75,10 @@ class Averaging(Method):
         self.layout = Layout(net, [pattern for part in parts for pattern in part.private(net)], added)
         self.fresh = self.layout.flatten(net)
         recipes = {self.recipe, *(part.weighting for part in parts)}
-        asked = options.weighting if isinstance(options, Averaging.Options) else "auto"  # who averages nothing has none
+        asked = options.weighting if isinstance(options, Averaging.Options) else "auto"  # not all have it
         uniform = asked == "uniform" or (asked == "auto" and "uniform" in recipes)
         self.weighting: Weighting = "uniform" if uniform else "samples"
-        # a part's recipe is for the net's own weights; what parts add to it keeps the plain rule
+        # a part's weighting is for the net's own weights; what parts add to the net is weighted by samples
         self.added_weighting: Weighting = "uniform" if asked == "uniform" else "samples"
         self.personalizes = type(self).personalizes or any(part.personalizes for part in parts)
         self.prepares = any(part.preparation() is not None for part in parts)
@@ -88,14 +88,14 @@ class Averaging(Method):
         self.from_counts = any(part.makes_from_counts() for part in parts)
         self.shows = tuple(dict.fromkeys((*type(self).shows, *(name for part in parts for name in part.shows))))
         self.tells = frozenset().union(type(self).tells, *(part.tells for part in parts))
-        combines = any(type(part).combine is not Part.combine for part in parts)  # then every client's w is looked at
+        combines = any(type(part).combine is not Part.combine for part in parts)  # needs every w
         model: dict[str, Rule] = {"w": "each" if combines else "mean", "n": "sum"}
         model = model if self.travels and self.averages else {}
         self.uploads = {**model, **type(self).uploads, **{k: v for part in parts for k, v in part.uploads.items()}}
 
     @property
     def travels(self) -> bool:
-        """Whether any weights travel."""
+        """Return whether any weights travel."""
         return self.layout.shared.stop > 0
 
     def refuse(self, facts: Facts) -> str | None:
@@ -115,7 +115,7 @@ class Averaging(Method):
         return server
 
     def serving(self, server: State, sent: Tensor | None = None) -> Serving:
-        """The server's turn as the parts see it."""
+        """Return what the parts' hooks at the server may read and change."""
         return Serving(server, self.facts, self.net, self.layout, self.weighting, sent)
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
@@ -132,20 +132,20 @@ class Averaging(Method):
         server, sent = dict(server), tensor(server, "w")
         s = self.serving(server, sent)
         if self.travels:
-            server["w"] = self.layout.keep(self.combined(s, replies).clone(), sent)  # a mean of equals may round
+            server["w"] = self.layout.keep(self.combined(s, replies).clone(), sent)  # a mean of equal numbers may round
         for part in self.parts:
             part.aggregate(s, replies)
         return server
 
     def combined(self, s: Serving, replies: Mapping[int, Message]) -> Tensor:
-        """The mean of what came back, or what a part has in its place."""
+        """Return the mean of the clients' w, or what a part returns in its place."""
         for part in self.parts:
             if (w := part.combine(s, replies)) is not None:
                 return w
         return self.averaged(replies)
 
     def averaged(self, replies: Mapping[int, Message]) -> Tensor:
-        """The mean of what came back; what parts added to the net has a weighting of its own."""
+        """Return the mean of the clients' w; weights that parts added to the net have their own weighting."""
         w, added = average(replies, "w", self.weighting), self.layout.added
         if self.added_weighting != self.weighting and added.stop > added.start:
             w[added] = average(replies, "w", self.added_weighting)[added]
@@ -157,7 +157,7 @@ class Averaging(Method):
         return (self.weighting,)
 
     def generic(self, server: State) -> Tensor | None:
-        """The averaged model; none where clients keep some of the net's own weights, for those have no average."""
+        """Return the averaged model; None where clients keep some of the net's own weights, which have no average."""
         kept = self.layout.private.start
         if any(self.layout.places[name].where.start >= kept for name in self.plain.places) and not self.rests:
             return None
@@ -174,7 +174,7 @@ class Averaging(Method):
         return [picture for part in self.parts for picture in part.figures_learned(learned)]
 
     def client_snapshot(self, client: Client, message: Message) -> Message:
-        """The parts', with the model just received and what the client keeps in the net."""
+        """Return the parts' snapshots, made with the received model and the client's private weights in the net."""
         w = self.personal_weights(client.from_the_global_model(), message)
         if w is None:
             return {}
@@ -189,7 +189,7 @@ class Averaging(Method):
     # ------------------------------------------------------------ before the first round
 
     def prepare(self, client: Client, message: Message) -> Message:
-        """One epoch with nothing but the parts' preparations, on weights that are then thrown away."""
+        """Train one epoch with the parts' `preparation` alone; return the reply and throw the trained weights away."""
         parts = tuple(p for p in (part.preparation() for part in self.parts) if p is not None)
         t = self.training(client, message, parts, client.descent("prepare", epochs=1))
         self.learn(t, client.data.train)
@@ -212,7 +212,7 @@ class Averaging(Method):
         return self.end_round(t)
 
     def most_batched(self) -> int:
-        """More than one client where nothing acts on single batches, and the net is a row of linear layers."""
+        """Return more than 1 where no part acts on single batches and the net is a sequence of linear layers."""
         alone = any(part.acts in ("samples", "loss", "features") or part.in_phases for part in self.parts)
         return 1 if alone or not self.plain_steps else group_size(self.net, self.layout)
 
@@ -222,22 +222,22 @@ class Averaging(Method):
         return [self._ended(t) if is_finite(t.w) else Diverged(NOT_FINITE) for t in ts]
 
     def _ended(self, t: Training) -> Message:
-        t.rest()  # the net is everybody's: a part that looks at it shall see this client's
+        t.rest()  # all clients share the net object: parts must find this client's weights in it
         return self.end_round(t)
 
     def begin_round(self, client: Client, message: Message) -> Training:
-        """A round's training, with the momentum of the client's last one where that persists."""
+        """Return the training of a round, with the momentum of the client's last one where momentum persists."""
         t = self.round_training(client, message)
         if client.local.momentum_across_rounds == "persist" and "velocity" in client.private:
             t.descent.velocity = tensor(client.private, "velocity").clone()
         return t
 
     def round_training(self, client: Client, message: Message) -> Training:
-        """What is trained in a round: from what the server sent, with every part."""
+        """Return the training of a round: it starts from what the server sent, with all parts."""
         return self.training(client, message, self.parts, client.descent())
 
     def end_round(self, t: Training) -> Message:
-        """What the client sends back and what it keeps."""
+        """Store what the client keeps, and return its reply."""
         client, reply = t.client, Message()
         if self.travels:
             reply["w"], reply["n"] = t.w[self.layout.shared].clone(), client.samples
@@ -253,7 +253,7 @@ class Averaging(Method):
     def training(
         self, client: Client, message: Message, parts: tuple[Part, ...], descent: Descent, w: Tensor | None = None
     ) -> Training:
-        """A training of one client, from what the server sent and the client kept, or from other whole weights."""
+        """Return a training of one client that starts from the received and private weights, or from the weights w."""
         received = self.received(client, message)
         w = received.clone() if w is None else w.clone()
         t = Training(client, self.net, self.layout, parts, w, torch.zeros_like(w), descent, received, self.loss)
@@ -262,7 +262,8 @@ class Averaging(Method):
         return t
 
     def personal_training(self, client: Client, message: Message, w: Tensor, purpose: str, *more: Part) -> Training:
-        """A training of the client's own whole weights w, with the parts that serve the client, and more of them.
+        """Return a training of the client's own weights w, with the parts that serve the client and the parts in
+        `more`.
 
         `t.anchor` is still what the server sent. `purpose` names the randomness.
         """
@@ -270,11 +271,11 @@ class Averaging(Method):
 
     @property
     def for_the_client(self) -> tuple[Part, ...]:
-        """The parts that serve a client, and not only the federation."""
+        """Return the parts that also act when a client adapts."""
         return tuple(part for part in self.parts if part.serves_adaptation)
 
     def learn(self, t: Training, samples: Samples) -> None:
-        """The local steps."""
+        """Run the local steps."""
         t.bind()
         for part in t.parts:
             samples = part.samples(t, samples)
@@ -282,11 +283,11 @@ class Averaging(Method):
         t.rest()
 
     def gradient(self, t: Training, x: Tensor, y: Tensor) -> None:
-        """Add to t.g what moves the weights on one batch; in rounds, in adaptation and in `prepare`."""
+        """Add to t.g what moves the weights on one batch; called in rounds, in adaptation and in `prepare`."""
         t.backward(x, y)
 
     def loss(self, t: Training, x: Tensor, y: Tensor) -> Tensor:
-        """The local objective on one batch."""
+        """Return the local objective on one batch."""
         if not any(part.acts in ("loss", "features") for part in t.parts):
             return cross_entropy(self.net(x), y)
         out = through(self.net, self.parts, x)
@@ -299,7 +300,7 @@ class Averaging(Method):
         return loss
 
     def received(self, client: Client, message: Message) -> Tensor:
-        """Whole weights: the shared part as sent, the private part as the client kept it."""
+        """Return all weights: the shared ones as the server sent them, the private ones as the client kept them."""
         kept = client.private.get("private", self.fresh[self.layout.private])
         assert isinstance(kept, Tensor)
         if not self.travels:
@@ -314,28 +315,28 @@ class Averaging(Method):
         return None if w is None else self.predictor(client, w)
 
     def heads(self, client: Client, message: Message) -> dict[str, nn.Module]:
-        """Where a part changes the personal logits, also those that it changes."""
+        """Return the personal model; where a part changes its logits, also the model without that change."""
         found = super().heads(client, message)
         model = found.get("personal")
         two = any(type(part).personal_logits is not Part.personal_logits for part in self.parts)
         return {**found, "generic": model.generic_head()} if two and isinstance(model, PersonalModel) else found
 
     def personal_weights(self, client: Client, message: Message) -> Tensor | None:
-        """The whole weights of the client's personal model."""
+        """Return all weights of the client's personal model."""
         if client.data.new and not self.travels:
-            return None  # nobody hands a new client a model
+            return None  # nothing travels, so a new client has no model to start from
         kept = client.kept_model(self.fresh)
         return self.received(client, message) if kept is None else kept
 
     def weights(self, client: Client, message: Message) -> Tensor | None:
-        """Of the net's own weights alone: what parts added to it has no place in the plain net."""
+        """Return the personal model's weights of the plain net; weights that parts added are left out."""
         w = self.personal_weights(client, message)
         return None if w is None else self.layout.convert(w, self.plain)
 
     def adapt(self, client: Client, message: Message) -> nn.Module:
-        """The method's own local training on the new client's data, for `adapt.epochs`.
+        """Train on the new client's data as clients of the run did, for `adapt.epochs`, and return the model.
 
-        Where nothing is handed to it, it learns from the first weights, for as long as clients of the run did.
+        Where no weights travel, it trains from the first weights, for as long as the clients of the run did.
         """
         client = client if self.travels else self.as_long_as_in_the_run(client)
         last = client.adapt.select == "last"
@@ -348,7 +349,7 @@ class Averaging(Method):
         return self.predictor(client, best_on_validation(client, learn, snapshot, partial(self.predictor, client)))
 
     def as_long_as_in_the_run(self, client: Client) -> Client:
-        """The new client with as many epochs, at the same rate, as a client of the run had in all of its rounds."""
+        """Return the new client with the epochs and learning rate that a client of the run had in all its rounds."""
         local, facts = client.local, self.facts
         turns = facts.rounds * facts.cohort / facts.clients
         each = local.steps / len(client.descent().sizes(client.samples)) if local.steps else local.epochs
@@ -356,7 +357,7 @@ class Averaging(Method):
         return client.adapting(epochs=epochs, lr=local.lr)
 
     def adapted_weights(self, t: Training) -> Tensor:
-        """What a new client's training has made of its personal model so far."""
+        """Return the weights of a new client's personal model as its training has made them so far."""
         return t.w
 
     @property
@@ -364,7 +365,7 @@ class Averaging(Method):
         return self.layout.shared_trainable
 
     def predictor(self, client: Client, w: Tensor) -> nn.Module:
-        """The client's personal model with these whole weights."""
+        """Return the client's personal model with these weights."""
         self.layout.bind(self.net, w)
         return PersonalModel(self.net, self.parts, client).eval()
 

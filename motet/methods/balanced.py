@@ -15,7 +15,7 @@ from motet.training.losses import bsm, cdt, ir, ldam
 
 
 class BalancedRisk(Part):
-    """What these losses have in common: they take the place of cross-entropy, each alone."""
+    """The base class of balanced losses: each replaces cross-entropy, and a sum may have one of them."""
 
     acts: ClassVar[Acts] = "loss"
     needs_sharing: ClassVar[bool] = False

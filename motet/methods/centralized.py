@@ -1,4 +1,4 @@
-"""Centralized training: the yardstick in which everybody's data lie in one place."""
+"""Centralized training: the reference in which all clients' data are in one place."""
 
 from motet.methods.averaging import Averaging
 from motet.methods.base import MethodEntry

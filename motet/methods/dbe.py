@@ -1,4 +1,5 @@
-"""DBE (Zhang et al. 2023): keep a client's bias of the representation at home, hold its mean to everybody's.
+"""DBE (Zhang et al. 2023): each client keeps the bias of its features, and the mean of features is pulled to a
+consensus.
 
 PRBM is the personal half, MR the shared one; DBE is both, and each has its own name in a sum.
 """
@@ -19,22 +20,22 @@ from motet.methods.base.part import Acts
 from motet.nets import Net
 from motet.training.client import Client
 
-# -------- Points of many dimensions in a plane, for a picture of features
+# -------- Features in a plane, for a figure
 
 
-NEIGHBOURS = 20  # that keep a point in its place, at most
+NEIGHBOURS = 20  # the perplexity of t-SNE, at most
 
 
 def in_a_plane(points: Tensor, seed: int) -> Tensor:
-    """Their places by t-SNE (van der Maaten and Hinton 2008): near points stay near, distances mean little else."""
-    from sklearn.manifold import TSNE  # takes as long to import as all of Motet
+    """Return places in a plane by t-SNE (van der Maaten and Hinton 2008): only nearness has a meaning there."""
+    from sklearn.manifold import TSNE  # imported here because it takes as long as all of Motet
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     if len(points) < 4:
         return points.new_zeros(len(points), 2)
     perplexity = min(NEIGHBOURS, (len(points) - 1) / 3)
     tsne = TSNE(2, perplexity=perplexity, init="pca", method="exact", random_state=seed % 2**32)
-    with threadpool_limits(1):  # sums in one order: the same picture everywhere
+    with threadpool_limits(1):  # sums in one order: the same figure on every machine
         return torch.from_numpy(tsne.fit_transform(points.double().numpy()))
 
 
@@ -42,7 +43,7 @@ def in_a_plane(points: Tensor, seed: int) -> Tensor:
 
 
 PASS_BATCH = 1000
-DRAWN_CLIENTS, DRAWN_SAMPLES = 8, 10  # of each of them, in the pictures of features
+DRAWN_CLIENTS, DRAWN_SAMPLES = 8, 10  # how many clients, and samples of each, a figure of features shows
 
 
 class PRBM(Part):
@@ -83,8 +84,8 @@ class PRBM(Part):
         drawn = dict([*learned.snapshots.items()][:DRAWN_CLIENTS])
         if not drawn:
             return []
-        raw = [tensor(told, "prbm.z") for told in drawn.values()]
-        moved = [z + tensor(told, "prbm.p") for z, told in zip(raw, drawn.values(), strict=True)]
+        raw = [tensor(snapshot, "prbm.z") for snapshot in drawn.values()]
+        moved = [z + tensor(snapshot, "prbm.p") for z, snapshot in zip(raw, drawn.values(), strict=True)]
         without, with_p = in_a_plane(torch.cat([*raw, *moved]), learned.seed).chunk(2)
         group = [g for g, z in enumerate(raw) for _ in z]
         names = [learned.names[i] for i in drawn]
@@ -131,7 +132,7 @@ class RunningMean(Part):
         return loss
 
     def track(self, t: Training, out: Forward) -> Tensor:
-        """The new m, with a gradient through this batch; what is kept has none."""
+        """Return the new m, with a gradient through this batch; the m that is stored has no gradient."""
         newest = out.raw.mean(0)
         m = newest if self.mu == 1 else torch.lerp(t["mr.m"], newest, self.mu)
         t["mr.m"] = m.detach()
@@ -170,7 +171,7 @@ class MR(RunningMean):
     # ------------------------------------------------------------ the consensus z̄^g, once before the first round
 
     def preparation(self) -> Part:
-        """One epoch of plain training."""
+        """Return the part that acts in one epoch of plain training."""
         return InitialEpoch(mu=self.mu)
 
     def prepare(self, t: Training, reply: Message) -> None:
@@ -189,14 +190,15 @@ class MR(RunningMean):
         return total / t.client.samples
 
     def prepared(self, s: Serving, replies: Mapping[int, Message]) -> None:
-        """z̄^g = Σ (n_i/n) z̄_i^g (Algorithm 1, line 3); nobody has been told yet"""
+        """z̄^g = Σ (n_i/n) z̄_i^g (Algorithm 1, line 3), which no client has received yet"""
         s.state["mr.mean"] = average(replies, "mr.mean")
         s.state["mr.told"] = torch.zeros(0, dtype=torch.int64)
 
     # ------------------------------------------------------------ each round
 
     def broadcast(self, s: Serving, client_id: int, message: Message) -> None:
-        """z̄^g never changes: it goes to a client until it has answered once; after that a round is FedAvg's."""
+        """Send z̄^g, which never changes, to a client until it has replied once; after that a round costs what FedAvg's
+        does."""
         if "mr.mean" in s.state and not (tensor(s.state, "mr.told") == client_id).any():
             message["mr.mean"] = s.state["mr.mean"]
 
@@ -212,7 +214,7 @@ class MR(RunningMean):
         return torch.add(loss, mse_loss(self.track(t, out), t["mr.mean"]), alpha=self.kappa / 2)
 
     def aggregate(self, s: Serving, replies: Mapping[int, Message]) -> None:
-        """Who answered keeps z̄^g."""
+        """Remember which clients replied: they keep z̄^g."""
         s.state["mr.told"] = torch.tensor(sorted({*tensor(s.state, "mr.told").tolist(), *replies}))
 
 

@@ -1,4 +1,4 @@
-"""FedAvgM (Hsu et al. 2019), and what every optimizer at the server is."""
+"""FedAvgM (Hsu et al. 2019), and the base class of all server optimizers."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -13,7 +13,7 @@ from motet.methods.base.part import Acts
 
 
 class ServerOptimizer(Part):
-    """Δ = mean w_i − w is taken for a gradient, on the net's own weights; the rest of w stays as averaged."""
+    """Use Δ = mean w_i − w as a gradient on the net's own weights; the rest of w stays as averaged."""
 
     acts: ClassVar[Acts] = "server"
     role: ClassVar[str | None] = "server optimizer"
@@ -28,7 +28,7 @@ class ServerOptimizer(Part):
         s.put(before + self.eta * self.step(s, after - before))
 
     def step(self, s: Serving, delta: Tensor) -> Tensor:
-        """The direction, and what the server remembers of it."""
+        """Return the direction of the step, and keep the optimizer's memory in the server state."""
         raise NotImplementedError
 
 

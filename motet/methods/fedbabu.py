@@ -1,4 +1,4 @@
-"""FedBABU (Oh, Kim and Yun 2022): only the body learns and travels; the head rests as it was drawn."""
+"""FedBABU (Oh, Kim and Yun 2022): only the body learns and travels; the head stays at its random initialization."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal
@@ -8,7 +8,7 @@ from motet.methods.fedper import FedPer
 
 
 class FedBABU(FedPer):
-    """θ ← SGD on f_i(θ, h₀) with the head h₀ at rest, the same for everybody; the server averages θ uniformly.
+    """θ ← SGD on f_i(θ, h₀) with a fixed head h₀, the same at all clients; the server averages θ uniformly.
 
     The generic model is θ̄ under h₀. Personal models are fine-tuned, as in the paper: `fedbabu+ft`.
     """
@@ -19,7 +19,7 @@ class FedBABU(FedPer):
     personalizes: ClassVar[bool] = False
 
     def phases(self, t: Training) -> Sequence[Phase]:
-        """The body alone; when a client adapts, all of it."""
+        """Train the body alone; when a client adapts, body and head."""
         return [Phase(t.layout.trainable if t.client.data.new else t.layout.shared_trainable)]
 
 

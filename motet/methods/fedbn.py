@@ -14,14 +14,14 @@ from motet.nets import Net
 class FedBN(Part):
     """The scales, shifts and statistics of normalization layers never travel.
 
-    For nets that normalize over batches. One who comes after training begins at the first ones and adapts.
+    For nets that normalize over batches. A new client starts from the initial ones and adapts them.
     """
 
     acts: ClassVar[Acts] = "sharing"
     role: ClassVar[str | None] = "way to divide the net"
 
     def private(self, net: Net) -> tuple[str, ...]:
-        """Every normalization layer."""
+        """Return the names of all normalization layers."""
         kinds = (_BatchNorm, GroupNorm, LayerNorm)
         found = tuple(f"{name}." for name, module in net.named_modules() if isinstance(module, kinds))
         if not found:

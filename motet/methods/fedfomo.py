@@ -44,7 +44,7 @@ class FedFomo(Averaging):
     options: Options
 
     def refuse(self, facts: Facts) -> str | None:
-        """Everybody judges others' models on validation data."""
+        """Return a sentence unless every client has validation data, on which it judges the others' models."""
         if facts.validating < facts.clients:
             return (
                 f"fedfomo weighs models on validation data, and {facts.clients - facts.validating} of {facts.clients} "
@@ -55,13 +55,13 @@ class FedFomo(Averaging):
     # ------------------------------------------------------------ server
 
     def start(self) -> State:
-        """P = 0, and nobody's model yet."""
+        """P = 0, and no client's model yet"""
         N, d = self.facts.clients, self.layout.shared.stop
         none: State = {"fedfomo.models": torch.zeros(0, d), "fedfomo.who": torch.zeros(0, dtype=torch.int64)}
         return super().start() | none | {"fedfomo.P": torch.zeros(N, N)}
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
-        """The models of others; nothing to who is only scored, for it has its own."""
+        """Return other clients' models; nothing for scoring, where the client uses its own model."""
         message = super().broadcast(server, client_id, scoring)
         del message["w"]
         if not scoring or client_id not in self.facts.ids:
@@ -71,7 +71,7 @@ class FedFomo(Averaging):
         return message
 
     def chosen(self, server: State, client_id: int) -> Tensor:
-        """The M rows with most of P_i, in the order of P_i; or, with probability ε, any."""
+        """Return the M rows with most of P_i, in the order of P_i; or, with probability ε, random rows."""
         rng, who = self.serving(server).rng(f"fedfomo-{client_id}"), tensor(server, "fedfomo.who")
         drawn = torch.randperm(len(who), generator=rng)
         others = drawn[who[drawn] != client_id]  # in random order, which also breaks ties
@@ -97,7 +97,7 @@ class FedFomo(Averaging):
         return server
 
     def generic(self, server: State) -> Tensor | None:
-        """There is none."""
+        """Return None: there is no global model."""
         return None
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
@@ -115,14 +115,14 @@ class FedFomo(Averaging):
     # ------------------------------------------------------------ client
 
     def round_training(self, client: Client, message: Message) -> Training:
-        """From the mixture of the models that help."""
+        """Return a training that starts from the mixture of the models that help."""
         start, weights = self.mixture(client, message)
         t = self.training(client, message, self.parts, client.descent(), start)
         t["fedfomo.p"] = weights
         return t
 
     def end_round(self, t: Training) -> Message:
-        """Keep θ_i; tell who helped."""
+        """Keep θ_i, and return it with w_n, which says which models helped."""
         t.client.private["fedfomo.w"] = t.w
         return super().end_round(t) | {"fedfomo.p": t["fedfomo.p"]}
 
@@ -154,7 +154,7 @@ class FedFomo(Averaging):
         return total / max(1, len(samples))
 
     def received(self, client: Client, message: Message) -> Tensor:
-        """The client's own model; one who has none begins at the mean of what it is sent, or at the first weights."""
+        """Return the client's own model; without one, the mean of the models it was sent, or the first weights."""
         if "fedfomo.w" in client.private:
             return tensor(client.private, "fedfomo.w")
         w, models = self.fresh.clone(), message.get("fedfomo.models")

@@ -20,14 +20,14 @@ from motet.nets import Net
 from motet.training.flat_weights import Layout, matches
 from motet.training.randomness import seeded
 
-# -------- FedGen's generator of features as a flat vector, and the clients' heads that judge what it makes
+# -------- The generator as a flat vector, and the clients' heads that judge its features
 
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam's
 
 
 class Generator:
-    """z = G(ε, y): linear, BatchNorm, ReLU, linear. It is a form; its weights are handed in at each call."""
+    """z = G(ε, y): linear, BatchNorm, ReLU, linear. It holds no weights: they are passed in at each call."""
 
     def __init__(self, noise: int, hidden: int, shape: Sequence[int], classes: int):
         self.noise, self.hidden, self.shape, self.classes = noise, hidden, torch.Size(shape), classes
@@ -36,13 +36,13 @@ class Generator:
         self.layout = Layout(self.form)
 
     def _module(self) -> nn.Module:
-        # no first bias: BatchNorm takes it out again, and Adam would make whole steps of the rounding errors left of it
+        # no first bias: BatchNorm cancels it, and Adam would turn the remaining rounding errors into whole steps
         first = nn.Linear(self.noise + self.classes, self.hidden, bias=False)
         last = nn.Linear(self.hidden, self.shape.numel())
         return nn.Sequential(OrderedDict(first=first, norm=nn.BatchNorm1d(self.hidden), relu=nn.ReLU(), last=last))
 
     def fresh(self) -> Tensor:
-        """First weights, from torch's own randomness."""
+        """Return initial weights, drawn by torch's global generator."""
         return self.layout.flatten(self._module())
 
     def draw(self, p: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -51,12 +51,12 @@ class Generator:
         return torch.randn(count, self.noise, generator=rng), y
 
     def features(self, G: Tensor, eps: Tensor, y: Tensor) -> Tensor:
-        """G(ε, y) at rest, by the statistics of its training"""
+        """G(ε, y) in eval mode, with the statistics of its training"""
         with torch.no_grad():
             return self._made(self.form.eval(), self.layout.named(G), eps, y)
 
     def step(self, G: Tensor, eps: Tensor, y: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """The gradient of loss(G(ε, y)) in G, and G with renewed statistics: new vectors"""
+        """Return the gradient of loss(G(ε, y)) in G, and G with updated statistics, as new vectors."""
         renewed, leaf = G.clone(), G.clone().requires_grad_()
         named = {name: at.view(renewed if at.is_buffer else leaf) for name, at in self.layout.places.items()}
         (gradient,) = torch.autograd.grad(loss(self._made(self.form.train(), named, eps, y)), leaf)
@@ -68,13 +68,13 @@ class Generator:
 
 
 class Adam:
-    """w ← w − η·m̂/(√v̂ + ε) on a flat vector, from what was remembered of it."""
+    """w ← w − η·m̂/(√v̂ + ε) on a flat vector, from stored moments m and v."""
 
     def __init__(self, lr: float, m: Tensor, v: Tensor, t: int):
         self.lr, self.m, self.v, self.t = lr, m, v, t
 
     def __call__(self, w: Tensor, gradient: Tensor) -> Tensor:
-        """The next w."""
+        """Return the next w."""
         self.t += 1
         self.m = torch.lerp(gradient, self.m, BETA1)
         self.v = torch.lerp(gradient.square(), self.v, BETA2)
@@ -83,7 +83,7 @@ class Adam:
 
 
 def heads(net: Net, layout: Layout, replies: Mapping[int, Message]) -> Callable[[Tensor], Tensor]:
-    """From features to the logits of every client's head, [client, sample, class]."""
+    """Return a function from features to the logits of every client's head, [client, sample, class]."""
     stages = net.stage_names[net.stage_names.index(net.split) :]
     head = nn.Sequential(OrderedDict((name, getattr(net, name)) for name in stages)).eval()
     names = [name for name, _ in (*head.named_parameters(), *head.named_buffers())]
@@ -99,7 +99,7 @@ def alike(eps: Tensor, z: Tensor) -> Tensor:
     return torch.exp(-apart.mean())
 
 
-# -------- FedGen (Zhu, Hong and Zhou 2021)
+# -------- The part
 
 
 class FedGen(Part):
@@ -133,7 +133,7 @@ class FedGen(Part):
     lr: float = Field(0.005, gt=0, description="learning rate of G, by Adam")
 
     def start(self, s: Serving) -> None:
-        """G at random, Adam at rest"""
+        """G at random, Adam's m = v = 0"""
         kept = s.layout.private.start
         for name, place in s.layout.places.items():
             if place.where.start >= kept and matches(name, s.net.head_names()):
@@ -145,16 +145,16 @@ class FedGen(Part):
         s.state.update({"fedgen.G": G, "fedgen.m": torch.zeros_like(G), "fedgen.v": torch.zeros_like(G), "fedgen.t": 0})
 
     def generator(self, shape: tuple[int, ...], classes: int) -> Generator:
-        """Of these options."""
+        """Return a generator with these options."""
         return Generator(self.noise, self.hidden, shape, classes)
 
     def broadcast(self, s: Serving, client_id: int, message: Message) -> None:
-        """G and p, once there is something to learn from them"""
+        """Send G and p, once G is trained."""
         if "fedgen.p" in s.state:
             message["fedgen.G"], message["fedgen.p"] = s.state["fedgen.G"], s.state["fedgen.p"]
 
     def before(self, t: Training, message: Message) -> None:
-        """G and p as received"""
+        """Store G and p as received."""
         if "fedgen.G" in message:
             t["fedgen.G"], t["fedgen.p"] = tensor(message, "fedgen.G"), tensor(message, "fedgen.p").cpu()
             t["fedgen.drawn"] = torch.zeros(1, dtype=torch.int64)
@@ -179,11 +179,11 @@ class FedGen(Part):
         return loss
 
     def after(self, t: Training, reply: Message) -> None:
-        """N_i, as declared"""
+        """Send N_i, as `tells` declares."""
         reply["fedgen.counts"] = t.client.counts
 
     def aggregate(self, s: Serving, replies: Mapping[int, Message]) -> None:
-        """p from the cohort's counts; G goes on from where it was"""
+        """p from the cohort's counts; then train G further"""
         counts = torch.stack([tensor(reply, "fedgen.counts") for reply in replies.values()])
         G, judge, rng = tensor(s.state, "fedgen.G"), heads(s.net, s.layout, replies), s.rng("fedgen")
         generator = self.generator(s.net.feature_shape(), s.facts.classes)
@@ -196,7 +196,7 @@ class FedGen(Part):
         s.state.update({"fedgen.G": G, "fedgen.m": adam.m, "fedgen.v": adam.v, "fedgen.t": adam.t, "fedgen.p": p})
 
     def loss(self, judge: Callable[[Tensor], Tensor], y: Tensor, counts: Tensor, eps: Tensor, z: Tensor) -> Tensor:
-        """CE of what the clients' heads say together of z, + η·D"""
+        """CE of the clients' heads together on z, + η·D"""
         said = judge(z)
         shares = (counts / counts.sum(0).clamp_min(1)).to(said)[:, y]
         if self.ensemble == "losses":

@@ -1,4 +1,4 @@
-"""FedNova (Wang et al. 2020): who takes more steps does not pull harder."""
+"""FedNova (Wang et al. 2020): clients that take more local steps do not pull harder."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -26,7 +26,7 @@ class FedNova(Part):
     serves_adaptation: ClassVar[bool] = False
 
     def after(self, t: Training, reply: Message) -> None:
-        """a_i; where nothing that travels was trained there is nothing to normalize"""
+        """a_i, unless nothing that travels was trained"""
         reply["fednova.a"] = max(1.0, t.descent.effective_steps)
 
     def combine(self, s: Serving, replies: Mapping[int, Message]) -> Tensor:

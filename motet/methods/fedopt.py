@@ -1,4 +1,4 @@
-"""FedAdam, FedYogi and FedAdagrad (Reddi et al. 2021): a step of its own size for every weight, at the server."""
+"""FedAdam, FedYogi and FedAdagrad (Reddi et al. 2021): adaptive step sizes per weight, at the server."""
 
 from typing import ClassVar, Literal
 
@@ -44,7 +44,7 @@ class Adaptive(ServerOptimizer):
         return m / (v.sqrt() + self.tau)
 
     def second(self, v: Tensor, square: Tensor) -> Tensor:
-        """The next v, of Δ²."""
+        """Return the next v, from Δ²."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""FedPer (Arivazhagan et al. 2019): the body is everybody's, the head is the client's own."""
+"""FedPer (Arivazhagan et al. 2019): all clients share the body, and each has a head of its own."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ class FedPer(Part):
     role: ClassVar[str | None] = "way to divide the net"
 
     def private(self, net: Net) -> tuple[str, ...]:
-        """Every stage from the split on."""
+        """Return the names of all stages from the split on."""
         return net.head_names()
 
 

@@ -11,9 +11,9 @@ from motet.methods.fedper import FedPer
 
 
 class FedRep(FedPer):
-    """h_i ← SGD on f_i(φ, h_i) for E_h epochs with φ at rest; then φ ← SGD for E_b epochs with h_i at rest.
+    """h_i ← SGD on f_i(φ, h_i) for E_h epochs with φ fixed; then φ ← SGD for E_b epochs with h_i fixed.
 
-    The server averages φ uniformly (Algorithm 1). One who comes after training learns a head alone.
+    The server averages φ uniformly (Algorithm 1). A new client learns a head alone.
     """
 
     weighting: ClassVar[Literal["samples", "uniform"]] = "uniform"
@@ -25,7 +25,7 @@ class FedRep(FedPer):
     body_epochs: int = Field(0, ge=0, description="E_b, epochs of the body after it; 0: local.epochs")
 
     def phases(self, t: Training) -> Sequence[Phase]:
-        """Head, then body."""
+        """Train the head, then the body."""
         head, body = t.layout.private_trainable, t.layout.shared_trainable
         if t.client.data.new:
             return [Phase(head)]

@@ -1,4 +1,4 @@
-"""FED-ROD (Chen and Chao 2022): two losses and two predictors, one for everybody and one for me.
+"""FED-ROD (Chen and Chao 2022): two losses and two predictors, one generic and one personal.
 
 The features θ and the generic head ψ learn a balanced risk; the personal head on top of them learns the client's own.
 """
@@ -29,8 +29,8 @@ LOSSES: dict[str, type[BalancedRisk]] = {"bsm": BSM, "ir": IR, "ldam": LDAM, "cd
 class FedROD(Part):
     """min_{θ,ψ} L_BR({θ, ψ}) and min_{φ_m} L_m({θ, ψ, φ_m}) (Eq. 7), in one forward and one backward pass.
 
-    linear: φ_m is the client's own. hyper: φ_m = H(a_m; ν) (Eq. 11) from its class distribution a_m, ν is everybody's.
-    Only ν travels. A drift correction in the sum acts on θ and ψ; ν is plainly averaged, by samples.
+    linear: φ_m is the client's own. hyper: φ_m = H(a_m; ν) (Eq. 11) from its class distribution a_m; all clients share
+    ν. Only ν travels. A drift correction in the sum acts on θ and ψ; ν is plainly averaged, by samples.
     """
 
     acts: ClassVar[Acts] = "loss"
@@ -74,7 +74,7 @@ class FedROD(Part):
         return gamma
 
     def brings(self) -> tuple[Part, ...]:
-        """L_BR, a part of its own; with loss=ce the generic model keeps cross-entropy."""
+        """Return the part of L_BR; with loss=ce there is none, and the generic model keeps cross-entropy."""
         if self.loss == "ce":
             return ()
         kind = LOSSES[self.loss]
@@ -91,15 +91,15 @@ class FedROD(Part):
         net.add_module(self.module, head.to(z.device))
 
     def makes_from_counts(self) -> bool:
-        """Zero-shot: H(a; ν̄) needs a_m and nothing else of a client."""
+        """Return whether there is a hypernetwork: zero-shot, H(a; ν̄) needs only a_m of a client."""
         return self.head == "hyper"
 
     def private(self, net: Net) -> tuple[str, ...]:
-        """φ_m stays."""
+        """φ_m never travels."""
         return (f"{self.module}.phi",)
 
     def before(self, t: Training, message: Message) -> None:
-        """a_m; and the first φ_m of a linear head. One who comes after training starts at φ = 0, the generic model."""
+        """a_m, and the first φ_m of a linear head. A new client starts at φ = 0, the generic model."""
         t["fedrod.a"] = self.note(t.client, t.net)
         if self.head == "linear" and "private" not in t.client.private and not t.client.data.new:
             phi, s = t.layout.places[f"{self.module}.phi"].view(t.w), personal_head(t.net, self.module).s
@@ -112,7 +112,7 @@ class FedROD(Part):
         return loss + cross_entropy(out.logits.detach() + linear(out.z.detach().flatten(1), W_P), y)
 
     def note(self, client: Client, net: Net) -> Tensor:
-        """a_m[c] = N_m,c / Σ N_m,c: all that zero-shot needs to know of a client"""
+        """a_m[c] = N_m,c / Σ N_m,c, which is all that zero-shot needs to know of a client"""
         return client.counts / client.counts.sum()
 
     def personal_logits(self, net: Net, out: Forward, note: Tensor | None) -> Tensor:
@@ -144,7 +144,7 @@ class PersonalHead(nn.Module):
             self.H = nn.Sequential(first, nn.ReLU(), last)
 
     def weight(self, a: Tensor, adapting: bool = False) -> Tensor:
-        """linear: φ. hyper: in the rounds ν learns and φ stays 0; a newcomer's own head learns from H(a; ν̄) on."""
+        """linear: φ. hyper: in the rounds ν learns and φ stays 0; a new client's head learns φ on top of H(a; ν̄)."""
         if self.H is None:
             return self.phi
         generated: Tensor = self.H(a.to(self.phi)).view_as(self.phi)
@@ -152,7 +152,7 @@ class PersonalHead(nn.Module):
 
 
 def personal_head(net: Net, module: str = FedROD.module) -> PersonalHead:
-    """The personal head that `extend` gave the net."""
+    """Return the personal head that `extend` added to the net."""
     head = net.get_submodule(module)
     assert isinstance(head, PersonalHead)
     return head

@@ -17,7 +17,7 @@ from motet.training.flat_weights import Layout, frozen
 
 
 class FineTuned(Wrapped):
-    """Any method, with its personal model fine-tuned from what the server last sent."""
+    """A wrapper that fine-tunes the personal model of any method, from what the server last sent."""
 
     head_only: ClassVar[bool] = False
 
@@ -48,7 +48,8 @@ class FineTuned(Wrapped):
         return self.tune(model, client, client.adapt.epochs, self.options.lr or client.adapt.lr, best)
 
     def tune(self, model: nn.Module, client: Client, epochs: int, lr: float, best: bool = False) -> nn.Module:
-        """Plain SGD on cross-entropy, over all weights or the head's alone; the last epoch's model or the best."""
+        """Run plain SGD on cross-entropy over all weights or the head's alone; return the last epoch's model or the
+        best."""
         head = [name for name, _ in model.named_parameters() if self.inner.in_head(name)]
         layout = Layout(model, private=head)
         w = layout.flatten(model)
@@ -56,7 +57,7 @@ class FineTuned(Wrapped):
         layout.bind(model, w, g)
         moving = layout.private_trainable if self.head_only else layout.trainable
         if moving.start == moving.stop:
-            return model.eval()  # the net freezes all that would be tuned
+            return model.eval()  # all weights that would be tuned are frozen in the net
 
         def gradient(x: Tensor, y: Tensor) -> None:
             with self.net.collecting():
@@ -70,14 +71,14 @@ class FineTuned(Wrapped):
 
         descent = client.descent("fine-tune", 1 if best else epochs, lr)
         if best:
-            w.copy_(best_on_validation(client, learn, w.clone, lambda _: model.eval()))  # which has just these weights
+            w.copy_(best_on_validation(client, learn, w.clone, lambda _: model.eval()))  # it has these weights
         else:
             learn(client.data.train)
         return model
 
 
 class HeadTuned(FineTuned):
-    """The same of the head alone."""
+    """The same wrapper for the head alone."""
 
     head_only: ClassVar[bool] = True
 

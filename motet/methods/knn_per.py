@@ -1,4 +1,4 @@
-"""kNN-Per (Marfoq et al. 2022): the global model's answer, mixed with that of the client's nearest own samples."""
+"""kNN-Per (Marfoq et al. 2022): the global model's prediction, mixed with that of the client's nearest own samples."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ class KNNPer(Wrapped):
     """λ·p_knn + (1 − λ)·softmax(model), p_knn(y|x) ∝ Σ_{j ∈ kNN(x)} 1[y_j = y]·e^{−‖z − z_j‖²/(D·s)}.
 
     z are the D features before the head, the z_j those of the client's training data. λ is given, or the best of 0,
-    0.1, …, 1 on the client's validation data (½ without any). Nothing is trained, for a newcomer neither.
+    0.1, …, 1 on the client's validation data (½ without any). Nothing is trained, also for new clients.
     """
 
     needs_validation = True
@@ -47,7 +47,7 @@ class KNNPer(Wrapped):
         return self.inner.adapt(client, message) if model is None else model
 
     def beside(self, model: nn.Module, client: Client) -> nn.Module:
-        """The model with the client's memory beside it, and its λ."""
+        """Return the model with the client's neighbour memory and its λ."""
         options, memory = self.options, NeighbourMemory(model, client, self.options.k, self.options.scale)
         if options.lam is not None or not len(client.data.val):
             memory.lam = 0.5 if options.lam is None else options.lam
@@ -56,20 +56,20 @@ class KNNPer(Wrapped):
         return memory.eval()
 
     def client_snapshot(self, client: Client, message: Message) -> Message:
-        """The client's λ, where it chose one."""
-        told, model = super().client_snapshot(client, message), self.personal(client, message)
-        return told | {"knn-per.lambda": model.lam} if isinstance(model, NeighbourMemory) else told
+        """λ of the client, if it chose one"""
+        snapshot, model = super().client_snapshot(client, message), self.personal(client, message)
+        return snapshot | {"knn-per.lambda": model.lam} if isinstance(model, NeighbourMemory) else snapshot
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
-        """Everybody's λ"""
-        told = [told.get("knn-per.lambda") is not None for told in learned.snapshots.values()]
-        if self.options.lam is not None or not told or not all(told):
+        """λ of every client"""
+        chose = [snapshot.get("knn-per.lambda") is not None for snapshot in learned.snapshots.values()]
+        if self.options.lam is not None or not chose or not all(chose):
             return super().figures_learned(learned)
         lams = LearnedFigure.bars(
             "knn-per-lambda",
             "kNN-Per: each client's share of its own nearest samples (λ)",
             "A high bar is a client whose own samples say more than the global model.",
-            {"λ": [number(told, "knn-per.lambda") for told in learned.snapshots.values()]},
+            {"λ": [number(snapshot, "knn-per.lambda") for snapshot in learned.snapshots.values()]},
             x=learned.clients_with_snapshot(),
             y="λ",
         )
@@ -77,7 +77,7 @@ class KNNPer(Wrapped):
 
 
 class NeighbourMemory(nn.Module):
-    """A model, and the features of the samples that its client remembers."""
+    """A model together with the features of its client's training samples."""
 
     def __init__(self, model: nn.Module, client: Client, k: int, scale: float):
         super().__init__()
@@ -86,7 +86,7 @@ class NeighbourMemory(nn.Module):
         self.z, self.y = torch.cat(passes), client.data.train.y.to(passes[0].device)
 
     def look(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """z and the model's softmax."""
+        """Return z and the model's softmax."""
         device = next(self.model.parameters()).device
         with torch.no_grad():
             z = features_of(self.model)(x.to(device)).flatten(1)
@@ -95,12 +95,12 @@ class NeighbourMemory(nn.Module):
     def neighbours(self, z: Tensor) -> Tensor:
         """p_knn"""
         near = torch.cdist(z, self.z).square().topk(min(self.k, len(self.z)), largest=False)
-        weight = torch.softmax(-near.values / (z.shape[1] * self.scale), 1)  # e^… over its sum, also where all are 0
+        weight = torch.softmax(-near.values / (z.shape[1] * self.scale), 1)  # e^… over its sum, also if all underflow
         votes = torch.nn.functional.one_hot(self.y[near.indices], self.classes)
         return (weight[..., None] * votes).sum(1)
 
     def best_share(self, samples: Samples) -> float:
-        """The λ that gets most of these samples right; of equals, the least."""
+        """Return the λ that predicts most of these samples right; of equal ones the smallest."""
         right = dict.fromkeys(GRID, 0)
         for x, y in samples.all_batches(PASS_BATCH):
             z, soft = self.look(x)
@@ -116,7 +116,7 @@ class NeighbourMemory(nn.Module):
 
 
 def features_of(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """What the model's head sees."""
+    """Return a function that gives the input of the model's head."""
     if isinstance(model, PersonalModel):
         return lambda x: through(model.net, model.parts, x).z
     assert isinstance(model, Net)

@@ -1,4 +1,4 @@
-"""L2GD (Hanzely and Richtárik 2020): local steps, and now and then a step towards the mean, by the toss of a coin."""
+"""L2GD (Hanzely and Richtárik 2020): local steps, and at random times a step towards the mean of all models."""
 
 from typing import ClassVar, Literal
 
@@ -15,7 +15,7 @@ from motet.training.client import Client
 
 
 class L2GD(Averaging):
-    """min (1/N)Σ f_i(x_i) + (λ/2N)Σ‖x_i − x̄‖² (Algorithm 1). A round is an iteration, in which everybody takes part:
+    """min (1/N)Σ f_i(x_i) + (λ/2N)Σ‖x_i − x̄‖² (Algorithm 1). A round is an iteration of all clients:
 
     with probability 1 − p all take x_i ← x_i − η/(N(1 − p))·∇f_i(x_i), else x_i ← x_i − ηλ/(Np)·(x_i − x̄) with the
     exact mean x̄, which is also the generic model. η is the local learning rate. The personal model is x_i.
@@ -35,19 +35,19 @@ class L2GD(Averaging):
     options: Options
 
     def refuse(self, facts: Facts) -> str | None:
-        """x̄ is the mean of everybody."""
+        """Return a sentence unless all clients take part in every round: x̄ is the mean of all."""
         if facts.cohort < facts.clients:
             return f"l2gd asks all {facts.clients} clients in every round; accepted: rounds.cohort = 1.0"
         return super().refuse(facts)
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
-        """x̄, and this iteration's coin."""
+        """Return x̄, and which of the two steps this iteration takes."""
         coin = float(torch.rand((), generator=self.serving(server).rng("l2gd"), dtype=torch.float64))
-        told: Message = {} if scoring else {"l2gd.average": coin < self.options.p}
-        return super().broadcast(server, client_id, scoring) | told
+        extra: Message = {} if scoring else {"l2gd.average": coin < self.options.p}
+        return super().broadcast(server, client_id, scoring) | extra
 
     def round_training(self, client: Client, message: Message) -> Training:
-        """From x_i, at the rate of a local iteration."""
+        """Return a training from x_i, at the learning rate of a local iteration."""
         descent = client.descent(lr=client.lr / (self.facts.clients * (1 - self.options.p)))
         descent.settings = descent.settings.model_copy(update={"steps": self.options.steps})
         t = self.training(client, message, self.parts, descent, self.x(client, message))
@@ -55,19 +55,19 @@ class L2GD(Averaging):
         return t
 
     def learn(self, t: Training, samples: Samples) -> None:
-        """A local iteration, or a step towards x̄; who adapts takes local steps."""
+        """Take a local iteration, or a step towards x̄; a client that adapts takes local steps."""
         if "l2gd.average" not in t.values or not t["l2gd.average"]:
             super().learn(t, samples)
         else:
             t.w.sub_(t.w - t.start, alpha=t.client.lr * self.options.lam / (self.facts.clients * self.options.p))
 
     def end_round(self, t: Training) -> Message:
-        """Keep x_i, and send it."""
+        """Keep x_i, and return it as the reply."""
         t.client.private["l2gd.x"] = t.w
         return super().end_round(t)
 
     def x(self, client: Client, message: Message) -> Tensor:
-        """x_i; at first x̄."""
+        """x_i, which begins at x̄"""
         return tensor({"l2gd.x": self.received(client, message), **client.private}, "l2gd.x")
 
     def personal_weights(self, client: Client, message: Message) -> Tensor | None:

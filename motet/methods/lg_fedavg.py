@@ -1,4 +1,4 @@
-"""LG-FedAvg (Liang et al. 2020): the head is everybody's, the body is the client's own."""
+"""LG-FedAvg (Liang et al. 2020): all clients share the head, and each has a body of its own."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ class LGFedAvg(Part):
     role: ClassVar[str | None] = "way to divide the net"
 
     def private(self, net: Net) -> tuple[str, ...]:
-        """Every stage before the split."""
+        """Return the names of all stages before the split."""
         return net.body_names()
 
 

@@ -1,4 +1,4 @@
-"""Local training: no communication, each client on its own."""
+"""Local training: no communication, each client trains alone."""
 
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ class Local(Part):
     needs_sharing: ClassVar[bool] = False
 
     def private(self, net: Net) -> tuple[str, ...]:
-        """All of them."""
+        """Return a pattern that matches all parameters."""
         return ("*",)
 
 

@@ -16,7 +16,7 @@ from motet.training.client import Client
 from motet.training.flat_weights import matches
 from motet.training.losses import bsm
 
-HIDDEN = 100  # of the Meta-Weight-Net (Shu et al. 2019)
+HIDDEN = 100  # hidden units of the Meta-Weight-Net (Shu et al. 2019)
 
 
 class MetaBSM(BalancedRisk):
@@ -41,11 +41,12 @@ class MetaBSM(BalancedRisk):
     )
 
     def extend(self, net: Net) -> None:
-        """Step 4 differentiates through the gradient of step 3, inside a step that collects gradients."""
+        """Turn off the net's fast path: step 4 differentiates through the gradient of step 3, which it does not
+        support."""
         net.rows = False
 
     def before(self, t: Training, message: Message) -> None:
-        """D_meta, and γ_m, ζ_m as the last training left them."""
+        """Store D_meta, and γ_m, ζ_m as the last training left them."""
         shared, mine = t.client.shared_data, t.client.private
         assert shared is not None
         x, y = shared.batch(torch.arange(len(shared)))
@@ -58,14 +59,14 @@ class MetaBSM(BalancedRisk):
         t["meta-bsm.zeta"] = (tensor(mine, "meta-bsm.zeta") if known else initial_zeta(t.client)).to(t.w)
 
     def criterion(self, t: Training, out: Forward, y: Tensor) -> Tensor:
-        """Step 5: the real loss, with γ_m and q of after the meta step."""
+        """Step 5: return the real loss, with γ_m and q after the meta step."""
         if t.net.training and torch.is_grad_enabled():
             self.meta_step(t, out.logits, y)
         loss = bsm(out.logits, y, t.counts, t["meta-bsm.gamma"], "none")
         return weighted(mwnet(loss, t["meta-bsm.zeta"]), loss)
 
     def meta_step(self, t: Training, logits: Tensor, y: Tensor) -> None:
-        """Steps 1 to 4: γ_m and ζ_m descend the meta loss of a model one virtual step ahead."""
+        """Steps 1 to 4: γ_m and ζ_m descend the meta loss of a model that is one virtual step ahead."""
         gamma, zeta = (t[name].detach().requires_grad_() for name in ("meta-bsm.gamma", "meta-bsm.zeta"))
         eta = self.eta or t.descent.lr
         loss = bsm(logits, y, t.counts, gamma, "none")  # 1
@@ -84,7 +85,7 @@ class MetaBSM(BalancedRisk):
         return {name: p for name, p in t.net.named_parameters() if p.requires_grad and matches(name, stages)}
 
     def meta_risk(self, t: Training, w: dict[str, Tensor], gamma: Tensor, zeta: Tensor) -> Tensor:
-        """The loss of the generic model with weights w on D_meta, which leaves the net's statistics alone."""
+        """Return the loss of the generic model with weights w on D_meta, without a change of the net's statistics."""
         buffers = {name: b.clone() for name, b in t.net.named_buffers()}
         logits = functional_call(t.net, w | buffers, t["meta-bsm.x"])
         if self.meta_loss == "ce":
@@ -98,12 +99,12 @@ class MetaBSM(BalancedRisk):
 
 
 def weighted(q: Tensor, loss: Tensor) -> Tensor:
-    """Σ q_i ℓ_i / Σ q_i: Table 5 leaves the normalization open; so a batch weighs the same as in plain BSM."""
+    """Σ q_i ℓ_i / Σ q_i: Table 5 leaves the normalization open; with this one a batch counts as in plain BSM."""
     return (q * loss).sum() / q.sum().clamp_min(1e-12)
 
 
 def mwnet(loss: Tensor, zeta: Tensor) -> Tensor:
-    """Meta-Weight-Net: q = sigmoid(a₂·ReLU(a₁ℓ + b₁) + b₂), ζ = (a₁, b₁, a₂, b₂); ℓ is an input, not a path."""
+    """Meta-Weight-Net: q = sigmoid(a₂·ReLU(a₁ℓ + b₁) + b₂), ζ = (a₁, b₁, a₂, b₂); no gradient flows through ℓ."""
     a1, b1, a2, b2 = zeta.tensor_split([HIDDEN, 2 * HIDDEN, 3 * HIDDEN])
     return torch.sigmoid(torch.relu(loss.detach()[:, None] * a1 + b1) @ a2 + b2)
 

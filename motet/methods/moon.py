@@ -1,4 +1,5 @@
-"""MOON (Li, He and Song 2021): features near the global model's, far from the client's last."""
+"""MOON (Li, He and Song 2021): pull features towards the global model's, and away from those of the client's last
+model."""
 
 from typing import ClassVar
 
@@ -16,8 +17,8 @@ from motet.methods.base.part import Acts
 class MOON(Part):
     """L += μ·−log( e^{cos(z, z_g)/τ} / (e^{cos(z, z_g)/τ} + e^{cos(z, z_p)/τ}) ) (Eq. 3)
 
-    z are the body's features, z_g those of the model received, z_p those of the client's model of its last round. There
-    is no contrast in a client's first round, for there is no last one.
+    z are the body's features, z_g those of the model received, z_p those of the client's model of its last round. In a
+    client's first round there is no contrast, as it has no last model.
     """
 
     acts: ClassVar[Acts] = "features"
@@ -41,12 +42,12 @@ class MOON(Part):
         return loss + self.mu * cross_entropy(alike / self.tau, torch.zeros_like(y))
 
     def features_of(self, t: Training, w: Tensor, x: Tensor) -> Tensor:
-        """z of another model, at rest."""
+        """z of another model, in eval mode"""
         with torch.no_grad(), t.at(w):
             return t.net.body(x).flatten(1)
 
     def after(self, t: Training, reply: Message) -> None:
-        """The client's model, for its next round."""
+        """Keep the client's model for its next round."""
         t.client.private["moon.previous"] = t.w.clone()
 
 

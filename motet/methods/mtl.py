@@ -1,4 +1,5 @@
-"""Multi-task learning by regularization: every client its own model, near the mean of all (after Smith et al. 2017)."""
+"""Multi-task learning by regularization: every client has its own model, near the mean of all (after Smith et al.
+2017)."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ class MTL(Averaging):
     """min Σ_i f_i(w_i) + (λ/2)‖w_i − w̄‖², with w̄ the mean of the clients' models as the server last sent it.
 
     A client keeps its w_i and uploads it for the mean, which is also the generic model. MOCHA's dual solver is not
-    run, as in the papers that report MTL; `penalty=lineage` is what circulates in their codes.
+    used, as in the papers that report MTL; `penalty=lineage` is what their published codes have.
     """
 
     carries: ClassVar[tuple[str, ...]] = ("*",)
@@ -41,21 +42,21 @@ class MTL(Averaging):
         self.near = FedProx(mu=options.lam) if options.penalty == "mean" else Lineage(m=facts.cohort)
 
     def round_training(self, client: Client, message: Message) -> Training:
-        """Go on with one's own w_i; in the first round, with what the server sent."""
+        """Return a training from the client's own w_i; in its first round, from what the server sent."""
         parts = (*self.parts, self.near)
         return self.training(client, message, parts, client.descent(), self.own(client, message))
 
     def end_round(self, t: Training) -> Message:
-        """Keep w_i, and send it."""
+        """Keep w_i, and return it as the reply."""
         t.client.private["mtl.w"] = t.w
         return super().end_round(t)
 
     def own(self, client: Client, message: Message) -> Tensor:
-        """The client's w_i."""
+        """Return the client's w_i."""
         return tensor({"mtl.w": self.received(client, message), **client.private}, "mtl.w")
 
     def personal_weights(self, client: Client, message: Message) -> Tensor | None:
-        """w_i; one who never trained has the mean"""
+        """w_i, or the mean at a client that never trained"""
         return self.own(client, message)
 
 

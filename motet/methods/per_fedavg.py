@@ -37,9 +37,9 @@ class PerFedAvg(Averaging):
     options: Options
 
     def gradient(self, t: Training, x: Tensor, y: Tensor) -> None:
-        """∇f(w̃; D′), without (fo) or with (hf) its second part; a client that adapts takes plain steps."""
+        """∇f(w̃; D′), without (fo) or with (hf) the second-order term; a client that adapts takes plain steps."""
         pieces = 2 if self.options.variant == "fo" else 3
-        least = 2 if t.net.normalizes_batches else 1  # samples that a piece must have to be learned from
+        least = 2 if t.net.normalizes_batches else 1  # how many samples a piece needs for a gradient
         if t.client.data.new or len(y) // pieces < least:
             t.backward(x, y)
             return
@@ -52,7 +52,7 @@ class PerFedAvg(Averaging):
         t.add(g)
 
     def moved(self, t: Training, direction: Tensor, step: float) -> Tensor:
-        """The trainable weights, some way along a direction."""
+        """Return the trainable weights after a step along a direction."""
         w, moving = t.w.clone(), t.layout.trainable
         w[moving] += step * direction[moving]
         return w

@@ -21,9 +21,9 @@ from motet.training.randomness import seeded
 class PFedHN(Averaging):
     """θ_i = h(e_i; φ); local steps make it θ̃_i; then (∂θ_i/∂(φ, e))ᵀ(θ_i − θ̃_i) is the gradient of φ and e.
 
-    One client after the other, each clipped, with momentum and weight decay on all embeddings, also of those who took
-    no part (as in the released code). Statistics of a net are averaged. A newcomer is sent φ and fits its own e. There
-    is no global model.
+    The server takes one step per client, each clipped, with momentum and weight decay on all embeddings, also those of
+    clients that took no part (as in the released code). Statistics of a net are averaged. A new client receives φ and
+    fits its own e. There is no global model.
     """
 
     personalizes = True  # the server makes each client a model of its own
@@ -54,13 +54,13 @@ class PFedHN(Averaging):
         self.first = self.phi.flatten(self.hyper)
 
     def travelling(self, where: slice) -> bool:
-        """Whether a tensor is among those that the hypernetwork makes."""
+        """Return whether the hypernetwork makes this tensor."""
         return bool(where.stop <= self.layout.shared.stop)
 
     # ------------------------------------------------------------ server
 
     def start(self) -> State:
-        """First φ and e; the statistics as they are."""
+        """Return initial φ and e, and the net's statistics."""
         statistics = self.fresh[: self.layout.trainable.start].clone()
         server: State = {"pfedhn.phi": self.first.clone(), "pfedhn.velocity": torch.zeros_like(self.first)}
         for part in self.parts:
@@ -68,7 +68,7 @@ class PFedHN(Averaging):
         return server | {"pfedhn.statistics": statistics}
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
-        """θ_i; to a newcomer φ too, and the model of the mean embedding."""
+        """θ_i; for a new client φ too, and the model of the mean embedding"""
         message: Message = {}
         for part in self.parts:
             if part.serves_prediction or not scoring:
@@ -80,7 +80,7 @@ class PFedHN(Averaging):
         return message if known else message | {"pfedhn.phi": server["pfedhn.phi"]}
 
     def made(self, phi: Tensor, which: int | None) -> Tensor:
-        """h(e; φ) of a client, or of the mean of all embeddings."""
+        """h(e; φ) of a client, or of the mean of all embeddings"""
         self.phi.bind(self.hyper, phi)
         e = self.hyper.embeddings.weight
         made: Tensor = self.hyper(e.mean(0) if which is None else e[which])
@@ -106,7 +106,7 @@ class PFedHN(Averaging):
         return server
 
     def generic(self, server: State) -> Tensor | None:
-        """There is none."""
+        """Return None: there is no global model."""
         return None
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
@@ -123,10 +123,10 @@ class PFedHN(Averaging):
         )
         return [*super().figures_learned(learned), alike]
 
-    # ------------------------------------------------------------ a newcomer
+    # ------------------------------------------------------------ a new client
 
     def adapt(self, client: Client, message: Message) -> nn.Module:
-        """Fit e with φ at rest, from the mean of all embeddings."""
+        """Fit e with φ fixed, from the mean of all embeddings, and return the model."""
         whole, at = self.received(client, message), self.layout.trainable.start
         phi, G = tensor(message, "pfedhn.phi").clone(), torch.zeros_like(whole)
         self.phi.bind(self.hyper, phi)
@@ -151,7 +151,7 @@ class PFedHN(Averaging):
 
 
 class Hypernetwork(nn.Module):
-    """An embedding per client; linear layers with ReLU between; and one linear head per tensor, side by side."""
+    """An embedding per client, linear layers with ReLU between them, and one linear head per tensor of the model."""
 
     def __init__(self, clients: int, width: int, hidden: int, layers: int, sizes: Sequence[int]):
         super().__init__()
@@ -163,7 +163,7 @@ class Hypernetwork(nn.Module):
         self.heads = nn.ModuleList(nn.Linear(hidden, size) for size in sizes)
 
     def forward(self, e: Tensor) -> Tensor:
-        """All tensors of a model, flat."""
+        """Return all tensors of a model as one flat vector."""
         z = self.trunk(e)
         return torch.cat([head(z) for head in self.heads])
 

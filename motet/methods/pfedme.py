@@ -66,13 +66,13 @@ class PFedMe(Averaging):
         return after
 
     def personal_weights(self, client: Client, message: Message) -> Tensor | None:
-        """θ_i; one who never trained has w"""
+        """θ_i, or w at a client that never trained"""
         if "pfedme.theta" in client.private:
             return tensor(client.private, "pfedme.theta")
         return super().personal_weights(client, message)
 
     def adapted_weights(self, t: Training) -> Tensor:
-        """A newcomer's θ too."""
+        """θ of a new client"""
         return t["pfedme.theta"]
 
 

@@ -15,7 +15,7 @@ from motet.methods.base.method import COPIES, Facts, MemoryNeed
 from motet.nets import Net
 from motet.training.client import Client
 
-PASS_BATCH = 100  # a mean over samples does not depend on it; about the fastest on a CPU
+PASS_BATCH = 100  # about the fastest on a CPU; the mean over samples does not depend on it
 
 
 class PGFed(Part):
@@ -47,7 +47,7 @@ class PGFed(Part):
     )
 
     def memory(self, net: Net, facts: Facts, model: int) -> MemoryNeed:
-        """A is N × N."""
+        """Return the memory of A, which is N × N."""
         return MemoryNeed(COPIES * 4 * facts.clients**2, accepted="fewer clients, data.clients")
 
     def start(self, s: Serving) -> None:
@@ -66,7 +66,7 @@ class PGFed(Part):
         message["pgfed.c"], message["pgfed.alpha"] = server["pgfed.c"], alpha
 
     def before(self, t: Training, message: Message) -> None:
-        """g̃_i ← g̃; round one is FedAvg's."""
+        """g̃_i ← g̃; round one is plain FedAvg"""
         if "pgfed.g" in message:
             t["pgfed.g"] = self.auxiliary_gradient(t.client, tensor(message, "pgfed.g"))
             for name in ("pgfed.g_bar", "pgfed.c", "pgfed.alpha"):
@@ -121,7 +121,7 @@ class PGFed(Part):
         server["pgfed.cohort"] = torch.tensor([*replies])
 
     def diagnostics(self, s: Serving) -> dict[str, float]:
-        """α of this round's clients for the last cohort's; the share of it at zero says how much of PGFed is left."""
+        """Return figures of α of this round's clients; its share at zero says how much of PGFed is left."""
         alpha = tensor(s.state, "pgfed.learned" if "pgfed.learned" in s.state else "pgfed.A")
         return {
             "pgfed_alpha_mean": float(alpha.mean()),
@@ -172,12 +172,12 @@ class PGFedMo(PGFed):
 
 
 def _places(server: State, ids: Iterable[int]) -> Tensor:
-    """Where these clients are in A."""
+    """Return where these clients are in A."""
     return torch.searchsorted(tensor(server, "pgfed.ids"), torch.tensor([*ids]))
 
 
 def _last_cohort(server: State) -> Tensor:
-    """Where S_{t−1} is in A."""
+    """Return where S_{t−1} is in A."""
     return torch.searchsorted(tensor(server, "pgfed.ids"), tensor(server, "pgfed.cohort"))
 
 

@@ -1,6 +1,6 @@
-"""Every method by its name, and the methods that names stand for.
+"""All methods by their names, and how a name such as `fedprox+ft` becomes a method.
 
-A method's own file declares its entry; here stand the files, in the order of the catalogue. `module:Name` and
+A method's own file declares its entry; this file lists those files in the order of the catalogue. `module:Name` and
 `path/file.py:Name` stand for a user's own part, method, wrapper or entry.
 """
 
@@ -68,7 +68,7 @@ MODULES: tuple[ModuleType, ...] = (
 
 
 def entries_of(module: ModuleType) -> tuple[MethodEntry, ...]:
-    """What a method's file declares: one ENTRY, or several ENTRIES."""
+    """Return the entries that a method's file declares: one ENTRY, or several ENTRIES."""
     found: tuple[MethodEntry, ...] = module.ENTRIES if hasattr(module, "ENTRIES") else (module.ENTRY,)
     return found
 
@@ -81,7 +81,7 @@ BASE = next(entry for entry in METHODS.values() if entry.base)
 
 
 def build_method(text: str, net: Net, facts: Facts) -> Method:
-    """The method of that name on that net, which it may extend, for a federation of which these facts are known."""
+    """Return the method of that name on that net, which it may extend, for a federation with these facts."""
     terms = _in_order(parse(text))
     entries = {term.name: entry_of(term.name) for term in terms}
     options = {t.name: checked(entries[t.name].options, t.options, f"method {t.name}") for t in terms}
@@ -97,7 +97,7 @@ def build_method(text: str, net: Net, facts: Facts) -> Method:
 
 
 def entry_of(name: str) -> MethodEntry:
-    """What a name stands for."""
+    """Return the entry that a name stands for."""
     if name in METHODS:
         return METHODS[name]
     if not is_import(name):
@@ -117,29 +117,29 @@ def entry_of(name: str) -> MethodEntry:
 
 
 def declared_source(method: str) -> PersonalSource:
-    """Return which model of a client is scored where nobody says otherwise, by what the classes of the sum declare."""
+    """Return which model of a client is scored by default, as the classes of the sum declare it."""
     things = [entry_of(term.name).thing for term in parse(method)]
     made_anew = any(issubclass(thing, Method) and thing.personal_from_global for thing in things)
     return policy.declared_source(any(thing.personalizes for thing in things), made_anew)
 
 
 def canonical(text: str) -> str:
-    """The same sum in the house's order, so that a+b and b+a are one method."""
+    """Return the same sum in the order of the catalogue, so that a+b and b+a are one method."""
     return "+".join(str(term) for term in _in_order(parse(text)))
 
 
 def describe_methods() -> list[dict[str, object]]:
-    """One row per name, for `motet list methods`."""
+    """Return one row per name, for `motet list methods`."""
     return [_described(entry) for entry in METHODS.values()]
 
 
 def _described(entry: MethodEntry) -> dict[str, object]:
-    """What an entry says, and what the method declares once it is built, on a net for a few numbers."""
+    """Return a row with what an entry says, and what the method declares when it is built on a tiny net."""
     facts = Facts(tuple(range(8)), 8, 10, 3, validating=8)
     alone = entry.name if entry.kind != "personalization" else f"fedavg+{entry.name}"
     try:
         built = build_method(alone, build_net("mlp", Input("vector", (4,)), 3), facts)
-    except MotetError:  # one that needs a net with normalization
+    except MotetError:  # such as one that needs a net with normalization
         built = build_method(alone, build_net("resnet8", Input("image", (1, 8, 8)), 3), facts)
     return {
         "name": entry.name,
@@ -157,18 +157,18 @@ def _described(entry: MethodEntry) -> dict[str, object]:
 
 
 def _in_order(terms: list[Term]) -> list[Term]:
-    """In the order of the catalogue; a user's own after it."""
+    """Return the terms in the order of the catalogue, with a user's own after them."""
     names = [entry_of(t.name).name for t in terms]
     for name in names:
         if names.count(name) > 1:
             raise MotetError(f"method {'+'.join(names)!r} names {name!r} twice; accepted: each name once")
     known = list(METHODS)
-    last = next(place for place, entry in enumerate(METHODS.values()) if entry.wraps)  # these stand behind everything
+    last = next(place for place, entry in enumerate(METHODS.values()) if entry.wraps)  # wrappers come last
     return sorted(terms, key=lambda t: known.index(t.name) if t.name in METHODS else last - 0.5)
 
 
 def _refuse_nonsense(text: str, terms: Sequence[Term], entries: Mapping[str, MethodEntry]) -> None:
-    """One sentence for each kind of sum that makes no sense."""
+    """Raise a MotetError for a sum that makes no sense."""
 
     def refuse(why: str) -> MotetError:
         return MotetError(f"method {text!r} makes no sense: {why}")

@@ -1,4 +1,4 @@
-"""Norm clipping as an aggregation (Sun et al. 2019): the server lets no client's change be longer than a bound."""
+"""Robust aggregations, which replace the mean where some clients may be malicious."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -11,11 +11,12 @@ from motet.messages.message import Message, tensor
 from motet.methods.base import Facts, MethodEntry, Part, Serving, average
 from motet.methods.base.part import Acts
 
-# -------- What takes the place of the mean where some clients may be malicious
+# -------- What all share
 
 
 class Robust(Part):
-    """One rule for all that travels, statistics too. Clients weigh alike: an attacker says how many samples it has."""
+    """The base class: one rule for all that travels, statistics too. All clients have the same weight, because an
+    attacker may claim any number of samples."""
 
     acts: ClassVar[Acts] = "server"
     role: ClassVar[str | None] = "aggregation"
@@ -23,27 +24,27 @@ class Robust(Part):
     serves_adaptation: ClassVar[bool] = False
 
     def combine(self, s: Serving, replies: Mapping[int, Message]) -> Tensor:
-        """The rule on the clients' w, a row each."""
+        """Return what the rule makes of the clients' w, one row each."""
         return self.choose(torch.stack([tensor(reply, "w") for reply in replies.values()]))
 
     def choose(self, W: Tensor) -> Tensor:
-        """One row for all."""
+        """Return one row for all."""
         raise NotImplementedError
 
 
 def middle(W: Tensor, cut: int) -> Tensor:
-    """The mean of every coordinate without its `cut` smallest and its `cut` largest values."""
+    """Return the mean of every coordinate without its `cut` smallest and its `cut` largest values."""
     return W.sort(0).values[cut : len(W) - cut].mean(0)
 
 
-# ------------------------------------------------------------ The coordinate-wise median (Yin et al. 2018)
+# -------- The coordinate-wise median (Yin et al. 2018)
 
 
 class Median(Robust):
     """w_k ← median_i w_ik; of an even number, the mean of the two in the middle"""
 
     def choose(self, W: Tensor) -> Tensor:
-        """All but one or two are cut."""
+        """Cut all but one or two values of each coordinate."""
         return middle(W, (len(W) - 1) // 2)
 
 
@@ -56,7 +57,7 @@ class TrimmedMean(Robust):
     share: float = Field(0.2, ge=0, lt=0.5, description="β, the share that is cut at either end")
 
     def choose(self, W: Tensor) -> Tensor:
-        """Rounded down; a product just below a whole number is that number."""
+        """Cut ⌊β|S|⌋ values on both sides; a product just below a whole number counts as that number."""
         return middle(W, int(self.share * len(W) + 1e-9))
 
 
@@ -74,7 +75,7 @@ class Krum(Part):
     m: int = Field(1, ge=1, description="m, how many models are averaged (1: Krum; |S| − f: multi-Krum)")
 
     def refuse(self, facts: Facts) -> str | None:
-        """The cohort must be larger than 2f + 2."""
+        """Return a sentence unless the cohort is larger than 2f + 2."""
         if facts.cohort > 2 * self.f + 2:
             return None
         name, least = "multi-krum" if isinstance(self, MultiKrum) else "krum", 2 * self.f + 2
@@ -95,7 +96,7 @@ class Krum(Part):
 class MultiKrum(Krum):
     """w ← the plain mean of the m models with the smallest such sums, m = |S| − f
 
-    Plain, and not by samples as Flower has it: an attacker says how many samples it has.
+    The mean is not weighted by samples as Flower's is, because an attacker may claim any number of samples.
     """
 
     m: int = Field(0, ge=0, description="m, how many models are averaged; 0: |S| − f")
@@ -114,7 +115,8 @@ MOST_ITERATIONS = 1000
 class GeometricMedian(Robust):
     """w ← argmin_z Σ_i ‖z − w_i‖, by z ← Σ (w_i/d_i) / Σ (1/d_i) with d_i = max(ν, ‖z − w_i‖) (smoothed Weiszfeld)
 
-    From the mean until z stands still. RFA weighs clients by their samples; here they weigh alike.
+    It starts at the mean and ends when z stands still. RFA weights clients by their samples; here all have the same
+    weight.
     """
 
     nu: float = Field(1e-6, gt=0, description="ν, the least distance that counts")
@@ -123,7 +125,7 @@ class GeometricMedian(Robust):
     )
 
     def choose(self, W: Tensor) -> Tensor:
-        """In float64: distances are small beside the weights"""
+        """Iterate in float64, as distances are small beside the weights."""
         points = W.double()
         z = points.mean(0)
         for _ in range(MOST_ITERATIONS):
@@ -150,7 +152,7 @@ class NormClip(Part):
     norm: float | None = Field(None, gt=0, description="M, the longest change; left out: the median of the cohort's")
 
     def combine(self, s: Serving, replies: Mapping[int, Message]) -> Tensor:
-        """Everybody's Δ_i, as long as the bound at most"""
+        """Return w plus the mean of all Δ_i, each cut to the bound."""
         assert s.sent is not None
         changes = {i: tensor(reply, "w") - s.sent for i, reply in replies.items()}
         lengths = torch.stack([change[s.layout.trainable.start :].norm() for change in changes.values()])

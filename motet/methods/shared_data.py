@@ -16,7 +16,7 @@ class SharedData(Part):
     needs_shared_data: ClassVar[bool] = True
 
     def before(self, t: Training, message: Message) -> None:
-        """A balanced loss counts the shared samples too: a class may be here by them alone."""
+        """Count the shared samples too, for balanced losses: some classes may exist only there."""
         t["counts"] = t.counts + self.shared(t).counts(t.client.classes).to(t.w)
 
     def samples(self, t: Training, samples: Samples) -> Samples:
@@ -24,12 +24,12 @@ class SharedData(Part):
         return Samples.union([samples, self.shared(t)])
 
     def after(self, t: Training, reply: Message) -> None:
-        """n_m counts what the client trained on."""
+        """Send n_m with the shared samples, as the client trained on them."""
         if "n" in reply:
             reply["n"] = int(number(reply, "n")) + len(self.shared(t))
 
     def shared(self, t: Training) -> Samples:
-        """D_meta, the federation's own"""
+        """D_meta"""
         assert t.client.shared_data is not None
         return t.client.shared_data
 

@@ -80,11 +80,11 @@ class SuPerFedMM(Averaging):
         self.family = Family(members, fixed=str(options.lam), rule=options.lambda_eval)
 
     def stretches_of(self, places: Mapping[str, Place]) -> list[slice]:
-        """The parts of the weights that have a λ of their own: here the whole."""
+        """Return the slices of the weights that have a λ of their own: here one for all."""
         return [_span([*places.values()])]
 
     def refuse(self, facts: Facts) -> str | None:
-        """Each client's own choice of λ needs data to choose by."""
+        """Return a sentence if clients choose λ by validation data and have none."""
         if self.options.lambda_eval == "validation" and not facts.validating:
             return (
                 "lambda_eval is 'validation' but no client has validation data; "
@@ -93,16 +93,16 @@ class SuPerFedMM(Averaging):
         return super().refuse(facts)
 
     def start(self) -> State:
-        """w^g, and L = ⌊start·R⌋, the number of rounds that every client lets pass before it mixes."""
+        """w^g, and L = ⌊start·R⌋, the number of rounds before a client begins to mix"""
         return super().start() | {"superfed.L": math.floor(self.options.start * self.facts.rounds + 1e-9)}
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
-        """w^g, and L for those who train."""
-        told: Message = {} if scoring else {"superfed.L": server["superfed.L"]}
-        return super().broadcast(server, client_id, scoring) | told
+        """w^g, and L for clients that train"""
+        extra: Message = {} if scoring else {"superfed.L": server["superfed.L"]}
+        return super().broadcast(server, client_id, scoring) | extra
 
     def train(self, client: Client, message: Message) -> Message:
-        """Algorithm 1. Before round L, λ = 0 and w^l rests: no gradient, no momentum, no weight decay."""
+        """Algorithm 1. Before round L, λ = 0 and w^l stays: no gradient, no momentum, no weight decay."""
         sent, mixing = tensor(message, "w"), client.round > number(message, "superfed.L")
         models = sent.repeat(4, 1)
         models[1, self.mixed], models[3] = self.local_model(client, sent[self.mixed]), 0
@@ -143,7 +143,7 @@ class SuPerFedMM(Averaging):
         )
 
     def descend(self, client: Client, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], Tensor]) -> None:
-        """The local loop; where momentum persists across rounds, that of w^l begins at zero in round L."""
+        """Run the local steps; where momentum persists across rounds, that of w^l begins at zero in round L."""
         persist = client.local.momentum_across_rounds == "persist"
         descent, kept = client.descent(), client.private.get("velocity")
         if persist and isinstance(kept, Tensor):
@@ -153,7 +153,7 @@ class SuPerFedMM(Averaging):
             client.private["velocity"] = descent.velocity
 
     def draw(self, rng: torch.Generator) -> list[float]:
-        """λ of each stretch of the model: one for the whole."""
+        """Return λ of each slice of the model: one for all."""
         return torch.rand(len(self.stretches), generator=rng).tolist()
 
     def add_norms(self, g_f: Tensor, away: Tensor) -> None:
@@ -161,7 +161,7 @@ class SuPerFedMM(Averaging):
         g_f.add_(torch.cat([normalize(t, dim=0) for t in torch.split(away, self.tensors)]), alpha=self.options.mu)
 
     def local_model(self, client: Client, w_g: Tensor) -> Tensor:
-        """w^l: the client's own from its first use on, and at first independent of every other model."""
+        """w^l, which the client keeps from its first use on, and which begins independent of every other model"""
         if "superfed.w_l" not in client.private:
             client.private["superfed.w_l"] = (
                 w_g if self.options.local_init == "copy_global" else self.random_local(client)
@@ -169,7 +169,7 @@ class SuPerFedMM(Averaging):
         return tensor(client.private, "superfed.w_l")
 
     def random_local(self, client: Client) -> Tensor:
-        """Random weights of the client's own (section 3.4)."""
+        """Return random weights that only this client draws (section 3.4)."""
         with seeded(client.seed, "superfed-local", 0, client.id):
             return self.layout.flatten(self.net.another())[self.mixed]
 
@@ -181,7 +181,8 @@ class SuPerFedMM(Averaging):
         return self.predictor(client, w)
 
     def personal(self, client: Client, message: Message) -> nn.Module:
-        """The λ fixed in advance; a new client has no w^l and uses the global model (section 3.1, Figure 2C)."""
+        """Return W(λ) with the λ fixed in advance; a new client has no w^l and uses the global model (section 3.1,
+        Figure 2C)."""
         return self.member(client, message, "0.0" if client.data.new else str(self.options.lam))
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
@@ -213,7 +214,7 @@ class SuPerFedLM(SuPerFedMM):
         )
 
     def stretches_of(self, places: Mapping[str, Place]) -> list[slice]:
-        """One per module: weight and bias share their λ."""
+        """Return one slice per module: weight and bias share their λ."""
         modules = groupby(places.items(), key=lambda item: item[0].rpartition(".")[0])
         return [_span([place for _, place in owned]) for _, owned in modules]
 

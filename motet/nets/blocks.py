@@ -29,15 +29,15 @@ def normalization(norm: Norm, channels: int) -> nn.Module:
 
 
 def pooled() -> tuple[tuple[str, nn.Module], ...]:
-    """The mean of each channel, as a vector: what ends a body of convolutions."""
+    """Return stages that end a body of convolutions with the mean of each channel, as a vector."""
     return ("pool", nn.AdaptiveAvgPool2d(1)), ("flatten", nn.Flatten())
 
 
 def conv_stage(channels_in: int, channels_out: int) -> nn.Sequential:
-    """conv 5x5 without padding, ReLU, max-pool 2x2.
+    """Return a stage: conv 5x5 without padding, ReLU, max-pool 2x2.
 
-    Max-pooling first is the same function and the same gradient (ReLU never changes which entry is largest
-    unless all are cut to zero, where the gradient is zero both ways), with a quarter of the ReLU's work.
+    Max-pooling first is the same function and the same gradient (ReLU never changes which entry is largest unless all
+    are cut to zero, where the gradient is zero both ways), with a quarter of the ReLU's work.
     """
     return nn.Sequential(
         OrderedDict(conv=nn.Conv2d(channels_in, channels_out, 5), pool=nn.MaxPool2d(2), relu=nn.ReLU(inplace=True))
@@ -45,7 +45,7 @@ def conv_stage(channels_in: int, channels_out: int) -> nn.Sequential:
 
 
 def dense_stage(inputs: int, outputs: int) -> nn.Sequential:
-    """Flatten (nothing to do for vectors), linear, ReLU."""
+    """Return a stage: flatten (no effect on vectors), linear, ReLU."""
     return nn.Sequential(
         OrderedDict(flatten=nn.Flatten(), linear=nn.Linear(inputs, outputs), relu=nn.ReLU(inplace=True))
     )
@@ -59,7 +59,7 @@ def flat_size_after_two(net: str, input: Input, channels_out: int) -> int:
 
 
 def refuse_small(net: str, input: Input, smallest: int) -> None:
-    """An error for an image with a side below the smallest that a net can take."""
+    """Raise a `MotetError` for an image with a side below the smallest that a net can take."""
     if min(input.shape[1:]) < smallest:
         sides = f"image (channels, height, width) with height and width of at least {smallest}"
         raise wrong_input(net, input, f"{sides}, or a net for small ones such as mlp, logistic or resnet8")

@@ -11,7 +11,7 @@ from motet.nets.net import Net, NetEntry, wrong_input
 
 
 def build_cnn4(input: Input, classes: int, split: str | None = None) -> Net:
-    """McMahan et al. (AISTATS 2017) as in PGFed (ICCV 2023, section 5.1) and DBE (NeurIPS 2023).
+    """Build the net of McMahan et al. (AISTATS 2017) as in PGFed (ICCV 2023, section 5.1) and DBE (NeurIPS 2023).
 
     582,026 parameters at 28x28x1 and 878,538 at 32x32x3, for 10 classes.
     """
@@ -39,7 +39,8 @@ CNN4 = NetEntry(
 
 
 def build_fedrep_conv(input: Input, classes: int, split: str | None = None) -> Net:
-    """Two convolutions of 64 channels, linear layers of 120 and 64: 307,842 parameters at 32x32x3 for 10 classes."""
+    """Build two convolutions of 64 channels, linear layers of 120 and 64: 307,842 parameters at 32x32x3 for 10
+    classes."""
     flat = flat_size_after_two("fedrep-conv", input, channels_out=64)
     stages: OrderedDict[str, nn.Module] = OrderedDict(
         conv1=conv_stage(input.shape[0], 64),
@@ -68,7 +69,8 @@ SMALLEST_TWOCNN = 6  # a side that leaves the second convolution one position
 
 
 def build_twocnn(input: Input, classes: int, split: str | None = None) -> Net:
-    """Two convolutions | three linear layers, as in SuPerFed's code; 722,800 parameters at 28x28x3 for 10 classes."""
+    """Build two convolutions | three linear layers, as in SuPerFed's code; 722,800 parameters at 28x28x3 for 10
+    classes."""
     refuse_small("twocnn", input, SMALLEST_TWOCNN)
     height, width = (_side(_side(side)) for side in input.shape[1:])
     stages: OrderedDict[str, nn.Module] = OrderedDict(
@@ -82,13 +84,14 @@ def build_twocnn(input: Input, classes: int, split: str | None = None) -> Net:
 
 
 def _twocnn_conv_stage(channels_in: int, channels_out: int) -> nn.Sequential:
-    """conv 5x5 with padding 1, max-pool 2x2 with padding 1, ReLU (pooling first: see blocks.conv_stage)."""
+    """Return a stage: conv 5x5 with padding 1, max-pool 2x2 with padding 1, ReLU (pooling first: see
+    blocks.conv_stage)."""
     conv = nn.Conv2d(channels_in, channels_out, 5, padding=1, bias=False)
     return nn.Sequential(OrderedDict(conv=conv, pool=nn.MaxPool2d(2, padding=1), relu=nn.ReLU(inplace=True)))
 
 
 def _side(side: int) -> int:
-    """A picture's side after one such stage: 28 becomes 14, 14 becomes 7."""
+    """Return an image's side after one such stage: 28 becomes 14, 14 becomes 7."""
     return (side - 2) // 2 + 1
 
 
@@ -106,11 +109,11 @@ TWOCNN = NetEntry(
 
 
 WINDOW = 9
-SHORTEST = 28  # steps, which leave the second convolution one position
+SHORTEST = 28  # time steps that leave the second convolution one position
 
 
 class AsImage(nn.Module):
-    """A signal as an image of one line: the fast order of memory is for images."""
+    """Turns a signal into an image of one row, because torch's fast memory format is for images."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return signals as images of one row: (channels, time) becomes (channels, 1, time)."""
@@ -118,9 +121,9 @@ class AsImage(nn.Module):
 
 
 def build_har_cnn(input: Input, classes: int, split: str | None = None) -> Net:
-    """DBE (Zhang et al., NeurIPS 2023, Table 9) for 9 x 128: two convolutions to 64 x 26 | the linear layers.
+    """Build the net of DBE (Zhang et al., NeurIPS 2023, Table 9) for 9 x 128: convolutions to 64 x 26 | linear layers.
 
-    In the released code the whole stack of linear layers is the head, so that DBE acts on 1664 features.
+    In the released code all linear layers together are the head, so that DBE acts on 1664 features.
     """
     channels, time = input.shape
     if time < SHORTEST:
@@ -136,7 +139,7 @@ def build_har_cnn(input: Input, classes: int, split: str | None = None) -> Net:
 
 
 def _conv_stage(channels_in: int, channels_out: int, *first: nn.Module) -> nn.Sequential:
-    """conv 1x9 without padding, max-pool 1x2, ReLU (pooling first: see blocks.conv_stage)."""
+    """Return a stage: conv 1x9 without padding, max-pool 1x2, ReLU (pooling first: see blocks.conv_stage)."""
     conv = nn.Conv2d(channels_in, channels_out, (1, WINDOW))
     return nn.Sequential(*first, conv, nn.MaxPool2d((1, 2)), nn.ReLU(inplace=True))
 

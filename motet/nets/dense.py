@@ -1,10 +1,10 @@
-"""A row of linear layers as one step of autograd: the same products, a fraction of the bookkeeping.
+"""A sequence of linear layers as one autograd node: the same products with much less overhead.
 
-On a small net most of a training step is not arithmetic but nodes of a graph, temporary gradients and their sums. Here
-a whole row is one node, and each weight's gradient is added by the product itself to where it belongs.
+On a small net most of a training step is not arithmetic but graph nodes, temporary gradients and their sums. Here a
+whole sequence ("row") of layers is one node, and each weight's gradient is added in place by the matrix product itself.
 
-That is for who collects gradients (`Net.collecting`). Everywhere else a net is torch's own, with gradients that can be
-asked for, and second derivatives.
+This is used only while gradients are collected (`Net.collecting`). Everywhere else a net is plain torch, with gradients
+that can be asked for, and second derivatives.
 """
 
 from collections.abc import Iterable
@@ -15,19 +15,19 @@ import torch.nn.modules.module as torch_module
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-LARGE = 2**17  # weights
-EVERYBODYS_HOOKS = (  # of all modules there are
+LARGE = 2**17  # number of weights from which a single layer gains
+EVERYBODYS_HOOKS = (  # hooks that torch calls for every module
     torch_module._global_forward_hooks,
     torch_module._global_forward_pre_hooks,
     torch_module._global_backward_hooks,
     torch_module._global_backward_pre_hooks,
 )
 
-Layer = tuple[nn.Linear, bool]  # with ReLU after it, or not
+Layer = tuple[nn.Linear, bool]  # a layer, and whether ReLU follows it
 
 
 def as_layer(stage: nn.Module) -> Layer | None:
-    """A stage that is a linear layer, alone or between flattening and ReLU; None for every other."""
+    """Return the linear layer of a stage that is one, alone or between flattening and ReLU; None for other stages."""
     if _is_linear(stage):
         return stage, False
     parts = list(stage._modules.values()) if is_plain(stage, nn.Sequential) else []
@@ -37,7 +37,7 @@ def as_layer(stage: nn.Module) -> Layer | None:
 
 
 def leading_row(stages: Iterable[nn.Module]) -> tuple[list[Layer], int]:
-    """The linear layers that these stages begin with, and how many stages that are: some may only flatten."""
+    """Return the linear layers that these stages begin with, and how many stages they cover: some may only flatten."""
     row, used = list[Layer](), 0
     if any(EVERYBODYS_HOOKS):
         return row, used
@@ -52,12 +52,12 @@ def leading_row(stages: Iterable[nn.Module]) -> tuple[list[Layer], int]:
 
 
 def takes_vectors(stage: nn.Module, dimensions: int) -> bool:
-    """Whether a row may begin with this stage: a linear layer alone computes along the last dimension of many."""
+    """Return whether a row may begin with this stage: a plain linear layer on more dimensions acts on the last."""
     return dimensions == 2 or not _is_linear(stage)
 
 
 def flattens(stage: nn.Module) -> bool:
-    """Whether it makes one vector of each sample, and does nothing else."""
+    """Return whether a stage makes one vector of each sample, and does nothing else."""
     return is_plain(stage, nn.Flatten) and (stage.start_dim, stage.end_dim) == (1, -1)
 
 
@@ -71,13 +71,14 @@ def is_plain(module: nn.Module, kind: type[Kind]) -> TypeGuard[Kind]:
     """
     if type(module) is not kind:
         return False
-    has = vars(module)  # this is asked at every step of a small net, where torch's own attribute lookup counts
+    has = vars(module)  # called at every step: torch's own attribute lookup would be slow
     hooks = has["_forward_hooks"] or has["_forward_pre_hooks"] or has["_backward_hooks"] or has["_backward_pre_hooks"]
     return not hooks and "forward" not in has
 
 
 def _is_linear(module: nn.Module) -> TypeGuard[nn.Linear]:
-    """A plain linear layer, whose weights are plain too: hooks on them expect to be handed their gradient."""
+    """Return whether a module is a plain linear layer whose weights have no hooks, which would expect their
+    gradient."""
     if not is_plain(module, nn.Linear):
         return False
     for p in module._parameters.values():
@@ -87,12 +88,12 @@ def _is_linear(module: nn.Module) -> TypeGuard[nn.Linear]:
 
 
 def worth_it(row: list[Layer]) -> bool:
-    """Two layers and more, or one whose gradient is too large to be made first and added then."""
+    """Return whether a row is faster: two layers or more, or one whose gradient is too large for a temporary copy."""
     return len(row) > 1 or any(layer.weight.numel() >= LARGE for layer, _ in row)
 
 
 def run_row(x: Tensor, row: list[Layer]) -> Tensor:
-    """The row's output, differentiable once: a second derivative is refused by torch."""
+    """Return the row's output, which can be differentiated once: torch refuses a second derivative."""
     weights = [p for layer, _ in row for p in (layer.weight, layer.bias)]
     result: Tensor = _Row.apply(x.flatten(1), [relu for _, relu in row], *weights)  # type: ignore[no-untyped-call]
     return result
@@ -129,7 +130,7 @@ class _Row(torch.autograd.Function):
 
 
 def _give(b: Tensor, d: Tensor) -> Tensor | None:
-    """Σ d over the batch, added where the parameter collects its gradient; else for autograd to do."""
+    """Add Σ d over the batch to the parameter's collected gradient; where there is none, return it for autograd."""
     if not b.is_leaf or b.grad is None:
         return d.sum(0)
     b.grad.add_(d.sum(0))
@@ -137,7 +138,7 @@ def _give(b: Tensor, d: Tensor) -> Tensor | None:
 
 
 def _give_product(W: Tensor, d: Tensor, x: Tensor) -> Tensor | None:
-    """dᵀx likewise, which then needs no memory of its own."""
+    """Add dᵀx in the same way, without a temporary copy."""
     if not W.is_leaf or W.grad is None:
         return torch.mm(d.t(), x)
     W.grad.addmm_(d.t(), x)

@@ -10,9 +10,9 @@ from motet.nets.net import Net, NetEntry
 
 
 def build_fedrod_conv(input: Input, classes: int, split: str | None = None) -> Net:
-    """FED-ROD (Chen and Chao, ICLR 2022, appendix C): a 50-dimensional feature, a head without bias.
+    """Build the net of FED-ROD (Chen and Chao, ICLR 2022, appendix C): 50 features, a head without bias.
 
-    The extractor has 103,346 parameters at 28x28x1; the paper's 92,646 fits no such network.
+    The extractor has 103,346 parameters at 28x28x1; no such network has the paper's 92,646.
     """
     flat = flat_size_after_two("fedrod-conv", input, channels_out=64)
     stages: OrderedDict[str, nn.Module] = OrderedDict(
@@ -32,7 +32,7 @@ def _drawn_normal(net: Net) -> Net:
 
 
 def init_normal(module: nn.Module) -> None:
-    """Weights "from normal distributions" (appendix C); the paper gives no scale: N(0, 2 / fan-in), biases 0."""
+    """Draw weights "from normal distributions" (appendix C); the paper gives no scale: N(0, 2 / fan-in), biases 0."""
     if isinstance(module, nn.Conv2d | nn.Linear):
         nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
         if module.bias is not None:
@@ -56,9 +56,9 @@ SMALLEST_1M = 8  # a side that leaves one position after three poolings
 
 
 def build_fedrod_conv_1m(input: Input, classes: int, split: str | None = None) -> Net:
-    """Three padded 5x5 convolutions, 64 features, a head without bias: an extractor of 1,021,056 at 32x32x3.
+    """Build three padded 5x5 convolutions, 64 features, a head without bias: an extractor of 1,021,056 at 32x32x3.
 
-    The paper gives no channels and counts 1,025,610; 64, 128 and 192 come nearest among tidy ones.
+    The paper gives no channels and counts 1,025,610; 64, 128 and 192 come nearest among round numbers.
     """
     refuse_small("fedrod-conv-1m", input, SMALLEST_1M)
     height, width = (side // SMALLEST_1M for side in input.shape[1:])
@@ -73,7 +73,7 @@ def build_fedrod_conv_1m(input: Input, classes: int, split: str | None = None) -
 
 
 def _padded_stage(channels_in: int, channels_out: int) -> nn.Sequential:
-    """conv 5x5 that keeps the size, max-pool 2x2, ReLU (pooling first: see blocks.conv_stage)."""
+    """Return a stage: conv 5x5 that keeps the size, max-pool 2x2, ReLU (pooling first: see blocks.conv_stage)."""
     conv = nn.Conv2d(channels_in, channels_out, 5, padding=2)
     return nn.Sequential(conv, nn.MaxPool2d(2), nn.ReLU(inplace=True))
 
@@ -95,9 +95,9 @@ SMALLEST_SMALL = 18  # a side that leaves the last convolution one position
 
 
 def build_fedrod_conv_small(input: Input, classes: int, split: str | None = None) -> Net:
-    """Three 3x3 convolutions, 64 features, a head without bias: the extractor has 121,920 parameters at 32x32x3.
+    """Build three 3x3 convolutions, 64 features, a head without bias: an extractor of 121,920 parameters at 32x32x3.
 
-    The lead author's earlier code has it. The centralized 85.4 % of the paper need fedrod-conv-1m.
+    It is in the lead author's earlier code. The centralized 85.4 % of the paper need fedrod-conv-1m.
     """
     refuse_small("fedrod-conv-small", input, SMALLEST_SMALL)
     height, width = (((side - 2) // 2 - 2) // 2 - 2 for side in input.shape[1:])
@@ -112,7 +112,7 @@ def build_fedrod_conv_small(input: Input, classes: int, split: str | None = None
 
 
 def _narrow_stage(channels_in: int, channels_out: int, *pool: nn.Module) -> nn.Sequential:
-    """conv 3x3 without padding, pooling or none, ReLU (pooling first: see blocks.conv_stage)."""
+    """Return a stage: conv 3x3 without padding, pooling or none, ReLU (pooling first: see blocks.conv_stage)."""
     return nn.Sequential(nn.Conv2d(channels_in, channels_out, 3), *pool, nn.ReLU(inplace=True))
 
 

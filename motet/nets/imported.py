@@ -14,15 +14,15 @@ from motet.io.plugins import load_object
 from motet.io.user_code import place_of
 from motet.nets.net import Net, NetEntry
 
-TRUNK, LAST = "trunk", "last"  # the stages of a module that is no row of stages
+TRUNK, LAST = "trunk", "last"  # the two stages of a module that is not a Sequential
 
 
 def build_imported(name: str, input: Input, classes: int, split: str | None, **options: object) -> Net:
-    """The net that `module:build` or `file.py:build` builds, after a trial on samples that say nothing."""
+    """Return the net that `module:build` or `file.py:build` builds, after a test on random samples."""
     found = load_object(name, "net")
     if isinstance(found, NetEntry):
         found = found.build_for
-    if isinstance(found, nn.Module) or not callable(found):  # a module is called too, but with samples
+    if isinstance(found, nn.Module) or not callable(found):  # a module can be called too, but takes samples
         raise MotetError(
             f"net {name!r} is of type {type(found).__name__}; "
             f"accepted: a function (input, classes, split) that builds a net"
@@ -74,22 +74,25 @@ def _called(
     """Return what the user's function builds, or raise a sentence about how it failed."""
     try:
         takes = inspect.signature(build)
-    except ValueError:  # some functions of C tell nothing
+    except ValueError:  # some functions written in C have no signature
         return build(input, classes, split, **options)
-    told = (input, classes, split) if _asks_for_split(takes) else (input, classes)
+    arguments = (input, classes, split) if _asks_for_split(takes) else (input, classes)
     try:
-        takes.bind(*told, **options)
+        takes.bind(*arguments, **options)
     except TypeError:
         given = f", with the options {', '.join(options)}" if options else ""
         raise MotetError(
             f"net {name!r} is a function of {takes}; accepted: one of (input, classes, split){given}"
         ) from None
-    return build(*told, **options)
+    return build(*arguments, **options)
 
 
 def _asks_for_split(takes: inspect.Signature) -> bool:
-    """A function may leave it out, as one that builds a plain module has no use for it; a third argument that may be
-    left out itself is an option of the user's."""
+    """Return whether the function takes `split` as its third argument.
+
+    It may lack it, as one that builds a plain module does not need it; a third argument with a default is an option of
+    the user's.
+    """
     every = takes.parameters.values()
     third = [p for p in every if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][2:3]
     return any(p.kind is p.VAR_POSITIONAL for p in every) or any(
@@ -110,8 +113,8 @@ def _as_net(name: str, built: object, input: Input, split: str | None) -> Net:
 
 
 def _is_only_its_stages(built: nn.Sequential) -> bool:
-    """Whether nothing is lost of a row of stages when a net is made of them: no hooks, no weights of the row's own, no
-    `forward` or `train` of its own."""
+    """Return whether a Sequential is no more than its stages: no hooks, no weights and no `forward` or `train` of
+    its own."""
     kind, has = type(built), vars(built)
     hooks = (built._forward_hooks, built._forward_pre_hooks, built._backward_hooks, built._backward_pre_hooks)
     plain = (
@@ -121,7 +124,7 @@ def _is_only_its_stages(built: nn.Sequential) -> bool:
 
 
 def _with_last_apart(name: str, module: nn.Module, input: Input, split: str | None) -> Net:
-    """Any module whose last act is one layer, or one module of several: that is the head, all before it the body."""
+    """Return a net of any module that ends in one layer or submodule: that is the head, all before it the body."""
     layers = [layer for layer, inside in module.named_modules() if layer and not list(inside.children())]
     if split is None:
         raise MotetError(
@@ -151,9 +154,7 @@ def _output(name: str, net: nn.Module, x: Tensor) -> Tensor:
         with torch.no_grad():
             y = net(x)
     except Exception as error:
-        if place_of(error) and not isinstance(
-            error, RuntimeError
-        ):  # which is what torch has for shapes that do not fit
+        if place_of(error) and not isinstance(error, RuntimeError):  # torch's error for shapes that do not fit
             raise
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise MotetError(f"net {name!r} cannot take samples of shape {tuple(x.shape[1:])} ({reason})") from error
@@ -164,7 +165,7 @@ def _output(name: str, net: nn.Module, x: Tensor) -> Tensor:
 
 
 def _something(input: Input) -> Tensor:
-    """Two samples that differ, from a generator of their own: initial weights come from torch's."""
+    """Return two different samples from a generator of their own, as torch's global one draws the initial weights."""
     rng, x = torch.Generator().manual_seed(0), input.example(2)
     if input.kind == "tokens":
         return torch.randint(input.vocabulary, x.shape, generator=rng)

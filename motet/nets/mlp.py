@@ -14,7 +14,7 @@ from motet.nets.net import Net, NetEntry
 
 
 def build_logistic(input: Input, classes: int, split: str | None = None) -> Net:
-    """Multinomial logistic regression: the body has no weights, so that the features are the sample itself."""
+    """Build multinomial logistic regression: the body has no weights, so that the features are the sample itself."""
     stages: OrderedDict[str, nn.Module] = OrderedDict(
         flatten=nn.Flatten(), fc=nn.Linear(math.prod(input.shape), classes)
     )
@@ -54,7 +54,7 @@ class MLPOptions(Section):
 
 
 def build_mlp(input: Input, classes: int, split: str | None, hidden: int | str) -> Net:
-    """Hidden layers with ReLU; at first 128 and 64 units, the shape of McMahan et al.'s 2NN (AISTATS 2017), smaller."""
+    """Build hidden layers with ReLU; by default 128 and 64 units, a smaller 2NN of McMahan et al. (AISTATS 2017)."""
     sizes = [math.prod(input.shape), *map(int, str(hidden).split("x"))]
     stages: OrderedDict[str, nn.Module] = OrderedDict(
         (f"fc{i}", dense_stage(*widths)) for i, widths in enumerate(pairwise(sizes), 1)
@@ -78,7 +78,7 @@ MLP = NetEntry(
 
 
 def build_twonn(input: Input, classes: int, split: str | None = None) -> Net:
-    """784-200-200 | 200-200-10 in SuPerFed's code: two layers of features, two of head.
+    """Build 784-200-200 | 200-200-10 as in SuPerFed's code: two layers of features, two of head.
 
     238,800 parameters at 28x28x1 for 10 classes. McMahan et al.'s 2NN is 784-200-200-10, with biases.
     """
@@ -92,7 +92,7 @@ def build_twonn(input: Input, classes: int, split: str | None = None) -> Net:
 
 
 def bias_free(inputs: int, outputs: int) -> nn.Sequential:
-    """Flatten (nothing to do for vectors), linear without bias, ReLU."""
+    """Return a stage: flatten (no effect on vectors), linear without bias, ReLU."""
     linear = nn.Linear(inputs, outputs, bias=False)
     return nn.Sequential(OrderedDict(flatten=nn.Flatten(), linear=linear, relu=nn.ReLU(inplace=True)))
 

@@ -15,9 +15,10 @@ SEPARABLE = ((32, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 1))
 
 
 def build(input: Input, classes: int, split: str | None, norm: Norm) -> Net:
-    """A stem of 32 channels, separable convolutions up to 512 | two linear layers, no biases.
+    """Build a stem of 32 channels, separable convolutions up to 512 | two linear layers, no biases.
 
-    Borders are padded, as in MobileNet (Howard et al. 2017); the released code does not, and takes no 28x28 image.
+    Borders are padded, as in MobileNet (Howard et al. 2017); the released code has no padding and cannot take 28x28
+    images.
     """
     stages: OrderedDict[str, nn.Module] = OrderedDict()
     for i, sizes in enumerate(SEPARABLE, 1):
@@ -30,7 +31,7 @@ def build(input: Input, classes: int, split: str | None, norm: Norm) -> Net:
 
 
 def _separable(channels_in: int, channels_out: int, stride: int, norm: Norm) -> list[tuple[str, nn.Module]]:
-    """3x3 within each channel, then 1x1 across them."""
+    """Return the layers of a separable convolution: 3x3 within each channel, then 1x1 across them."""
     return [
         ("depthwise", nn.Conv2d(channels_in, channels_in, 3, stride, 1, groups=channels_in, bias=False)),
         ("depthwise_bn", normalization(norm, channels_in)),

@@ -1,6 +1,7 @@
-"""What a net is: named stages in a row, which any stage boundary splits in body (features z) and head (logits).
+"""The class of all nets: named stages in a row, which any stage boundary splits into body (features z) and head
+(logits).
 
-Also BatchNorm without running statistics (`BatchStatistics`), and what the list of nets holds of each (`NetEntry`).
+Also BatchNorm without running statistics (`BatchStatistics`), and the entry of a net in the list of nets (`NetEntry`).
 """
 
 from collections import OrderedDict
@@ -21,7 +22,7 @@ from motet.nets.dense import leading_row, run_row, takes_vectors, worth_it
 
 
 class Net(nn.Sequential):
-    """Named stages. `split` names the first stage of the head; before it lies the body."""
+    """A net of named stages. `split` names the first stage of the head; the stages before it are the body."""
 
     def __init__(self, stages: "OrderedDict[str, nn.Module]", input: Input, split: str | None = None):
         super().__init__()
@@ -41,20 +42,20 @@ class Net(nn.Sequential):
             self.add_module(name, stage)
 
     def is_free(self, name: str) -> bool:
-        """Whether a stage or another module may have this name: modules are attributes of their net."""
+        """Return whether a stage or another module may have this name: modules are attributes of their net."""
         return bool(name) and "." not in name and not hasattr(self, name) and name not in Net.__annotations__
 
-    bf16 = False  # compute in bfloat16 while learning; weights, and all that is not learning, stay in float32
-    rows = True  # False: never as one, for who needs second derivatives of what it collects
+    bf16 = False  # compute in bfloat16 in training; weights and predictions stay in float32
+    rows = True  # False: no fast path for linear layers, for methods that need second derivatives
     _collecting = False
     another: Callable[[], "Net"]  # builds a net of the same recipe with fresh weights; set by `build_net`
-    elsewhere: Mapping[str, str] = MappingProxyType({})  # beginnings of its weights' names in other people's files
+    elsewhere: Mapping[str, str] = MappingProxyType({})  # prefixes of its weights' names in files from other projects
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Inside the block a loss and its `backward()` add to the gradients that are bound, and serve nothing else.
+        """Inside the block a loss and its `backward()` only add to the gradients that are bound.
 
-        Linear layers in a row are then computed as one (nets/dense.py). `torch.autograd.grad` is for outside.
+        Linear layers in a row are then computed as one (nets/dense.py). Use `torch.autograd.grad` outside of it.
         """
         self._collecting, before = self.rows, self._collecting
         try:
@@ -81,7 +82,9 @@ class Net(nn.Sequential):
         stages = [getattr(self, name) for name in self.stage_names[start:stop]]
         learning = torch.is_grad_enabled()
         if learning and self.bf16:
-            with torch.autocast(x.device.type, torch.bfloat16):  # left before the weights change: it caches copies
+            with torch.autocast(
+                x.device.type, torch.bfloat16
+            ):  # left before the weights change, because autocast caches copies of them
                 for stage in stages:
                     x = stage(x)
             return x.float()
@@ -102,7 +105,7 @@ class Net(nn.Sequential):
         return tuple(name + "." for name in self.stage_names[: self.stage_names.index(self.split)])
 
     def feature_shape(self) -> tuple[int, ...]:
-        """The shape of one sample's features at the split."""
+        """Return the shape of one sample's features at the split."""
         training = self.training
         self.eval()
         with torch.no_grad():
@@ -112,17 +115,17 @@ class Net(nn.Sequential):
 
     @property
     def normalizes_batches(self) -> bool:
-        """Whether a sample's logits depend on its batch while learning, so that a batch of one cannot be learned."""
+        """Return whether a sample's logits depend on its batch in training, so that batches need two samples."""
         return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self.modules())
 
 
-# -------- BatchNorm without a memory
+# -------- BatchNorm without running statistics
 
 
 class BatchStatistics(_BatchNorm):
-    """A BatchNorm layer's scale and shift, and no statistics that could be averaged or kept.
+    """A BatchNorm layer's scale and shift, without statistics that could be averaged or kept.
 
-    A single sample of a single position has no variance and becomes the shift, where torch refuses it.
+    A single sample of a single position has no variance and becomes the shift; torch would refuse it.
     """
 
     def __init__(self, layer: _BatchNorm):
@@ -130,7 +133,7 @@ class BatchStatistics(_BatchNorm):
         self.weight, self.bias = layer.weight, layer.bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalized over the batch at hand, in training and after it."""
+        """Return x normalized over its own batch, in training and in prediction."""
         return torch.batch_norm(x, self.weight, self.bias, None, None, True, 0.0, self.eps, False)
 
 
@@ -142,7 +145,7 @@ def by_batch_statistics(net: nn.Module) -> None:
                 setattr(module, name, BatchStatistics(layer))
 
 
-# -------- The entry of a network in the list of nets
+# -------- Entries in the list of nets
 
 
 Build = Callable[..., Net]
@@ -164,10 +167,10 @@ class NetEntry:
     options: type[Section] = Section
     """What may stand in brackets behind its name."""
     elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """How names of weights begin in other people's files, and how they begin here."""
+    """Prefixes of weights' names in files from other projects, and the prefixes here."""
 
     def build_for(self, input: Input, classes: int, split: str | None, **options: object) -> Net:
-        """Return the net; raise a `MotetError` about an option or an input of another kind."""
+        """Return the net; raise a `MotetError` for a wrong option or an input of another kind."""
         if input.kind not in self.accepts:
             raise wrong_input(self.name, input, ", ".join(self.accepts))
         chosen = checked(self.options, options, f"net {self.name}")

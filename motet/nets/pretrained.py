@@ -1,4 +1,4 @@
-"""First weights from a safetensors file: names and shapes are checked, and nothing is unpickled."""
+"""Initial weights from a safetensors file: names and shapes are checked, and nothing is unpickled."""
 
 import hashlib
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def weights_sha256(text: str) -> str:
 
 
 def put_weights(net: Net, text: str, head: bool, sha256: str = "") -> None:
-    """The weights of a file into a net; with `head` false its head stays as it is, whatever the file has for it."""
+    """Load the weights of a file into a net; with `head` false the net's head stays as it is."""
     if sha256 and weights_sha256(text) != sha256:
         raise MotetError(
             f"{FIELD} {shown_path(text)} has another SHA-256 than net.weights_sha256, {sha256[:12]}…; accepted: the "
@@ -67,7 +67,7 @@ def _wanted(net: Net, head: bool) -> dict[str, Tensor]:
 
 
 def _refuse_names(text: str, here: Mapping[str, str], wanted: Mapping[str, Tensor], net: Net, head: bool) -> None:
-    """One sentence about the first weights that are too few or too many."""
+    """Raise a `MotetError` about the first weights that are missing or too many."""
     for name in wanted:
         if name not in here and not name.endswith(COUNTS):
             hint = ", or net.weights_head = false" if head and name.startswith(net.head_names()) else ""
@@ -89,7 +89,7 @@ def _of_body(name: str, net: Net) -> bool:
 
 def _put(text: str, name: str, theirs: Tensor, mine: Tensor) -> None:
     if name.endswith(COUNTS) and theirs.numel() == 1:
-        theirs = theirs.reshape(())  # a run's own file has them as lists of one
+        theirs = theirs.reshape(())  # files of Motet's runs store scalars as lists of one
     if theirs.shape != mine.shape:
         raise MotetError(
             f"{FIELD} {shown_path(text)} has {shown(name)} of shape {tuple(theirs.shape)}; accepted: "

@@ -17,14 +17,14 @@ NETS: dict[str, NetEntry] = {entry.name: entry for family in _FAMILIES for entry
 
 
 def net_term(text: str) -> Term:
-    """A net as it is written, such as `resnet8(norm=group)`: its name, or an import, and its options."""
+    """Return a net's name (or import) and options from text such as `resnet8(norm=group)`."""
     return Term(text) if is_import(text) else parse_one(text, "net", "resnet8(norm=group)")
 
 
 def build_net(
     name: str, input: Input, classes: int, split: str | None = None, *, batch_statistics: bool = False
 ) -> Net:
-    """A fresh network for this input, of a registered name or by import; `split` names the first stage of the head.
+    """Return a new net for this input, of a registered name or by import; `split` names the first stage of the head.
 
     Initial weights come from torch's global generator: wrap the call in `rng.seeded`.
     """
@@ -45,7 +45,7 @@ def build_net(
 
 def describe_nets() -> list[dict[str, object]]:
     """Return what `motet list nets` shows: each net at its own example input, for 10 classes."""
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):  # which holds shapes and nothing else
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):  # the meta device has shapes without memory
         return [_describe(info, info.build_for(info.example, 10, None)) for info in NETS.values()]
 
 

@@ -47,24 +47,24 @@ class Block(nn.Module):
 
 
 class Padded(nn.Module):
-    """A way around without weights: every `stride`-th position, and zeros for the channels that are new."""
+    """A shortcut without weights: every `stride`-th position, and zeros for the new channels."""
 
     def __init__(self, stride: int, new: int):
         super().__init__()
         self.stride, self.new = stride, new
 
     def forward(self, x: Tensor) -> Tensor:
-        """Half of the zeros before the channels, half behind them.
+        """Return x with half of the zeros before its channels and half after them.
 
-        Pooling over one position picks what slicing would, and keeps the order of memory on its way back: a seventh of
-        ResNet-8's step.
+        Pooling over one position picks what slicing would, but keeps the memory format in the backward pass, which
+        saves a seventh of ResNet-8's step.
         """
         before = self.new // 2
         return pad(avg_pool2d(x, 1, self.stride), (0, 0, 0, 0, before, self.new - before))
 
 
 def conv3(channels_in: int, channels_out: int, stride: int = 1) -> nn.Conv2d:
-    """A 3x3 convolution that keeps the size, or halves it."""
+    """Return a 3x3 convolution that keeps the size, or halves it."""
     return nn.Conv2d(channels_in, channels_out, 3, stride, 1, bias=False)
 
 
@@ -82,7 +82,8 @@ def residual_stages(
     norm: Norm,
     shortcut: Shortcut,
 ) -> "OrderedDict[str, nn.Module]":
-    """layer1, layer2, … with so many blocks each: `first` begins the first, the mean over positions ends the last."""
+    """Return layer1, layer2, … with so many blocks each: `first` begins the first, the mean over positions ends the
+    last."""
     stages: OrderedDict[str, nn.Module] = OrderedDict()
     channels, last = widths[0], len(widths)
     for i, (width, stride) in enumerate(zip(widths, strides, strict=True), 1):
@@ -95,7 +96,7 @@ def residual_stages(
 
 
 def init_residual(net: nn.Module) -> None:
-    """Convolutions from N(0, 2 / fan-out), as He et al. (ICCV 2015) have it for ReLU."""
+    """Draw convolutions from N(0, 2 / fan-out), as He et al. (ICCV 2015) do for ReLU."""
     for module in net.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -108,7 +109,7 @@ PAPER = "He et al., CVPR 2016, section 4.2"
 
 
 def build_thin(blocks: int, input: Input, classes: int, split: str | None, norm: Norm) -> Net:
-    """6·blocks + 2 layers; ways around without weights (the paper's option A)."""
+    """Build a net of 6·blocks + 2 layers with shortcuts without weights (the paper's option A)."""
     first = stem(conv3(input.shape[0], 16), norm, pool=False)
     stages = residual_stages(first, (16, 32, 64), (1, 2, 2), blocks, norm, "pad")
     stages["fc"] = nn.Linear(64, classes)
@@ -148,7 +149,7 @@ RESNET20 = NetEntry(
 # -------- resnet18: the ResNet of 18 layers, with the stem that fits the size of the images
 
 
-LARGE = 64  # pixels
+LARGE = 64  # side in pixels from which images get the large stem
 
 Stem = Literal["auto", "small", "large"]
 
@@ -162,7 +163,7 @@ class ResNetOptions(BatchByDefault):
 
 
 def build_resnet18(input: Input, classes: int, split: str | None, norm: Norm, stem: Stem) -> Net:
-    """11,173,962 parameters at 32x32x3 for 10 classes, 11,689,512 with the large stem for 1000."""
+    """Build the net: 11,173,962 parameters at 32x32x3 for 10 classes, 11,689,512 with the large stem for 1000."""
     large = stem == "large" or (stem == "auto" and min(input.shape[1:]) >= LARGE)
     stages = residual_stages(
         _stem(input.shape[0], large, norm), (64, 128, 256, 512), (1, 2, 2, 2), blocks=2, norm=norm, shortcut="convolve"
@@ -194,9 +195,9 @@ RESNET18 = NetEntry(
 
 
 def build_resnet9(input: Input, classes: int, split: str | None, norm: Norm) -> Net:
-    """A stem that makes images a quarter as wide, stages of 64 to 512 channels | two linear layers, no biases.
+    """Build a stem that makes images a quarter as wide, stages of 64 to 512 channels | two linear layers, no biases.
 
-    The released code leaves out the way around the first block, where it needs no convolution; here it is there.
+    The released code leaves out the shortcut of the first block, which needs no convolution; here it is there.
     """
     first = stem(conv3(input.shape[0], 64, stride=2), norm, pool=True)
     stages = residual_stages(first, (64, 128, 256, 512), (1, 1, 2, 2), blocks=1, norm=norm, shortcut="convolve")

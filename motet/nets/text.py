@@ -18,7 +18,7 @@ class FastTextOptions(Section):
 
 
 class MeanOfWords(nn.Module):
-    """The mean of the vectors of all words but padding; 0 for a text without words."""
+    """A layer that returns the mean of the vectors of all words but padding; 0 for a text without words."""
 
     def __init__(self, vocabulary: int, size: int, padding: int):
         super().__init__()
@@ -33,7 +33,8 @@ class MeanOfWords(nn.Module):
 
 
 def build_fasttext(input: Input, classes: int, split: str | None, embedding: int, padding: int) -> Net:
-    """Joulin et al. (EACL 2017) as DBE (NeurIPS 2023) has it: 32 numbers per word, 32 hidden units without ReLU."""
+    """Build the net of Joulin et al. (EACL 2017) as in DBE (NeurIPS 2023): 32 numbers per word, 32 hidden units, no
+    ReLU."""
     stages: OrderedDict[str, nn.Module] = OrderedDict(
         words=MeanOfWords(input.vocabulary, embedding, padding),
         fc1=nn.Linear(embedding, embedding),
@@ -66,7 +67,7 @@ class StackedLSTMOptions(Section):
 
 
 class LastStep(nn.LSTM):
-    """Keeps the output of an LSTM after the last character alone."""
+    """A layer that keeps only the output of an LSTM after the last character."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         """Return the last layer's output at the last step."""
@@ -76,7 +77,7 @@ class LastStep(nn.LSTM):
 def build_stacked_lstm(
     input: Input, classes: int, split: str | None, embedding: int, hidden: int, layers: int, bias: bool
 ) -> Net:
-    """Caldas et al. (LEAF 2018): 819,920 parameters for a vocabulary of 80 and as many classes."""
+    """Build the net of Caldas et al. (LEAF 2018): 819,920 parameters for a vocabulary of 80 and as many classes."""
     stages: OrderedDict[str, nn.Module] = OrderedDict(
         embed=nn.Embedding(input.vocabulary, embedding),
         lstm=LastStep(embedding, hidden, layers, bias=bias, batch_first=True),

@@ -20,7 +20,8 @@ Widths = Sequence[Sequence[int]]
 def vgg_stages(
     channels: int, widths: Widths, norm: Norm, bias: bool, *last: nn.Module
 ) -> "OrderedDict[str, nn.Module]":
-    """conv1, conv2, … each ends in pooling (before its last ReLU: see blocks.conv_stage); `last` ends the last one."""
+    """Return conv1, conv2, …; each ends in pooling (before its last ReLU: see blocks.conv_stage), the last one in
+    `last`."""
     stages: OrderedDict[str, nn.Module] = OrderedDict()
     for i, stage in enumerate(widths, 1):
         parts: list[nn.Module] = []
@@ -47,7 +48,7 @@ class VGGOptions(Section):
 
 
 def build_vgg9(input: Input, classes: int, split: str | None, norm: Norm) -> Net:
-    """Convolutions of 16 to 512 channels | two linear layers; the released code normalizes nowhere."""
+    """Build convolutions of 16 to 512 channels | two linear layers; the released code has no normalization."""
     refuse_small("vgg9", input, SMALLEST_VGG9)
     stages = vgg_stages(input.shape[0], WIDTHS_VGG9, norm, False)
     height, width = (side // SMALLEST_VGG9 for side in input.shape[1:])
@@ -75,7 +76,10 @@ SMALLEST_VGG11 = 2 ** len(WIDTHS_VGG11)
 
 
 def build_vgg11(input: Input, classes: int, split: str | None, norm: Norm) -> Net:
-    """9,231,114 parameters at 32x32x3 for 10 classes. The paper's three linear layers are for images of 224x224."""
+    """Build the net: 9,231,114 parameters at 32x32x3 for 10 classes.
+
+    The paper's three linear layers are for images of 224x224.
+    """
     refuse_small("vgg11", input, SMALLEST_VGG11)
     stages = vgg_stages(input.shape[0], WIDTHS_VGG11, norm, True, nn.Flatten())
     height, width = (side // SMALLEST_VGG11 for side in input.shape[1:])

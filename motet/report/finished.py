@@ -1,4 +1,4 @@
-"""A finished run as tables need it, or one sentence about why it cannot be shown."""
+"""Read finished runs for tables and pages, or raise one sentence about why a run cannot be shown."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ from motet.runs.summary import Summary, values_of_clients
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run; `summary` has every figure that its record can tell."""
+    """A finished run; `summary` has every figure of its record."""
 
     folder: Path
     experiment: Experiment
@@ -27,35 +27,36 @@ class Finished:
 
     @property
     def name(self) -> str:
-        """Its folder's."""
+        """Return the name of its folder."""
         return printable(self.folder.name or self.folder)
 
     @property
     def method(self) -> str:
-        """As a table shows it."""
+        """Return the method as tables show it."""
         return printable(self.experiment.method)
 
     @property
     def headline(self) -> MetricName:
-        """The figure that comes first."""
+        """Return the name of the main figure."""
         return headline_of(self.summary)
 
     @cached_property
     def by_client(self) -> dict[int, float]:
-        """Each client's value of that figure in the reported round; nobody's where the record has no such rows."""
+        """Return each client's value of the main figure in the reported round; empty if the record has no such rows."""
         there = (self.folder / "clients.jsonl").exists()
         return values_of_clients(Record(self.folder), self.headline) if there else {}
 
 
 def headline_of(summary: Summary) -> MetricName:
-    """The figure that comes first."""
+    """Return the name of the main figure."""
     figure = MetricName.read(summary.reported.figure)
-    assert figure is not None  # a summary with any other cannot be read
+    assert figure is not None  # reading a summary checks that there is one
     return figure
 
 
 def read_finished(folder: Path, local: Record | None = None) -> Finished:
-    """A finished run, with what a run of `local` says about it if there is one; else a sentence about what it is."""
+    """Return a finished run, compared with a run of `local` if one is given; raise a MotetError if it is not
+    finished."""
     record = Record(folder)
     if not record.finished and is_running(folder):
         raise MotetError(f"run {folder} is still running ({record.how_far})")
@@ -66,6 +67,6 @@ def read_finished(folder: Path, local: Record | None = None) -> Finished:
 
 
 def rows_of(record: Record, summary: Summary, new: bool) -> dict[int, Row]:
-    """Each client's row of the reported round; of new clients there is one round alone."""
+    """Return each client's row of the reported round; for new clients there is only one round."""
     round = summary.reported.round
     return {row["client"]: row for row in record.clients if row["new"] == new and (new or row["round"] == round)}

@@ -16,12 +16,12 @@ from motet.metrics.names import GENERIC, MetricName, is_scored
 from motet.metrics.wording import duration, percent
 from motet.server.evaluation import Row
 
-LEAST_NAME, BESIDE_NAME = 10, 66  # cells of a method's name beside its bar, and what bar and figures take
-_AN_HOUR = 3600.0  # rounds may be long: the time left is told from all those of the last hour
+LEAST_NAME, BESIDE_NAME = 10, 66  # least width of a method's name beside its bar, and the width of bar and figures
+_AN_HOUR = 3600.0  # rounds may be long: the time left is estimated from those of the last hour
 
 
 class Onlooker:
-    """Sees one run after the other; remembers where the last one is."""
+    """The base class of progress displays for single runs; it remembers the folder of the last run."""
 
     def __init__(self, console: Console):
         self.console = console
@@ -37,7 +37,7 @@ class Onlooker:
         """Do nothing; there is nothing to clear away."""
 
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
-        """A run begins, or goes on after that many rounds."""
+        """Take note that a run begins, or continues after that many rounds."""
         self.experiment, self.folder = experiment, folder
         if warning:
             self.console.print(
@@ -48,9 +48,9 @@ class Onlooker:
         """Show that a round ended."""
 
     def scores(self, row: Row) -> str:
-        """The figures of a round in which everybody was scored, or nothing.
+        """Return the figures of a round in which all clients were scored, or an empty text.
 
-        Beside personal models on clients' own test data stands the generic model on the same data.
+        Where personal models are scored on clients' own test data, the generic model is shown on the same data.
         """
         if self.experiment is None or not is_scored(row):
             return ""
@@ -93,7 +93,8 @@ class RunBars(Onlooker):
         self.task: TaskID | None = None
         self.bars = Progress(
             TextColumn("{task.description}", markup=False),
-            *([BarColumn(bar_width=16)] if console.width >= LEAST_NAME + BESIDE_NAME else []),  # figures come first
+            # a narrow window shows figures instead of the bar
+            *([BarColumn(bar_width=16)] if console.width >= LEAST_NAME + BESIDE_NAME else []),
             MofNCompleteColumn(),
             TextColumn("{task.fields[scores]}", markup=False),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
@@ -128,11 +129,11 @@ def onlooker(console: Console, lines: int = 10) -> Onlooker:
     return RunBars(console) if console.is_terminal else RunLines(console, lines)
 
 
-# -------- Who looks on while the runs of a study are computed
+# -------- Progress of a study
 
 
 class ShownJob(Protocol):
-    """What progress shows of a run of a study."""
+    """What progress needs to know of a run of a study."""
 
     @property
     def label(self) -> str:
@@ -144,13 +145,13 @@ class ShownJob(Protocol):
 
 
 class StudyProgress:
-    """Counts rounds; the time left is told from those that were computed since the start."""
+    """Counts the rounds of a study; the time left is estimated from those computed since the start."""
 
     def __init__(self, console: Console, total: int, clock: Callable[[], float] = time.monotonic):
         self.console, self.total, self.clock = console, total, clock
         self.began_at = clock()
-        self.before = self.computed = 0  # rounds that were there at the start, and those of this process
-        self.at: dict[str, int] = {}  # the round that each run stands at
+        self.before = self.computed = 0  # rounds that were done before the start, and those of this process
+        self.at: dict[str, int] = {}  # the last round of each run
         self.running: dict[str, int] = {}
 
     def __enter__(self) -> Self:
@@ -186,7 +187,7 @@ class StudyProgress:
 
     @property
     def left(self) -> float | None:
-        """Seconds, or None before anything was computed."""
+        """Return the seconds that are left, or None before anything was computed."""
         if not self.computed:
             return None
         missing = max(0, self.total - self.before - self.computed)

@@ -1,4 +1,4 @@
-"""`motet bench`: every run of a bench file, and results.json, which says what came of them."""
+"""`motet bench`: run all experiments of a bench file, and write their figures into results.json."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ BEST, SECOND = 1, 2
 
 
 class FigureOverSeeds(FileModel):
-    """A figure by seed; of numbers, their mean and standard deviation (n − 1); `rank` 1 is the best, 2 the second."""
+    """A figure by seed; for numbers with mean and standard deviation (n − 1); `rank` 1 is the best, 2 the second."""
 
     per_seed: tuple[JsonValue, ...]
     mean: Number | None = None
@@ -41,7 +41,7 @@ class FigureOverSeeds(FileModel):
 
 
 class CaseResult(FileModel):
-    """A case: its method, which data and rounds it has in common with others, its runs and its figures."""
+    """The result of a case: its method, the data and rounds it shares with other cases, its runs and its figures."""
 
     method: Name
     data: Name
@@ -67,7 +67,7 @@ class PaperResult(FileModel):
 
 
 class BenchResults(FileModel):
-    """results.json."""
+    """results.json: the figures of all cases."""
 
     format: Literal[1]
     bench: Name
@@ -90,9 +90,10 @@ Draw = Callable[[BenchResults, Path], None]
 def run_bench(
     bench: BenchFile, folder: Path, jobs: int, look_on: LookOn, quick: bool = False, draw: Draw = lambda *_: None
 ) -> BenchResults:
-    """Compute what is missing and return the results; after each run the folder gets results.json and is drawn.
+    """Run the experiments that have no results yet, and return all results.
 
-    Cases may come and go between two calls: each run says itself which experiment it is.
+    After each run results.json is written and `draw` is called. Cases may be added or removed between two calls: each
+    run's folder says which experiment it holds.
     """
     study = _Study(bench, folder, quick, draw)
     asked = AskedFile(study="bench", format=FORMAT, request={"quick": quick, "bench": {"name": bench.name}})
@@ -118,22 +119,22 @@ def _jobs(name: str, experiment: Experiment, seeds: Sequence[int], folder: Path)
     ]
 
 
-# ------------------------------------------------------------ what came out
+# ------------------------------------------------------------ results
 
 
 @dataclass(frozen=True)
 class _Ended:
-    """What results.json needs of a finished run."""
+    """The values of a finished run that results.json needs."""
 
     folder: str
     commit: str
     seconds: float
     values: Mapping[str, Any]
-    reported: Mapping[str, Any]  # which models these figures are of
+    reported: Mapping[str, Any]  # which models these figures belong to
 
     @classmethod
     def of(cls, record: Record, figures: Sequence[str]) -> "_Ended":
-        """Return that of a record."""
+        """Return these values from a record."""
         values = {figure: value_of(record, figure) for figure in figures}
         commit = str(record.environment.git_commit)
         summary = record.summary
@@ -141,7 +142,7 @@ class _Ended:
 
 
 class _Study:
-    """A bench that is being computed."""
+    """A bench while its runs are computed."""
 
     def __init__(self, bench: BenchFile, folder: Path, quick: bool, draw: Draw):
         self.bench, self.folder, self.quick, self.draw = bench, folder, quick, draw
@@ -161,7 +162,7 @@ class _Study:
         self.write()
 
     def write(self) -> BenchResults:
-        """Write everything that ended so far, and return it."""
+        """Write the results of all runs that ended so far, and return them."""
         try:
             result = self.result()
         except ValidationError as error:  # numbers that no run writes, in a record that somebody changed

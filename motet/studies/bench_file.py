@@ -1,4 +1,4 @@
-"""A bench file: a grid of experiments that one writes down, and what a paper says of it.
+"""A bench file: a grid of experiments, and the values that a paper reports for them.
 
 name = "drift"
 claim = "SCAFFOLD's generic model beats FedAvg's"
@@ -9,7 +9,7 @@ seeds = [0, 1, 2]
 method = ["fedavg", "scaffold"]
 partition = ["dirichlet:0.1", "dirichlet:0.3"]
 [cases.NAME]                    # or choices under a name; with a grid too, each of them in every combination
-[quick]                         # what --quick chooses otherwise
+[quick]                         # fields that --quick changes
 [[paper]]                       # table, figures, and values by the names of cases
 """
 
@@ -46,7 +46,7 @@ from motet.runs.rows import ROUND_COLUMNS
 from motet.runs.summary import Summary
 from motet.studies.budget import MOST_SEEDS
 
-# -------- Which names a bench may ask its runs for
+# -------- Names of figures
 
 
 MODELS = (GENERIC, PERSONAL, BEFORE, AFTER, OF_A_MEMBER, OF_A_RULE)
@@ -55,7 +55,7 @@ _OF_PERSONAL = {*STATISTICS, "readings"}
 
 
 def could_be_there(name: str, experiments: Sequence[Experiment]) -> bool:
-    """Whether a run of one of these may have a figure of this name."""
+    """Return whether a run of one of these experiments may have a figure of this name."""
     kind, _, rest = name.partition(".")
     if kind == "last":
         return any(model.startswith(rest) or rest.startswith(model) for model in MODELS) and bool(rest)
@@ -70,18 +70,21 @@ def _is_figure(name: str, experiments: Sequence[Experiment]) -> bool:
 
 
 def _measured(figure: MetricName, experiments: Sequence[Experiment]) -> bool:
-    """One of Motet's measures, with what it says of itself after a colon, or one of the user's own."""
+    """Return whether the figure is one of Motet's metrics, with its details after a colon, or one of the user's own."""
     own = {text.rpartition(":")[2] for each in experiments for text in each.scoring.metrics if is_import(text)}
     return figure.metric in own or figure.metric.partition(":")[0] in {*METRICS, *OF_A_RUN}
 
 
 def _is_column(name: str, experiments: Sequence[Experiment]) -> bool:
-    """Of rounds.jsonl. What a method tells of itself begins with its name; of a user's own nobody knows before."""
+    """Return whether it may be a column of rounds.jsonl.
+
+    A method's own columns begin with its name; those of a user's own method are not known before it runs.
+    """
     if _is_figure(name, experiments) or name in ROUND_COLUMNS or name == DERIVED:
         return True
     terms = [term.name for each in experiments for term in parse(each.method)]
-    told = {term.replace("-", "_").replace("+", "_") for term in terms} | set(OF_A_RUN)
-    return any(map(is_import, terms)) or any(name.startswith(word) for word in told)
+    prefixes = {term.replace("-", "_").replace("+", "_") for term in terms} | set(OF_A_RUN)
+    return any(map(is_import, terms)) or any(name.startswith(prefix) for prefix in prefixes)
 
 
 def _is_of_summary(name: str) -> bool:
@@ -97,7 +100,7 @@ def _is_of_summary(name: str) -> bool:
     return first in Summary.model_fields
 
 
-# -------- A bench file: a grid of experiments that one writes down, and what a paper says of it
+# -------- The file
 
 
 QUICK = {"rounds": {"count": 2}}
@@ -105,7 +108,7 @@ MOST_CASES = MOST_RUNS = 10_000
 
 
 class Paper(Section):
-    """Values of a paper, in percent, for one figure or several."""
+    """Values that a paper reports, in percent, for one figure or several."""
 
     table: str = Field("", description="where they stand")
     figures: tuple[str, ...] = Field(
@@ -115,7 +118,7 @@ class Paper(Section):
 
 
 class BenchFile(Section):
-    """What a bench file holds."""
+    """The contents of a bench file."""
 
     name: str = Field(min_length=1, description="of the bench")
     claim: str = Field("", description="what it is to show")
@@ -132,7 +135,7 @@ class BenchFile(Section):
     paper: tuple[Paper, ...] = Field((), description="what a paper reports")
 
     def experiments(self, quick: bool = False) -> dict[str, Experiment]:
-        """Every case by its name, without its seed."""
+        """Return every case by its name, without its seed."""
         found: dict[str, Experiment] = {}
         for name, choices in self._named():
             if len(found) >= MOST_CASES:
@@ -143,7 +146,7 @@ class BenchFile(Section):
         return found
 
     def paper_value(self, case: str, figure: str) -> float | None:
-        """What the paper has for a case, as a share."""
+        """Return what the paper reports for a case, as a share."""
         for paper in self.paper:
             if figure in paper.figures and case in paper.values:
                 value = paper.values[case]
@@ -162,7 +165,7 @@ class BenchFile(Section):
 
 
 def read_bench(path: Path) -> BenchFile:
-    """The bench of a file, or one sentence about what is wrong with it: nothing runs before all of it is looked at."""
+    """Return the bench of a file, or raise a MotetError; all of the file is checked before anything runs."""
     where = f"bench file {path}"
     bench = checked(BenchFile, read(path, "bench file"), where)
     for name, values in bench.grid.items():

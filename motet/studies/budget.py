@@ -1,8 +1,8 @@
 """`--time`: plan what fits into so many seconds, from the time that the first rounds of every method took.
 
 To save time, first every method gets fewer trials, then there are fewer seeds, then methods are left out, the costliest
-first, but never the baselines that everything is compared with. A note names each step. The plan is written down once,
-so that a study that was stopped goes on as planned.
+first, but never the baselines. A note names each step. The plan is written once, so that a study that was stopped
+continues as planned.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ FILE = "plan.json"
 
 
 class Plan(FileModel):
-    """plan.json: what is done in the end, and the sentences about what was left out for want of time."""
+    """plan.json: how many trials, seeds and methods there will be, and what is left out to save time."""
 
     trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)]
     seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)]
@@ -64,7 +64,7 @@ def planned(asked: Plan, per_round: Mapping[str, float], rounds: int, jobs: int,
 
 
 def remembered(folder: Path, asked: Plan) -> Plan | None:
-    """Return the plan of a study that was begun before, None where there is none; it has no more than was asked."""
+    """Return the plan of a study that was begun before, limited to what is asked for now; None if there is none."""
     path = folder / FILE
     if not path.exists():
         return None
@@ -78,7 +78,7 @@ def remembered(folder: Path, asked: Plan) -> Plan | None:
 
 
 def remember(folder: Path, plan: Plan) -> None:
-    """Write the plan down."""
+    """Write the plan into the study's folder."""
     write_file(folder / FILE, plan)
 
 

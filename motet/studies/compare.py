@@ -1,7 +1,7 @@
-"""`motet compare`: which method to take on these data, and how sure that is.
+"""`motet compare`: find which method to take on some data, and how certain that is.
 
-Every method is tuned by the same number of trials on validation data; then each runs over the seeds with what was
-chosen for it. Test data are scored in these last runs alone. The page about it is drawn by the report.
+Every method is tuned by the same number of trials on validation data; then each runs over the seeds with the setting
+that was chosen for it. Only these last runs are scored on test data. The report draws the page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,17 +46,17 @@ SHORTLIST = (
 
 @dataclass(frozen=True)
 class CompareRequest:
-    """What a comparison is asked for."""
+    """What a comparison is asked to do."""
 
     experiment: Experiment
     methods: tuple[str, ...]
     trials: int
     seeds: int
-    seconds: float | None = None  # None: as long as it takes
+    seconds: float | None = None  # None: no limit
 
     @property
     def file(self) -> AskedFile:
-        """What asked.json holds."""
+        """Return what asked.json holds."""
         request: dict[str, Any] = {
             "experiment": self.experiment.model_dump(mode="json", exclude={"engine", "checkpoint"}),
             "methods": list(self.methods),
@@ -68,7 +68,7 @@ class CompareRequest:
 
 
 def compare_methods(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -> ComparisonFile:
-    """Tune, run and judge; return what the folder gets as comparison.json, beside recommended.toml."""
+    """Tune and run all methods and compare them; write comparison.json and recommended.toml, and return the former."""
     with sharing_data(jobs):
         return _compared(asked, folder, jobs, look_on)
 
@@ -94,24 +94,27 @@ def _compared(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -
         folders = {each.name: [job.folder for job in finals[each.name]] for each in study.methods}
         try:
             result = judged(read_results(folders), study, tuned, plan, folder)
-        except ValidationError as error:  # numbers that no run writes, in a record that somebody changed
+        except ValidationError as error:  # a record was changed by hand
             raise damaged(error, f"a record in {folder / 'runs'}") from None
         write_file(folder / FILE, result)
         write(finals[result.recommended.method][0].experiment, folder / RECOMMENDED)
     return result
 
 
-# ------------------------------------------------------------ the work
+# ------------------------------------------------------------ steps of a comparison
 
 
 def _rounds(study: StudyMethods, trials: int, seeds: int) -> int:
-    """How many all methods take, tuning and last runs."""
+    """Return how many rounds all methods take, in tuning and in the last runs."""
     finals = sum(each.experiment.rounds.count for each in study.methods)
     return tuning_rounds(study, trials) + seeds * finals
 
 
 def _plan(asked: CompareRequest, study: StudyMethods, folder: Path, jobs: int, progress: StudyWatcher) -> Plan:
-    """As asked for, or what fits into the time: then every method's first trial begins, to see what a round takes."""
+    """Return the plan as asked for, or what fits into the time.
+
+    For the latter every method's first trial begins, to measure how long a round takes.
+    """
     everything = Plan(trials=asked.trials, seeds=asked.seeds)
     if asked.seconds is None:
         return everything
@@ -132,7 +135,7 @@ def _plan(asked: CompareRequest, study: StudyMethods, folder: Path, jobs: int, p
 
 
 def _first_rounds(method: StudyMethod, folder: Path) -> Job:
-    """The first trial's, up to where trials are compared first: the tuner goes on from there."""
+    """Return the job of the first trial up to the first rung, from where the tuner continues it."""
     experiment = validating(method.experiment)
     experiment = with_setting(experiment, first_setting(space_of(experiment.method), experiment))
     until = rungs(experiment.rounds.count)[0]
@@ -140,7 +143,7 @@ def _first_rounds(method: StudyMethod, folder: Path) -> Job:
 
 
 def _finals(study: StudyMethods, tuned: Mapping[str, Tuned], seeds: int, folder: Path) -> dict[str, list[Job]]:
-    """The last runs, one per method and seed, all on one dealing of the data."""
+    """Return the last runs, one per method and seed, all on the same partition of the data."""
     finals: dict[str, list[Job]] = {}
     for each in study.methods:
         experiment = chosen(each, tuned[each.name])
@@ -153,7 +156,7 @@ def _finals(study: StudyMethods, tuned: Mapping[str, Tuned], seeds: int, folder:
 
 
 def _run(jobs: Sequence[Job]) -> Workflow[str | None]:
-    """Do jobs; the sentence of the first that failed."""
+    """Run jobs, and return the sentence of the first that failed."""
     failures = yield jobs
     return next(iter(failures.values()), None)
 

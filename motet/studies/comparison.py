@@ -123,7 +123,7 @@ def _score(table: Table) -> Score:
 
 
 def _difference(found: Differences, name: str, to: str) -> MethodDifference | None:
-    """Return how much better the method is than the other one; None of a method to itself."""
+    """Return how much better the method is than the other one; None for a method and itself."""
     if name == to:
         return None
     gap = found.of(name, to)
@@ -139,7 +139,7 @@ def _personal(results: Results, of: str, beside: str) -> Table | None:
 
 
 def _generic(results: Results, beside: str) -> Table | None:
-    """FedAvg's model, which is the one for all."""
+    """Return the table of FedAvg's generic model, which all clients share."""
     return results.methods["fedavg"].generic if "fedavg" in results.methods and beside != "fedavg" else None
 
 

@@ -19,7 +19,7 @@ class Score(FileModel):
 
 
 class GenericScore(Score):
-    """The same of the generic model on clients' data; `common` is its accuracy on the whole common test set."""
+    """The same for the generic model on clients' data; `common` is its accuracy on the whole common test set."""
 
     common: Number | None
 
@@ -108,7 +108,7 @@ class ComparisonFile(FileModel):
 
     @property
     def best(self) -> MethodResult | None:
-        """The recommended method's own result; None in a file that somebody changed."""
+        """Return the recommended method's own result; None if the file was changed by hand and lacks it."""
         mine = [each for each in self.methods if each.method == self.recommended.method]
         return next((each for each in mine if each.options == self.recommended.options), next(iter(mine), None))
 
@@ -119,5 +119,5 @@ def is_comparison(folder: Path) -> bool:
 
 
 def read_comparison(folder: Path) -> ComparisonFile:
-    """Return the comparison of a folder, which may come from anybody, or raise one sentence about its damage."""
+    """Return the comparison of a folder, or raise a MotetError if its file is damaged."""
     return read_file(folder / FILE, ComparisonFile)

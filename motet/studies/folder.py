@@ -1,6 +1,6 @@
-"""The folder of a study, and what its files have in common: the same command continues it, another one is refused.
+"""The folder of a study: the same command continues it, and another command is refused.
 
-`asked.json` holds what was asked. Every file of a study is one strict model: it is written and read through it.
+`asked.json` holds what was asked. Every file of a study is written and read through one strict model.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ HANDED_OVER = "data-"
 """How the name of a file begins that holds data which a Python user had in memory."""
 MOST_BYTES = 2**25
 
-# -------- What fields of a study's files hold
+# -------- Types of fields in a study's files
 
 
 def _inside(run: str) -> str:

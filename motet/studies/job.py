@@ -1,4 +1,4 @@
-"""One run of a study, up to a round: started, continued, or skipped where its record has that round already."""
+"""A job is one run of a study up to some round: started, continued, or skipped where the record has that round."""
 
 import traceback
 from collections.abc import Callable
@@ -30,17 +30,17 @@ class Job:
 
     @property
     def rounds(self) -> int:
-        """The round that the job ends with."""
+        """Return the round that the job ends with."""
         return self.until or self.experiment.rounds.count
 
     @property
     def begun(self) -> bool:
-        """Whether there is a run in its folder."""
+        """Return whether there is a run in its folder."""
         return (self.folder / "experiment.toml").is_file()
 
     @property
     def done(self) -> bool:
-        """Whether the record has the job's last round; raise for a folder that holds another experiment."""
+        """Return whether the record has the job's last round; raise if the folder holds another experiment."""
         if not self.begun:
             return False
         record = Record(self.folder)
@@ -65,7 +65,7 @@ def row_of(folder: Path, round: int) -> Row:
 
 
 def attempt(job: Job, on_round: OnRound) -> str | None:
-    """Do what is missing of a job; return None, or one sentence where it fails.
+    """Run what is missing of a job; return None, or one sentence if it fails.
 
     One broken method, perhaps the user's own, does not end a study of many; its traceback goes to stderr.
     """
@@ -83,7 +83,7 @@ def attempt(job: Job, on_round: OnRound) -> str | None:
 
 
 def perform(job: Job, on_round: OnRound) -> None:
-    """Do what is missing of a job; killed at any moment and performed again it leaves the same record."""
+    """Run what is missing of a job; a job that was killed and is performed again leaves the same record."""
     if job.done:
         return
     watcher = _Watcher(job.until, on_round)
@@ -97,7 +97,7 @@ def perform(job: Job, on_round: OnRound) -> None:
 
 
 class _FarEnough(Exception):
-    """The run reached its job's last round; it can be resumed."""
+    """Raised when a run reached its job's last round; it can be resumed."""
 
 
 class _Watcher:
@@ -107,10 +107,10 @@ class _Watcher:
         self.until, self.on_round = until, on_round
 
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def round(self, row: Row) -> None:
-        """A round ended, and is in the record."""
+        """Report a round that is in the record, and stop the run after the job's last one."""
         round = row["round"]
         assert isinstance(round, int)
         self.on_round(round)

@@ -1,4 +1,4 @@
-"""What the finished runs of a comparison say: a table of clients and seeds for each method."""
+"""The results of a comparison's finished runs: a table of clients and seeds for each method."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ class Ran:
     bytes_per_round: float | None
     seconds: float
     new_clients: Mapping[str, float] | None
-    reported: Mapping[str, Any]  # which figures and models of the runs these are
+    reported: Mapping[str, Any]  # which figures and models of the runs the tables hold
     warnings: tuple[str, ...] = ()  # what failed in its runs
     climb: float | None = None  # how much the personal models gained in the last fifth of the rounds, mean over seeds
 
 
 @dataclass(frozen=True)
 class Results:
-    """All methods on the same clients."""
+    """The results of all methods on the same clients."""
 
     methods: Mapping[str, Ran]
     clients: tuple[int, ...]
@@ -44,17 +44,17 @@ class Results:
 
     @property
     def personal(self) -> dict[str, Table]:
-        """The tables of the personal models."""
+        """Return the tables of the personal models, by method."""
         return {name: ran.personal for name, ran in self.methods.items()}
 
     @property
     def median_rows(self) -> float:
-        """Training rows of the median client among those that are compared."""
+        """Return how many training rows the median client has, among those that are compared."""
         return float(np.median([self.clients_info.by_id[client].train for client in self.clients]))
 
     @property
     def left_out(self) -> list[str]:
-        """The names of training clients that lack a value somewhere."""
+        """Return the names of training clients that lack a value in some run."""
         compared = set(self.clients)
         return [each.name for each in self.clients_info.clients if not each.new and each.id not in compared]
 

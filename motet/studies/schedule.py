@@ -1,6 +1,6 @@
-"""Workflows side by side: each asks for jobs, waits until all of them ended, and decides what comes next.
+"""Run workflows side by side: each asks for jobs, waits until all of them ended, and decides what comes next.
 
-What a workflow decides depends on its own jobs alone, so that the result is the same for any number of processes and
+The decisions of a workflow depend only on its own jobs, so that the result is the same for any number of processes and
 after any interruption.
 """
 
@@ -23,19 +23,19 @@ Workflow = Generator[Sequence[Job], Failures, T]
 
 
 class StudyWatcher(Protocol):
-    """Is called with the progress of a study."""
+    """An object that is called with the progress of a study."""
 
     def expect(self, rounds: int) -> None:
-        """The study has so many rounds in all, as planned anew."""
+        """Take note that the study now has so many rounds in all."""
 
     def began(self, job: Job) -> None:
-        """A job began."""
+        """Take note that a job began."""
 
     def round(self, job: Job, round: int) -> None:
-        """A round of a job ended."""
+        """Take note that a round of a job ended."""
 
     def ended(self, job: Job, failure: str | None) -> None:
-        """A job is done, or failed with this sentence."""
+        """Take note that a job is done, or failed with this sentence."""
 
 
 @dataclass
@@ -43,12 +43,12 @@ class _State(Generic[T]):
     """A workflow and the jobs that it waits for."""
 
     line: Workflow[T]
-    waiting: int = 0  # for so many jobs
+    waiting: int = 0  # number of jobs that have not ended
     failures: Failures = field(default_factory=dict)
 
 
 def sharing_data(jobs: int) -> AbstractContextManager[None]:
-    """Keep the data in memory between looking at them and running jobs, where this process does both."""
+    """Return a block that keeps the data in memory, so that jobs in this process do not read them again."""
     return built_once() if jobs == 1 else nullcontext()
 
 
@@ -108,7 +108,7 @@ def _in_this_process(queue: deque[tuple[str, Job]], progress: StudyWatcher, ende
 
 
 class Ended(Protocol):
-    """Is called when a job of a workflow ended."""
+    """A function that is called when a job of a workflow ended."""
 
     def __call__(self, name: str, job: Job, failure: str | None) -> None:
-        """The workflow's name, the job, and the sentence with which it failed, if it did."""
+        """Take the workflow's name, the job, and the sentence with which it failed, or None."""

@@ -45,7 +45,7 @@ def settings_in(space: Space) -> Iterator[Setting]:
 def first_setting(space: Space, experiment: Experiment) -> Setting:
     """Return the setting that is tried first: every option's default, and the experiment's own fields.
 
-    Where a choice has one value alone, the setting has that value.
+    Where a choice has only one value, the setting has that value.
     """
     defaults = {
         f"{term.name}.{name}": info.default

@@ -24,12 +24,12 @@ class StudyMethod:
 
     name: str
     experiment: Experiment
-    simplicity: int  # 0: nobody sends anything; 1: one model for all; 2: that, fine-tuned; 3: anything else
-    yardstick: bool = False  # trains in one place: no choice for a federation
+    simplicity: int  # 0: nothing is sent; 1: one model for all; 2: that, fine-tuned; 3: anything else
+    yardstick: bool = False  # trains on pooled data: only a reference, never recommended
 
     @property
     def folder(self) -> str:
-        """The method's name as the name of a folder."""
+        """Return the method's name as the name of a folder."""
         return re.sub(r"[^A-Za-z0-9.+=_-]+", "-", self.name).strip("-.")[:80] or "method"
 
 

@@ -1,4 +1,4 @@
-"""`motet tune`: good settings for methods, found by the same number of trials for each; and tuning.json."""
+"""`motet tune`: find good settings for methods with the same number of trials for each; and tuning.json."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -35,7 +35,7 @@ class TunedMethod(FileModel):
 
 
 class TuningFile(FileModel):
-    """tuning.json."""
+    """tuning.json: the settings that were found for all methods."""
 
     format: Literal[1]
     methods: tuple[TunedMethod, ...]
@@ -45,7 +45,7 @@ class TuningFile(FileModel):
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """What a tuning is asked for."""
+    """What a tuning is asked to do."""
 
     experiment: Experiment
     methods: tuple[str, ...]
@@ -53,7 +53,7 @@ class TuneRequest:
 
     @property
     def file(self) -> AskedFile:
-        """What asked.json holds."""
+        """Return what asked.json holds."""
         request: dict[str, Any] = {
             "experiment": self.experiment.model_dump(mode="json", exclude={"engine", "checkpoint"}),
             "methods": list(self.methods),

@@ -35,14 +35,14 @@ MOST_BYTES = 2**26
 
 
 class Drawn(FileModel):
-    """A line about a trial's setting. The experiment says which values an option may have, when it is put together."""
+    """A line of the journal with a trial's setting; its values are checked when the experiment is built from it."""
 
     trial: int = Field(ge=0)
     options: Options
 
 
 class Judged(FileModel):
-    """A line about how a trial did at a rung."""
+    """A line of the journal with a trial's score at a rung."""
 
     trial: int = Field(ge=0)
     round: int = Field(ge=0)
@@ -100,7 +100,7 @@ def _checked(line: bytes, where: str) -> Drawn | Judged:
     return Judged.from_json(line, where)
 
 
-# -------- The tuner: settings drawn by optuna, compared on validation data at growing numbers of rounds
+# -------- The tuner
 
 
 GENERATION = 10  # trials that are drawn before any of them is judged
@@ -134,7 +134,7 @@ class Tuned:
     trials: list[Trial]
     setting: Setting | None
     failure: str | None = None
-    all_tried: bool = False  # the space has no more settings
+    all_tried: bool = False  # all settings of the space were tried
 
 
 def rungs(rounds: int) -> list[int]:

@@ -15,7 +15,7 @@ from motet.studies.job import Job, attempt
 
 
 class Say(Protocol):
-    """Sends the parent a message."""
+    """A function that sends the parent a message."""
 
     def __call__(self, **word: object) -> None:
         """Write the fields as a line of JSON."""
@@ -23,10 +23,10 @@ class Say(Protocol):
 
 def main() -> None:
     """Run jobs until standard input ends, which it does when the parent ends in any way."""
-    for name in ("SIGINT", "SIGHUP"):  # Ctrl-C and a terminal that goes away are the parent's; Windows has the first
+    for name in ("SIGINT", "SIGHUP"):  # the parent handles Ctrl-C and a closed terminal; Windows has only SIGINT
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    out, sys.stdout = sys.stdout, sys.stderr  # code of the user's may print
+    out, sys.stdout = sys.stdout, sys.stderr  # the user's code may print, which must not mix with messages
     asked: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
 
@@ -42,7 +42,7 @@ def main() -> None:
 def _listen(asked: "queue.Queue[dict[str, Any]]") -> None:
     for line in sys.stdin:
         asked.put(json.loads(line))
-    os._exit(0)  # in the middle of a round too: the record can be resumed
+    os._exit(0)  # even in the middle of a round: the record can be resumed
 
 
 def _do(asked: dict[str, Any], say: Say) -> None:

@@ -1,4 +1,4 @@
-"""Worker processes that run jobs: the parent and they exchange lines of JSON, and they end with the parent."""
+"""Worker processes that run jobs: they exchange lines of JSON with the parent, and end when the parent ends."""
 
 import json
 import os
@@ -86,7 +86,7 @@ class Workers:
     def _hire(self) -> _Worker:
         paths = os.pathsep.join(path for path in sys.path if path)
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _MODULE],  # -P: the current folder, a stranger's perhaps, is not looked in
+            [sys.executable, "-P", "-m", _MODULE],  # -P: import nothing from the current folder, which may be foreign
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

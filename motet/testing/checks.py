@@ -1,4 +1,4 @@
-"""What every method must pass: each check says in one sentence what is wrong."""
+"""The checks that every method must pass; each raises one sentence that says what is wrong."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -33,13 +33,14 @@ from motet.testing.twin import Notes, Strict, alike, decoded, everything, far, f
 from motet.training.client import Client
 from motet.training.flat_weights import parameter_count
 
-NO_CLIPPING = 1e20  # larger than any gradient
+NO_CLIPPING = 1e20  # a clipping limit larger than any gradient
 
 
 def check_method(method: str | MethodEntry | type[Part] | type[Method], **changes: Any) -> list[str]:
-    """Run every check on a method: a name or a sum, `file.py:Name`, a class, or an entry.
+    """Run every check on a method, and return the names of the checks.
 
-    `changes` are for the tiny experiment that it is tried in: `local={"momentum": 0.0}`.
+    The method is a name or a sum, `file.py:Name`, a class, or an entry. `changes` are fields of the tiny experiment in
+    which it is checked: `local={"momentum": 0.0}`.
     """
     with _known(method) as text, one_thread():
         trial = MethodTrial(text, changes)
@@ -52,7 +53,7 @@ def check_method(method: str | MethodEntry | type[Part] | type[Method], **change
 
 
 def sends_replies_that_can_be_used(trial: MethodTrial) -> None:
-    """No reply is set aside: all have the fields and forms of the others, and finite numbers."""
+    """Check that no reply is set aside: all have the same fields and shapes, and finite numbers."""
     try:
         rows = trial.play().rows
     except MotetError as error:
@@ -63,7 +64,8 @@ def sends_replies_that_can_be_used(trial: MethodTrial) -> None:
 
 
 def runs_on_bytes_alone(trial: MethodTrial) -> None:
-    """The strict twin: a fresh method for every task, one client's data, nothing but bytes between."""
+    """Check that the strict engine gives the same numbers: a new method for every task, one client's data, only bytes
+    between."""
     inline, strict = trial.play(), trial.play(strict=True)
     where = first_difference(everything(inline), everything(strict))
     if where is None and (inline.timeless(), inline.clients) != (strict.timeless(), strict.clients):
@@ -77,7 +79,7 @@ def runs_on_bytes_alone(trial: MethodTrial) -> None:
 
 
 def reports_the_bytes_it_sends(trial: MethodTrial) -> None:
-    """The record's bytes are those on the wire."""
+    """Check that the bytes in the record are those on the wire."""
     strict = trial.play(strict=True)
     for row in strict.rows if not strict.assembly.method.pooled else ():
         reported, sent = (row["bytes_down"], row["bytes_up"]), strict.engine.wire_bytes(row["round"])
@@ -86,7 +88,8 @@ def reports_the_bytes_it_sends(trial: MethodTrial) -> None:
 
 
 def uploads_what_it_declares(trial: MethodTrial) -> None:
-    """Every field of a reply is declared and has another name than what stays; scores are numbers."""
+    """Check that every field of a reply is declared, that no private field has the same name, and that scores are
+    numbers."""
     assembly = assemble(trial.experiment())
     engine = assembly.engine = Strict(assembly, assembly.federation)
     declared = assembly.method.uploads
@@ -104,7 +107,7 @@ def uploads_what_it_declares(trial: MethodTrial) -> None:
 
 
 def keeps_secrets(trial: MethodTrial) -> None:
-    """No reply holds class counts, samples or private state, but what the method declares to tell."""
+    """Check that no reply holds class counts, samples or private state, except what the method declares in `tells`."""
     strict = play(
         tiny(
             trial.text,
@@ -143,7 +146,11 @@ def _refuse_telling(trial: MethodTrial, kind: str, secrets: set[str], told: froz
 
 
 def leaves_the_momentum_alone(trial: MethodTrial) -> None:
-    """Clipping keeps the gradient apart from the momentum, so a limit that is never reached must change nothing."""
+    """Check that a clipping limit that is never reached changes nothing.
+
+    Clipping keeps the gradient apart from the momentum in t.g; a method that reads or zeroes t.g gives other numbers
+    then.
+    """
     plain, apart = trial.play(), trial.play(clip=NO_CLIPPING)
     if away := far(plain.server, apart.server):
         raise trial.fault(
@@ -153,7 +160,7 @@ def leaves_the_momentum_alone(trial: MethodTrial) -> None:
 
 
 def is_the_same_in_a_group(trial: MethodTrial) -> None:
-    """Clients trained as one computation end where each alone would."""
+    """Check that clients trained as one computation end where each alone would."""
     changes = {"batched_clients": True}
     assembly = assemble(trial.experiment(**changes))
     if assembly.workplace.most_batched == 1 or assembly.method.prepares:
@@ -175,7 +182,7 @@ def is_the_same_in_a_group(trial: MethodTrial) -> None:
 
 
 def is_scored_as_it_is_served(trial: MethodTrial) -> None:
-    """What is sent to be scored makes the same personal model as what is sent to train."""
+    """Check that the message for scoring makes the same personal model as the message for training."""
     played = trial.play()
     assembly, method = played.assembly, played.assembly.method
     x, _ = assembly.federation.test.batch(torch.arange(min(16, len(assembly.federation.test))))
@@ -196,7 +203,7 @@ def is_scored_as_it_is_served(trial: MethodTrial) -> None:
 
 
 def goes_on_after_a_stop(trial: MethodTrial) -> None:
-    """Stopped after its first round and resumed in a new process' place, a run ends in the same bytes."""
+    """Check that a run that was stopped after its first round and resumed ends in the same bytes."""
     experiment = trial.experiment()
     with tempfile.TemporaryDirectory() as parent:
         whole = run(experiment, Path(parent) / "whole")
@@ -214,13 +221,13 @@ def goes_on_after_a_stop(trial: MethodTrial) -> None:
 
 
 def hands_over_pictures_that_can_be_drawn(trial: MethodTrial) -> None:
-    """Its pictures are well-formed, each has a name of its own, and bytes alone make the same ones."""
+    """Check that the method's figures are well-formed, have different names, and are the same in the strict engine."""
     drawn = []
     for played in (trial.play(), trial.play(strict=True)):
         end = FinalState(played.server, played.progress.round, played.timeless(), played.clients)
         try:
             drawn.append(played.assembly.final_evaluation.learned_by_the_method(end))
-        except Exception as error:  # whatever a method does wrong
+        except Exception as error:  # a method may raise anything
             raise trial.fault(f"`figures_learned` fails ({type(error).__name__}: {error})") from error
     names = [picture.name for picture in drawn[0]]
     if len(set(names)) < len(names):
@@ -264,17 +271,17 @@ class _StopsAfter:
         self.rounds = rounds
 
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def round(self, row: Row) -> None:
-        """Stop."""
+        """Stop the run after the given number of rounds."""
         if row["round"] == self.rounds:
             raise KeyboardInterrupt
 
 
 @contextmanager
 def _known(method: str | MethodEntry | type[Part] | type[Method]) -> Iterator[str]:
-    """The method's text, while its entry is in the registry."""
+    """Yield the method's text, with its entry in the registry for the length of the block."""
     if isinstance(method, str):
         yield method
         return

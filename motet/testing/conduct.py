@@ -1,4 +1,4 @@
-"""Checks of how a method behaves: where its randomness and its memory are, and what it does to what it is handed."""
+"""Checks of how a method behaves: its randomness, its memory, and what it does to the objects it receives."""
 
 import random
 import sys
@@ -18,15 +18,15 @@ from motet.testing.trial import MethodTrial
 from motet.testing.twin import ABSOLUTE, RELATIVE, everything, far, first_difference, play
 from motet.testing.walk import InPlace
 
-# -------- What a user's own classes and modules hold beside their functions, where a method must keep nothing
+# -------- The state of a user's classes and modules
 
 
-FIRST = 100  # entries of a container that are looked at
+FIRST = 100  # how many entries of a container are compared
 THEIRS = ("motet", "builtins", "abc", "pydantic", "typing", "torch")  # packages that are not the user's
 
 
 def kept_outside(method: Method) -> dict[str, object]:
-    """The values of the classes and modules that a method is made of, as marks by their names."""
+    """Return the values of the classes and modules that a method is made of, by their names, in comparable form."""
     found = dict[str, object]()
     for kind in dict.fromkeys(each for thing in _things(method) for each in type(thing).__mro__):
         if kind.__module__.split(".")[0] in THEIRS:
@@ -38,7 +38,7 @@ def kept_outside(method: Method) -> dict[str, object]:
 
 
 def _things(method: Method) -> Iterator[Method | Part]:
-    """A method, its parts, and the method that it follows."""
+    """Yield a method, its parts, and the method that it wraps."""
     yield method
     yield from getattr(method, "parts", ())
     if isinstance(method, Wrapped):
@@ -46,15 +46,18 @@ def _things(method: Method) -> Iterator[Method | Part]:
 
 
 def _values(held: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Containers, tensors and numbers: what state is made of."""
+    """Yield containers, tensors and numbers: the values that state is made of."""
     for name, value in held.items():
         if not name.startswith("_") and isinstance(value, dict | list | set | Tensor | int | float | str):
             yield name, value
 
 
 def _mark(value: object) -> object:
-    """What tells whether a value has changed: of numbers and words themselves, of tensors their sum, of containers what
-    they hold, of the first of many, and of anything else which object it is."""
+    """Return something that changes when a value changes.
+
+    It is the value itself for numbers and text, the sum of a tensor, the marks of a container's first entries, and the
+    identity of any other object.
+    """
     if isinstance(value, Tensor):
         return tuple(value.shape), value.data_ptr(), value._version, repr(value.double().sum())
     if isinstance(value, dict):
@@ -64,11 +67,11 @@ def _mark(value: object) -> object:
     return repr(value) if isinstance(value, int | float | str) else id(value)
 
 
-# -------- Checks of how a method behaves
+# -------- The checks
 
 
 def draws_by_its_own_randomness(trial: MethodTrial) -> None:
-    """Whatever torch's, NumPy's and Python's global generators say, a run on a net with dropout ends in the same."""
+    """Check that a run on a net with dropout does not depend on the global generators of torch, NumPy and Python."""
     ends, moved = [], set[str]()
     for seed in (1, 2):
         with _global_seeds(seed, moved):
@@ -83,7 +86,7 @@ def draws_by_its_own_randomness(trial: MethodTrial) -> None:
 
 
 def keeps_nothing_in_its_class(trial: MethodTrial) -> None:
-    """Class attributes and globals of the user's own modules are after every task as they were before the run."""
+    """Check that no task changes class attributes or globals of the user's own modules."""
     assembly = assemble(trial.experiment())
     perform, before = assembly.workplace.perform, kept_outside(assembly.method)
 
@@ -103,7 +106,7 @@ def keeps_nothing_in_its_class(trial: MethodTrial) -> None:
 
 
 def changes_nothing_in_place(trial: MethodTrial) -> None:
-    """States, messages and replies are the same after each call as before it."""
+    """Check that states, messages and replies are the same after each call as before it."""
     try:
         trial.walk.rounds()
     except InPlace as found:
@@ -111,7 +114,7 @@ def changes_nothing_in_place(trial: MethodTrial) -> None:
 
 
 def uses_every_reply_alike(trial: MethodTrial) -> None:
-    """The generic model does not depend on the order of the replies, nor a mean on more than the mean."""
+    """Check that the order of replies does not change the generic model, nor a mean field anything but by its mean."""
     walk = trial.walk
     if not walk.replies:
         return
@@ -142,7 +145,7 @@ def uses_every_reply_alike(trial: MethodTrial) -> None:
 
 @contextmanager
 def _global_seeds(seed: int, moved: set[str]) -> Iterator[None]:
-    """Torch's, NumPy's and Python's generators at this seed, and then where they were; who moved is noted."""
+    """Seed the global generators inside the block and restore them after it; note in `moved` which ones were used."""
     before = torch.get_rng_state(), np.random.get_state(), random.getstate()
     torch.manual_seed(seed)
     np.random.seed(seed)

@@ -1,4 +1,4 @@
-"""Checks of what a method learns from, in which mode, and whether it learns at all."""
+"""Checks of what a method learns from, in which mode its net is, and whether it learns at all."""
 
 import torch
 from torch import Tensor, nn
@@ -11,12 +11,12 @@ from motet.testing.trial import MethodTrial
 from motet.testing.twin import RELATIVE, Played, alike
 
 GENERIC, PERSONAL = "generic model's", "personal models'"
-LEAST_PROGRESS = 0.001  # of the loss at the start, in three rounds; what does not learn makes none
+LEAST_PROGRESS = 0.001  # how much of the initial loss must be gone after the rounds
 
 
 def looks_at_training_data_alone(trial: MethodTrial) -> None:
-    """Test data are the scorer's; validation data are for methods that declare that they choose by them, no more."""
-    _, watched = trial.watched  # which says who looks at what he may not
+    """Check that a method reads no test data, and validation data only if it declares that it chooses by them."""
+    _, watched = trial.watched  # raises a fault where the method reads data that it must not see
     for seen in watched.trainings:
         if seen.on_validation:
             raise trial.fault(
@@ -26,7 +26,8 @@ def looks_at_training_data_alone(trial: MethodTrial) -> None:
 
 
 def learns_in_train_mode(trial: MethodTrial) -> None:
-    """On a net with BatchNorm and dropout, every local step has a pass in train mode, and rounds differ in batches."""
+    """Check that every local step has a pass in train mode on a net with BatchNorm and dropout, and that batches differ
+    by round."""
     _, watched = trial.watched
     for seen in watched.trainings if watched.has_modes else ():
         if seen.learning < seen.steps:
@@ -43,7 +44,7 @@ def learns_in_train_mode(trial: MethodTrial) -> None:
 
 
 def predicts_at_rest(trial: MethodTrial) -> None:
-    """A model answers the same when it or its method is asked again, whoever else is in a sample's batch."""
+    """Check that a model's prediction of a sample is always the same, also with other samples in its batch."""
     played, _ = trial.watched
     federation = played.assembly.federation
     x, _ = federation.test.batch(torch.arange(min(16, len(federation.test))))
@@ -75,10 +76,10 @@ def predicts_at_rest(trial: MethodTrial) -> None:
 
 
 def learns(trial: MethodTrial) -> None:
-    """After the tiny experiment's rounds its models fit the clients' training data better than at the start.
+    """Check that after the rounds the models fit the clients' training data better than at the start.
 
-    By loss or by accuracy: a server with large steps may be more often right and too sure of it. What follows a method
-    is made after the rounds, perhaps without learning anything: such personal models are not asked.
+    Either loss or accuracy must improve: a server with large steps may be more often right and too sure of it. The
+    personal models of wrappers are not checked, as they are made after the rounds, perhaps without learning.
     """
     played = trial.play()
     start, end = (_fits(played, at_start) for at_start in (True, False))
@@ -95,7 +96,7 @@ def learns(trial: MethodTrial) -> None:
 
 
 def _model(played: Played, client_id: int, server: State, private: State, round: int) -> nn.Module | None:
-    """A client's own model, of a newcomer the adapted one, at rest as the scorer puts it."""
+    """Return a client's personal model in eval mode, as it is scored; for a new client the adapted one."""
     method, workplace = played.assembly.method, played.assembly.workplace
     message = method.broadcast(server, client_id)
     client = workplace.client(Task("score", client_id, round, message), dict(private))
@@ -108,14 +109,14 @@ def _model(played: Played, client_id: int, server: State, private: State, round:
 
 
 def _answers(played: Played, client_id: int, *batches: Tensor) -> list[Tensor] | None:
-    """What a client's model says of some batches, one after the other."""
+    """Return what a client's model predicts for some batches, one after the other; None where it has no model."""
     model = _model(played, client_id, played.server, played.engine.private(client_id), played.progress.round)
     with torch.no_grad():
         return None if model is None else [model(x) for x in batches]
 
 
 def _fits(played: Played, at_start: bool) -> dict[str, tuple[float, float]]:
-    """Mean loss and accuracy of the generic and of the personal models on training clients' data."""
+    """Return mean loss and accuracy of the generic and the personal models on training clients' data."""
     assembly, method = played.assembly, played.assembly.method
     server = method.start() if at_start else played.server
     found = dict[str, list[Tensor]]()

@@ -1,10 +1,10 @@
-"""Reads the bytes of replies as an eavesdropper would, and says what of a client's secrets they give away.
+"""Search the bytes of replies for a client's secrets, as an eavesdropper would.
 
-Secrets are looked for as they are, byte for byte, and in plain disguise: times a number, plus a number. Whatever is
-behind noise, a rotation or a nonlinear function cannot be seen from outside.
+Secrets are searched byte for byte, and also multiplied by a number or with a number added. What is hidden by noise, a
+rotation or a nonlinear function cannot be found from outside.
 
 A client's upload w is no secret, and neither is what the server itself sent. In a client's first training a state that
-starts at zero and its change are the same numbers (SCAFFOLD's Δc = c_i⁺ − 0), so private states are looked for from the
+starts at zero and its change are the same numbers (SCAFFOLD's Δc = c_i⁺ − 0), so private states are searched from the
 second training on.
 """
 
@@ -18,22 +18,23 @@ from motet.messages.message import Message, decode, encode
 from motet.testing.twin import Exchange
 from motet.training.client import Client
 
-SHORTEST = 8  # numbers, of a private tensor that is looked for in disguise
+SHORTEST = 8  # a private tensor needs so many numbers to be searched as a multiple
 PIECE = 64  # bytes: 16 numbers of float32
-COUNTS = "class counts"  # the word for `tells`
+COUNTS = "class counts"  # the word for it in `tells`
 
 
 def found_in(reply: bytes, exchange: Exchange, client: Client) -> set[str]:
-    """What of a client's secrets the bytes of a reply give away."""
+    """Return which of a client's secrets are in the bytes of a reply."""
     found = {name for name, secret in (*count_vectors(client.counts), *raw_data(client.data.train)) if secret in reply}
     return found | told(reply, exchange) if exchange.before else found
 
 
 def disguised_in(reply: Message, client: Client, parameters: int) -> set[str]:
-    """What of a client's data a field of a reply is a multiple of, up to a constant.
+    """Return which of a client's data a field of a reply is a multiple of, up to a constant.
 
-    The field may hold more: every stretch of it is compared. Weights and gradients are left out, which are as large as
-    half of the net's parameters or larger: the gradient of a first layer consists of samples times numbers.
+    The field may hold more: every window of it is compared. Fields with at least half as many numbers as the net has
+    parameters are left out, as they are weights and gradients: the gradient of a first layer consists of samples times
+    numbers.
     """
     found = set()
     for name, value in reply.items():
@@ -44,7 +45,8 @@ def disguised_in(reply: Message, client: Client, parameters: int) -> set[str]:
 
 
 def private_in_disguise(reply: Message, exchange: Exchange, parameters: int) -> set[str]:
-    """The private tensors that a field of a reply is a multiple of, up to a constant, unless one of the message is."""
+    """Return the private tensors that a field of a reply is a multiple of, up to a constant, unless the message has
+    such a field."""
     sent = [v.double().flatten() for v in decode(exchange.sent).values() if isinstance(v, Tensor)]
     found = set()
     for name, kept in (*exchange.before.items(), *exchange.after.items()) if exchange.before else ():
@@ -57,7 +59,7 @@ def private_in_disguise(reply: Message, exchange: Exchange, parameters: int) -> 
 
 
 def secret_vectors(client: Client, rows: int = 10) -> Iterator[tuple[str, Tensor]]:
-    """Class counts, labels, single samples, and the mean sample of all and of each class."""
+    """Yield class counts, labels, single samples, and the mean sample of all and of each class."""
     samples = client.data.train
     everything, y = samples.batch(torch.arange(len(samples)))
     yield f"{COUNTS} times a number", client.counts
@@ -71,7 +73,7 @@ def secret_vectors(client: Client, rows: int = 10) -> Iterator[tuple[str, Tensor
 
 
 def scalar_secrets(client: Client) -> dict[str, float]:
-    """Numbers about a client's data that single numbers of a reply may be."""
+    """Return numbers about a client's data that single numbers of a reply might reveal."""
     x, y = client.data.train.batch(torch.arange(client.samples))
     return {
         "the mean of its labels": float(y.double().mean()),
@@ -81,7 +83,8 @@ def scalar_secrets(client: Client) -> dict[str, float]:
 
 
 def scalars_told(replies: Mapping[int, Message], clients: Mapping[int, Client]) -> set[str]:
-    """The secret numbers that some number of the replies is a multiple of, up to a constant, over several clients."""
+    """Return the secret numbers of which a number in the replies is a multiple, up to a constant, over several
+    clients."""
     secrets = [scalar_secrets(clients[i]) for i in replies]
     numbers: dict[str, list[float]] = {}
     for reply in replies.values():
@@ -97,7 +100,7 @@ def scalars_told(replies: Mapping[int, Message], clients: Mapping[int, Client]) 
 
 
 def _is_affine_in(told: Tensor, secret: Tensor, apart: float = 1e-6) -> bool:
-    """Whether some stretch of a vector is a + b·secret with b ≠ 0, up to rounding: their correlation is ±1."""
+    """Return whether some window of a vector is a + b·secret with b ≠ 0, up to rounding: their correlation is ±1."""
     secret = secret.double().flatten()
     secret = secret - secret.mean()
     if len(told) < len(secret) or len(secret) < 4 or not secret.any() or not torch.isfinite(told).all():
@@ -112,7 +115,7 @@ def _is_affine_in(told: Tensor, secret: Tensor, apart: float = 1e-6) -> bool:
 
 
 def count_vectors(counts: Tensor) -> Iterator[tuple[str, bytes]]:
-    """The class counts in every form in which a method might send them."""
+    """Yield the class counts in every form in which a method might send them."""
     for kind in (torch.int64, torch.int32, torch.float32, torch.float64):
         yield f"{COUNTS} as {kind}", counts.to(kind).numpy().tobytes()
     for kind in (torch.float32, torch.float64):
@@ -122,7 +125,7 @@ def count_vectors(counts: Tensor) -> Iterator[tuple[str, bytes]]:
 
 
 def raw_data(samples: Samples, rows: int = 10) -> Iterator[tuple[str, bytes]]:
-    """Labels and images, as stored and as prepared."""
+    """Yield labels and samples, as stored and as prepared."""
     yield "labels", samples.y.numpy().tobytes()
     prepared, _ = samples.batch(torch.arange(min(rows, len(samples))))
     for stored, ready in zip(samples.x[:rows], prepared, strict=True):
@@ -131,13 +134,13 @@ def raw_data(samples: Samples, rows: int = 10) -> Iterator[tuple[str, bytes]]:
 
 
 def told(reply: bytes, exchange: Exchange) -> set[str]:
-    """The private tensors of which the reply holds a piece that the server could not know."""
+    """Return the private tensors of which the reply holds a piece that the server could not know."""
     everything, beside_w = windows(reply), windows(encode({k: v for k, v in decode(reply).items() if k != "w"}))
     found = set()
     for name, value in (*exchange.before.items(), *exchange.after.items()):
         if isinstance(value, Tensor):
-            # What a kept model has in common with the upload w, place by place, is no secret: its shared part, or
-            # statistics alone. Beside w nothing of it may stand.
+            # Where a stored model equals the upload w, it is no secret: that is its shared part, or
+            # only its statistics. Other fields of the reply must not hold any of it.
             seen = (pieces(value) & beside_w) | (pieces(_apart_from_w(value, reply)) & everything)
             if any(piece not in exchange.sent for piece in seen):
                 found.add(name)
@@ -145,7 +148,7 @@ def told(reply: bytes, exchange: Exchange) -> set[str]:
 
 
 def _apart_from_w(value: Tensor, reply: bytes) -> Tensor:
-    """A private tensor without the places at which it is the upload w, which is no secret."""
+    """Return a private tensor without the places where it equals the upload w, which is no secret."""
     w = decode(reply).get("w")
     if not isinstance(w, Tensor) or value.dim() != 1 or len(value) < len(w) or value.dtype != w.dtype:
         return value
@@ -153,7 +156,7 @@ def _apart_from_w(value: Tensor, reply: bytes) -> Tensor:
 
 
 def pieces(value: Tensor) -> set[bytes]:
-    """A tensor's bytes cut into pieces, without those that say nothing because all their numbers are equal."""
+    """Return a tensor's bytes cut into pieces, without pieces whose numbers are all equal and say nothing."""
     rows = value.detach().contiguous().flatten()
     data, size = rows.numpy().tobytes(), rows.element_size()
     cut = (data[at : at + PIECE] for at in range(0, len(data), PIECE))
@@ -161,5 +164,5 @@ def pieces(value: Tensor) -> set[bytes]:
 
 
 def windows(data: bytes) -> set[bytes]:
-    """Every stretch of the data that is as long as a piece and begins where a number may begin."""
+    """Return every window of the data that is as long as a piece and begins where a number may begin."""
     return {data[at : at + PIECE] for at in range(0, len(data) - PIECE + 1, 4)}

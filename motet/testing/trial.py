@@ -1,4 +1,4 @@
-"""A method on trial: the tiny experiment that it is tried in, played in several ways."""
+"""The tiny experiment in which a method is checked, run in several ways."""
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
@@ -27,45 +27,45 @@ from motet.testing.walk import Walk
 from motet.training.client import Client
 from motet.training.local import Descent
 
-# -------- The net of the checks that look at modes
+# -------- A net with BatchNorm and dropout
 
 
 NAME = "motet.testing.trial:build"
 
 
 def build(input: Input, classes: int, split: str | None = None) -> Net:
-    """Numbers of any shape: a linear layer with BatchNorm, one with dropout, a head."""
+    """Build a net for numbers of any shape: a linear layer with BatchNorm, one with dropout, a head."""
     fc1 = nn.Sequential(nn.Flatten(), nn.Linear(prod(input.shape), 16), nn.BatchNorm1d(16), nn.ReLU())
     fc2 = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Dropout(0.2))
     return Net(OrderedDict(fc1=fc1, fc2=fc2, out=nn.Linear(16, classes)), input, split)
 
 
-# -------- A workplace that watches its method
+# -------- A workplace that observes its method
 
 
 class Touched(Exception):
-    """A method read data that are not for it."""
+    """Raised when a method reads data that it must not see."""
 
 
 class Untouchable(AbsentSamples):
-    """So many samples that a method may count, and not look at."""
+    """Samples that a method may count, but not read."""
 
     def _refuse(self) -> NoReturn:
         raise Touched(self.whose)
 
     def part(self, start: int, stop: int) -> Samples:
-        """A part is a look."""
+        """Raise `Touched`: taking a part is reading."""
         self._refuse()
 
 
 @dataclass
 class WatchedClient(Client):
-    """A client that remembers the local steps that were taken for its round."""
+    """A client that remembers the local steps of its round."""
 
     descents: list[Descent] = field(default_factory=list)
 
     def descent(self, purpose: str = "train", epochs: int | None = None, lr: float | None = None) -> Descent:
-        """The same; those for the round are kept in mind."""
+        """Return the same descent, and remember it if it is for the round."""
         descent = super().descent(purpose, epochs, lr)
         if purpose == "train":
             self.descents.append(descent)
@@ -74,26 +74,26 @@ class WatchedClient(Client):
 
 @dataclass
 class WatchedTraining:
-    """One client's training as it was seen from outside."""
+    """What was observed of one client's training."""
 
     client: int
     round: int
     samples: int
     steps: int = 0
-    learning: int = 0  # passes for a gradient with the net in train mode
-    first: Tensor | None = None  # the first batch of them
+    learning: int = 0  # number of passes for a gradient with the net in train mode
+    first: Tensor | None = None  # the first batch of these passes
     on_validation: bool = False  # whether validation samples were among them
 
 
 @dataclass
 class Watched(Workplace):
-    """Hands a method traps in the place of data that are not for it, and notes what its net does in training."""
+    """A workplace that replaces data a method must not see by traps, and notes what its net does in training."""
 
     trainings: list[WatchedTraining] = field(default_factory=list)
 
     @classmethod
     def instead_of(cls, workplace: Workplace) -> "Watched":
-        """The same workplace, watched."""
+        """Return an observed workplace in the place of another one."""
         watched = cls(*(getattr(workplace, each.name) for each in fields(Workplace)))
         watched._look_at(workplace.method.net)
         return watched
@@ -116,7 +116,7 @@ class Watched(Workplace):
         first.register_forward_pre_hook(note)
 
     def perform(self, task: Task, private: State) -> Outcome:
-        """Do the task, and note it."""
+        """Perform the task, and note what was observed."""
         self.doing = task.kind
         if task.kind != "train":
             return super().perform(task, private)
@@ -131,13 +131,13 @@ class Watched(Workplace):
             self.trainings.append(now)
 
     def client_of(self, data: ClientData, round: int, private: State) -> Client:
-        """One that is watched."""
+        """Return an observed client."""
         client = super().client_of(data, round, private)
         given = {each.name: getattr(client, each.name) for each in fields(Client)}
         return WatchedClient(**given, descents=self._descents if self._now is not None else [])
 
     def shown(self, client: Client) -> Client:
-        """With a trap in the place of what the method may not see."""
+        """Return the client with a trap in the place of data that the method must not see."""
         shown, prepare = super().shown(client), self.holdings.prepare
         test = Untouchable("test", len(client.data.test) or 1, prepare)
         val = shown.data.val
@@ -146,7 +146,10 @@ class Watched(Workplace):
         return replace(shown, data=replace(shown.data, test=test, val=val))
 
     def same_batches(self) -> WatchedTraining | None:
-        """A training whose first batch is, in the same order, that of another round; not where it is all there is."""
+        """Return a training whose first batch equals that of another round, in the same order; None if there is none.
+
+        A batch with all samples of the client does not count.
+        """
         seen = defaultdict[int, list[WatchedTraining]](list)
         for training in self.trainings:
             for before in seen[training.client]:
@@ -158,7 +161,7 @@ class Watched(Workplace):
 
 
 def _prepared(samples: Samples) -> set[bytes]:
-    """Samples as a net is given them."""
+    """Return samples as a net gets them."""
     return _rows(samples.batch(torch.arange(len(samples)))[0])
 
 
@@ -166,7 +169,7 @@ def _rows(x: Tensor) -> set[bytes]:
     return {row.numpy().tobytes() for row in x.detach().cpu().contiguous()}
 
 
-# -------- A method on trial
+# -------- The method in its experiment
 
 
 class Fault(AssertionError):
@@ -174,7 +177,7 @@ class Fault(AssertionError):
 
 
 class MethodTrial:
-    """A method in a tiny experiment, played in several ways, each once."""
+    """A method in a tiny experiment, which is run in several ways, each at most once."""
 
     def __init__(self, text: str, changes: Mapping[str, Any]):
         self.text, self.changes = text, dict(changes)
@@ -188,30 +191,30 @@ class MethodTrial:
             self.changes["data"] = {"clients": 8, **self.changes.get("data", {})}
 
     def experiment(self, **local: Any) -> Experiment:
-        """The tiny experiment, with other local settings."""
+        """Return the tiny experiment, with other local settings."""
         return tiny(self.text, **{**self.changes, "local": {**self.changes.get("local", {}), **local}})
 
     def _play(self, strict: bool = False, **local: Any) -> Played:
         return play(self.experiment(**local), strict)
 
     def fault(self, what: str) -> Fault:
-        """A sentence about this method."""
+        """Return a fault that names this method."""
         return Fault(f"method {self.text!r}: {what}")
 
-    # ------------------------------------------------------------ ways to play it
+    # ------------------------------------------------------------ ways to run it
 
     def with_modes(self) -> Experiment:
-        """The same experiment on a net with BatchNorm and dropout; on the user's net, where the changes have one."""
+        """Return the same experiment on a net with BatchNorm and dropout, or on the net that the changes name."""
         return tiny(self.text, **{"net": {"name": NAME}, **self.changes})
 
     @cached_property
     def walk(self) -> Walk:
-        """Two rounds by hand; whoever asks for it first takes them."""
+        """Return two rounds run call by call; they are run when this is first used."""
         return Walk(assemble(self.experiment()))
 
     @cached_property
     def watched(self) -> tuple[Played, Watched]:
-        """On a net with BatchNorm and dropout, under observation; a fault where it looks at data not meant for it."""
+        """Return an observed run on a net with BatchNorm and dropout; raise a fault if it reads forbidden data."""
         experiment = self.with_modes()
         assembly = assemble(experiment)
         assembly.workplace = watched = Watched.instead_of(assembly.workplace)

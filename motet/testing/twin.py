@@ -1,9 +1,9 @@
-"""The inline engine's strict twin: as strict with a method as a network of real machines.
+"""A strict variant of the inline engine, which treats a method as a network of real machines would.
 
-Every message, reply and private state becomes bytes and comes back. Each task gets a workplace of its own, built
-anew from the experiment, that holds the data of one client and nothing of the others. Clients work in reverse
-order. A method that keeps something in itself, reads another client's data, changes a tensor that it was handed
-or depends on the order of work gives other numbers here than inline.
+Every message, reply and private state is turned into bytes and back. Each task gets a workplace of its own, built anew
+from the experiment, with the data of one client only. Clients work in reverse order. A method that keeps something in
+itself, reads another client's data, changes a tensor in place or depends on the order of work gives other numbers here
+than inline.
 """
 
 import json
@@ -39,18 +39,23 @@ TINY: dict[str, Any] = {
         "subset": 0.3,
     },
     "rounds": {"count": 3, "cohort": 0.5},
-    "local": {"epochs": 1, "batch": 32, "lr": 0.05, "batched_clients": False},  # for what must be equal to the bit
+    "local": {
+        "epochs": 1,
+        "batch": 32,
+        "lr": 0.05,
+        "batched_clients": False,
+    },  # batched clients are equal only up to rounding
     "adapt": {"epochs": 1},
     "scoring": {"every": 2},
     "engine": {"name": "inline"},
-    "checkpoint": {"every": 1},  # which rounds are saved shall not depend on the machine
+    "checkpoint": {"every": 1},  # which rounds are saved must not depend on the machine's speed
 }
 
 
 # Every registered name as a method that can be run in TINY: what personalizes others follows FedAvg.
-NEED_MORE_CLIENTS = {"krum", "multi-krum", "apple", "l2gd"}  # than take part there
+NEED_MORE_CLIENTS = {"krum", "multi-krum", "apple", "l2gd"}  # than TINY has
 NEED_ANOTHER_NET = {"fedbn"}
-SMALLER = {"fedgen": "fedgen(noise=8, hidden=16, steps=5)"}  # than their defaults
+SMALLER = {"fedgen": "fedgen(noise=8, hidden=16, steps=5)"}  # with smaller options than the defaults, for speed
 ALONE = [
     SMALLER.get(name, name) if entry.kind != "personalization" else f"fedavg+{name}"
     for name, entry in METHODS.items()
@@ -59,26 +64,26 @@ ALONE = [
 
 
 def tiny(method: str, **changes: Any) -> Experiment:
-    """The tiny experiment of a method; `local={"epochs": 2}` changes a field of a section."""
+    """Return the tiny experiment of a method; `local={"epochs": 2}` changes a field of a section."""
     sections = {name: TINY.get(name, {}) | value for name, value in changes.items() if isinstance(value, dict)}
     return settle(resolve(TINY | {"method": method} | changes | sections))
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One task as an eavesdropper sees it, and beside it what the client kept, before and after."""
+    """One task as an eavesdropper sees it, with the client's private state before and after."""
 
     task: Task
     sent: bytes
     answered: bytes | None
     before: State
     after: State
-    train_loss: float | None = None  # which travels beside the reply
+    train_loss: float | None = None  # sent beside the reply
 
 
 @dataclass
 class Strict(Engine):
-    """One fresh workplace per task; nothing but bytes goes in or out."""
+    """An engine with a new workplace for each task; only bytes go in and out."""
 
     server: ServerSide
     federation: Federation
@@ -110,7 +115,7 @@ class Strict(Engine):
         return decode(self.states[client_id]) if client_id in self.states else {}
 
     def keep(self, round: int) -> ClientFiles:
-        """As a site does: the states stay, and hashes of them leave."""
+        """Keep the states as a site does: they stay, and only their hashes are returned."""
         self.versions[round] = dict(self.states)
         return {i: entry_of(f"state of client {i} at round {round}", data) for i, data in self.states.items()}
 
@@ -118,7 +123,7 @@ class Strict(Engine):
         self.states = {i: intact(entry, self.versions[round][i]) for i, entry in entries.items()}
 
     def wire_bytes(self, round: int) -> tuple[int, int]:
-        """The bytes that went down and up in a round's training; an empty message is not sent."""
+        """Return the bytes that went down and up in a round's training; an empty message is not sent."""
         rows = [e for e in self.exchanges if e.task.round == round and e.task.kind in ("train", "prepare")]
         down = sum(len(e.sent) for e in rows if e.task.build_message())
         up = sum(len(e.answered) for e in rows if e.answered is not None and decode(e.answered))
@@ -127,7 +132,7 @@ class Strict(Engine):
 
 @dataclass
 class Played:
-    """A whole run without a disk: its rows, its clients' rows, where it ended, and its engine."""
+    """A whole run in memory: its rows, its clients' rows, its last state, and its engine."""
 
     assembly: Assembly
     rows: list[Row]
@@ -137,26 +142,26 @@ class Played:
 
     @property
     def engine(self) -> Any:
-        """The engine, with the private states it holds."""
+        """Return the engine, with the private states it holds."""
         return self.assembly.engine
 
     @property
     def server(self) -> State:
-        """The last server state."""
+        """Return the last server state."""
         return self.progress.server
 
     def timeless(self) -> list[Row]:
-        """The rows without their times."""
+        """Return the rows without their times."""
         return [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in self.rows]
 
     def private(self) -> dict[int, bytes]:
-        """Every client's private state as bytes."""
+        """Return every client's private state as bytes."""
         states = {i: self.engine.private(i) for i in (*self.assembly.client_ids, *self.assembly.federation.new_ids)}
         return {i: encode(state) for i, state in states.items()}
 
 
 class Notes:
-    """Keeps what the loop tells."""
+    """A listener that stores what the loop reports."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -178,26 +183,27 @@ def play(experiment: Experiment, strict: bool = False, assembly: Assembly | None
 
 
 def last_states(folder: Path) -> dict[str, bytes]:
-    """All that a run ended in: its weights, and the server's and the clients' states of its last checkpoint."""
+    """Return the last state of a run as bytes: its weights, and the server's and clients' states of its last
+    checkpoint."""
     manifest = json.loads(max((folder / "checkpoint").glob("*.json")).read_bytes())
     found = {role: folder / "checkpoint" / entry["file"] for role, entry in manifest["files"].items()}
     found["weights"] = folder / "weights.safetensors"
     return {role: path.read_bytes() for role, path in found.items() if path.exists()}
 
 
-# -------- Whether two runs, or two states, are the same
+# -------- Comparisons of runs and states
 
 
-RELATIVE, ABSOLUTE = 1e-3, 1e-4  # up to rounding, after a few rounds
+RELATIVE, ABSOLUTE = 1e-3, 1e-4  # tolerances for rounding errors after a few rounds
 
 
 def everything(played: Played) -> dict[str, State]:
-    """The server state a run ended in, and everybody's private state."""
+    """Return the server state a run ended in, and every client's private state."""
     return {"the server state": played.server, **{f"client {i}": decode(s) for i, s in played.private().items()}}
 
 
 def first_difference(ours: Mapping[str, State], theirs: Mapping[str, State]) -> str | None:
-    """The first name under which two sets of states differ, to the bit."""
+    """Return the first name under which two sets of states are not equal to the bit, or None."""
     for who in {**ours, **theirs}:
         a, b = ours.get(who, {}), theirs.get(who, {})
         for name in {**a, **b}:
@@ -207,14 +213,14 @@ def first_difference(ours: Mapping[str, State], theirs: Mapping[str, State]) -> 
 
 
 def alike(a: object, b: object) -> bool:
-    """To the bit."""
+    """Return whether two values are equal to the bit."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a.nan_to_num(), b.nan_to_num())
     return type(a) is type(b) and (a == b or a != a)
 
 
 def far(ours: State, theirs: State) -> str | None:
-    """Which numbers of two server states differ by more than rounding."""
+    """Return which numbers of two server states differ by more than rounding, or None."""
     for name, a in ours.items():
         b = theirs.get(name)
         if isinstance(a, Tensor) and isinstance(b, Tensor) and a.is_floating_point() and a.shape == b.shape:
@@ -229,6 +235,6 @@ def far(ours: State, theirs: State) -> str | None:
 
 
 def decoded(states: Mapping[str, bytes]) -> dict[str, State]:
-    """The files of a run by whose state they hold."""
+    """Return the state files of a run as states, by their owners."""
     names = {"server": "the server state", "weights": "the generic model"}
     return {names.get(role, role.replace("/", " ")): decode(data) for role, data in states.items()}

@@ -1,4 +1,4 @@
-"""Some rounds by hand, in which every state, message and reply is looked at before and after each call."""
+"""Some rounds run call by call, with every state, message and reply compared before and after each call."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -19,24 +19,24 @@ Replies = dict[int, Message]
 
 
 class InPlace(Exception):
-    """Somebody changed what he was handed; says who and what."""
+    """Raised when a call changes what it received; the text says which call and what."""
 
 
 @dataclass
 class Walk:
-    """The last round of some rounds by hand."""
+    """Some rounds run call by call; it holds the last one."""
 
     assembly: Assembly
-    server: State = field(default_factory=dict)  # as it was sent
+    server: State = field(default_factory=dict)  # the server state that was sent
     replies: Replies = field(default_factory=dict)
 
     def rounds(self) -> None:
-        """Prepare, then broadcast, train and aggregate; nothing that is handed over may change."""
+        """Prepare, then broadcast, train and aggregate; raise `InPlace` if a call changes what it received."""
         method, loop = self.assembly.method, RoundLoop(self.assembly, Notes())
         server, privates = method.start(), dict[int, State]()
         if method.prepares:
-            told = self._asked("prepare", self.assembly.client_ids, 0, server, privates)
-            server = self._aggregated("prepared", method.prepared, server, told)
+            replies = self._asked("prepare", self.assembly.client_ids, 0, server, privates)
+            server = self._aggregated("prepared", method.prepared, server, replies)
         for round in range(1, ROUNDS + 1):
             server = {**server, "round": round}
             replies = self._asked("train", loop.sample(round), round, server, privates)
@@ -81,26 +81,26 @@ class Walk:
             with untouched("adapt", message, "the message"):
                 method.adapt(workplace.shown(client.selecting("last")), message)
 
-    # ------------------------------------------------------------ what the last round's replies may tell
+    # ------------------------------------------------------------ other replies in the last round
 
     def generic_from(self, order: Callable[[Replies], Replies]) -> Tensor | None:
-        """The generic model, had the replies come in another order."""
+        """Return the generic model for the replies in another order."""
         return self.assembly.method.generic(self.assembly.method.aggregate(self.server, order(self.replies)))
 
     def with_one_value(self, name: str, rule: str, weighting: Weighting) -> State:
-        """The server state, had everybody told the mean of a field, or an equal share of its sum."""
-        told = {i: dict(reply) for i, reply in self.replies.items()}
-        if all(isinstance(reply[name], Tensor) for reply in told.values()):
-            mean: Tensor | float = average(told, name, weighting if rule == "mean" else "uniform")
+        """Return the server state if all clients had sent the mean of a field, or an equal share of its sum."""
+        replies = {i: dict(reply) for i, reply in self.replies.items()}
+        if all(isinstance(reply[name], Tensor) for reply in replies.values()):
+            mean: Tensor | float = average(replies, name, weighting if rule == "mean" else "uniform")
         else:
-            shares = [number(r, "n") if (rule, weighting) == ("mean", "samples") else 1.0 for r in told.values()]
-            mean = sum(s * number(r, name) for s, r in zip(shares, told.values(), strict=True)) / sum(shares)
-        return self.assembly.method.aggregate(self.server, {i: {**reply, name: mean} for i, reply in told.items()})
+            shares = [number(r, "n") if (rule, weighting) == ("mean", "samples") else 1.0 for r in replies.values()]
+            mean = sum(s * number(r, name) for s, r in zip(shares, replies.values(), strict=True)) / sum(shares)
+        return self.assembly.method.aggregate(self.server, {i: {**reply, name: mean} for i, reply in replies.items()})
 
 
 @contextmanager
 def untouched(name: str, handed: Mapping[str, object], whose: str, entries: bool = True) -> Iterator[None]:
-    """Raises `InPlace` where the call inside the block changes a tensor of what it was handed, or its entries."""
+    """Raise `InPlace` if the call inside the block changes a tensor that it received, or adds or removes entries."""
     before = dict(handed)
     copies = {key: value.clone() for key, value in before.items() if isinstance(value, Tensor)}
     yield

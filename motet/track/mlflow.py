@@ -1,4 +1,4 @@
-"""A log for MLflow: a run of its experiment `motet`."""
+"""A log for MLflow: one MLflow run in the MLflow experiment `motet`."""
 
 import hashlib
 import logging
@@ -16,10 +16,10 @@ from motet.io.files import is_own_folder, make_folder, refuse_links
 
 EXPERIMENT, TAG = "motet", "motet.run"
 DATABASE = "mlflow.db"
-MOST_METRICS, MOST_PARAMETERS, MOST_TEXT = 1000, 100, 500  # of one call, and of one value
+MOST_METRICS, MOST_PARAMETERS, MOST_TEXT = 1000, 100, 500  # limits of MLflow for one call and one value
 
 ENVIRONMENT = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",  # nobody asked for it
+    "MLFLOW_DISABLE_TELEMETRY": "true",  # off unless a user turns it on
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # a server that is not there must not hold a run for minutes
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
 }
@@ -35,10 +35,10 @@ class MLflow:
         self.waiting: list[Any] = []
         self.client: Any = None
         self.run_id = ""
-        self.artifacts: str | None = None  # None: where a server puts them
+        self.artifacts: str | None = None  # None: the server decides
 
     def start(self, experiment: Experiment, folder: Path) -> None:
-        """A run of an earlier start is deleted, as MLflow deletes: it can be restored there."""
+        """Begin a run and delete that of an earlier start, as MLflow deletes: it can be restored there."""
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         uri = self.uri or self._own_store(folder)
@@ -56,7 +56,7 @@ class MLflow:
             self.client.log_batch(self.run_id, params=chosen[at : at + MOST_PARAMETERS])
 
     def log(self, round: int, values: Mapping[str, float]) -> None:
-        """Sent with the next `flush`, or when there are many."""
+        """Keep the values for the next `flush`, or send them if there are many."""
         now, entities = int(1000 * time.time()), import_module("mlflow.entities")
         self.waiting += [entities.Metric(_allowed(name), value, now, round) for name, value in values.items()]
         if len(self.waiting) > MOST_METRICS:
@@ -75,14 +75,15 @@ class MLflow:
             self.client.set_terminated(self.run_id, "FINISHED" if finished else "KILLED")
 
     def _own_store(self, folder: Path) -> str:
-        """A database in one file, which every MLflow opens; its store of plain files the newer ones refuse."""
+        """Return the address of an SQLite file, which every MLflow opens; newer versions refuse its store of plain
+        files."""
         where = folder.resolve() / "mlflow"
         if not is_own_folder(where):
             make_folder(where)
         refuse_links(where)
         self.artifacts = (where / "artifacts").as_uri()
         for name in ("mlflow", "alembic"):
-            logging.getLogger(name).setLevel(logging.WARNING)  # how a database is made is no news
+            logging.getLogger(name).setLevel(logging.WARNING)  # hides messages about the creation of the database
         return f"sqlite:///{where / DATABASE}"
 
 

@@ -13,7 +13,7 @@ from motet.io.files import is_own_folder, make_folder
 from motet.io.user_paths import user_path
 
 EVENTS = "events.out.tfevents.motet"  # TensorBoard's own writer would put the name of the machine here
-VERSION = "brain.Event:2"  # of the format
+VERSION = "brain.Event:2"  # version of the file format
 
 
 class TensorBoard:
@@ -27,7 +27,7 @@ class TensorBoard:
         self.records: Any = None
 
     def start(self, experiment: Experiment, folder: Path) -> None:
-        """The file of an earlier start goes: what it says is in the record, or was cut off from it."""
+        """Begin a new event file and delete that of an earlier start: the record has all its rounds."""
         where = folder / "tensorboard" if self.place is None else self.place / folder.resolve().name
         if not is_own_folder(where):
             make_folder(where)

@@ -1,4 +1,4 @@
-"""What a log for another program is, and the watcher that writes the rounds of a run to each of them.
+"""The interface of a log for another program, and the watcher that writes the rounds of a run to each log.
 
 After every start a log is written anew from the record, so that a run that was killed and resumed has each round once,
 and a run that began without a log gets a whole one. A log that fails stops with a warning; the run goes on.
@@ -21,19 +21,19 @@ from motet.track.tensorboard import TensorBoard
 
 
 class Tracker(Protocol):
-    """One log of one run at a time. What was logged of that run before is replaced, so that nothing is there twice."""
+    """One log of one run at a time. An earlier log of the same run is replaced, so that nothing is in it twice."""
 
     package: ClassVar[str]
     """What must be installed."""
 
     def __init__(self, place: str):
-        """`place` is where the log goes; nothing: into the folder of the run."""
+        """Take the place where the log goes; an empty one means the folder of the run."""
 
     def start(self, experiment: Experiment, folder: Path) -> None:
         """Begin the log of a run anew; an earlier log of the same run is replaced."""
 
     def log(self, round: int, values: Mapping[str, float]) -> None:
-        """The values of a round, by the names of the record."""
+        """Log the values of a round, by their names in the record."""
 
     def flush(self) -> None:
         """Make everything that was logged so far visible to readers of the log."""
@@ -43,7 +43,7 @@ class Tracker(Protocol):
 
 
 def require_package(name: str, package: str) -> None:
-    """Refuse a log whose package is not installed."""
+    """Raise a MotetError if the package of a log is not installed."""
     if find_spec(package) is None:
         raise MotetError(f"track is {name!r}, which needs {package}; accepted: pip install 'motet[{name}]'")
 
@@ -59,7 +59,7 @@ class Tracked:
         self.begun = self.done = False
 
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
-        """A run begins, or goes on: its log begins with all that the record has."""
+        """Begin the logs with all rounds that the record has; called when a run begins or is resumed."""
         self.watcher.started(experiment, folder, round, warning)
         self._begin(Record(folder))
 
@@ -69,7 +69,7 @@ class Tracked:
         self.watcher.round(row)
 
     def finished(self, folder: Path) -> None:
-        """The run's folder is whole; also where it was before, and nothing was left to do."""
+        """Log the final figures of a complete run, also of one that was complete before and had nothing left to do."""
         self.done = True
         if not self.trackers:
             return
@@ -102,21 +102,21 @@ class Tracked:
         for tracker in list(self.trackers):
             try:
                 act(tracker)
-            except Exception as error:  # of a disk, a network, a server
+            except Exception as error:  # disks, networks and servers fail in many ways
                 self.trackers.remove(tracker)
                 reason = one_sentence(f"{type(error).__name__}: {error}")[:300]
                 self.warn(f"warning: the log for {tracker.package} stopped ({reason}); the run goes on")
 
 
 def values_of(row: Row) -> dict[str, float]:
-    """The numbers of a round by their names in the record."""
+    """Return the numbers of a round by their names in the record."""
     numbers = {name: value for name, value in row.items() if name != "round" and not isinstance(value, bool)}
     return {name: value for name, value in numbers.items() if isinstance(value, int | float)}
 
 
 @contextmanager
 def tracked(watcher: Watcher, asked: Sequence[str], warn: Callable[[str], None]) -> Iterator[Tracked]:
-    """A watcher with these logs, such as `tensorboard` or `mlflow:http://localhost:5000`."""
+    """Yield a watcher with these logs, such as `tensorboard` or `mlflow:http://localhost:5000`."""
     made = Tracked(watcher, [_tracker(text) for text in asked], warn)
     try:
         yield made

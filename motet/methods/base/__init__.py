@@ -1,4 +1,4 @@
-"""The contract: what every method and every part of one is, whatever engine runs it.
+"""The contract that every method and every part of a method follows, on every engine.
 
 The smallest method is a part with one line of its own. FedProx, whole:
 
@@ -9,9 +9,9 @@ The smallest method is a part with one line of its own. FedProx, whole:
         def correct(self, t: Training) -> None:
             t.g_shared.add_(t.shared - t.anchor, alpha=self.mu)
 
-    ENTRY = Entry("fedprox", "stay near the model the server sent", "Li et al. 2020", part=FedProx)
+    ENTRY = MethodEntry("fedprox", "stay near the model the server sent", "Li et al. 2020", part=FedProx)
 
-`Part` lists all points at which a part may act, `Method` what a method that is no sum of parts must say.
+`Part` lists every hook of a part. `Method` lists what a method must define that is not a sum of parts.
 """
 
 from motet.messages.replies import average

@@ -1,4 +1,4 @@
-"""How a method introduces itself: the one line in its own file that gives it a name."""
+"""How a method registers: each method's file declares one entry, which gives the method its name."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,11 @@ from motet.methods.base.wrapped import Wrapped
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """One name. A part joins others in a sum; a whole method stands alone, or carries what it names; a wrapper follows
-    any method and personalizes what that serves."""
+    """The name of a method in the catalogue, with the class behind it.
+
+    A part is added to other parts in a sum. A whole method stands alone or takes the parts that it lists. A wrapper
+    follows any method and personalizes the model that this method serves.
+    """
 
     name: str
     summary: str
@@ -19,24 +22,24 @@ class MethodEntry:
     part: type[Part] | None = None
     whole: type[Method] | None = None
     wraps: type[Wrapped] | None = None
-    base: bool = False  # what parts are added to where a sum names no whole method: FedAvg
-    stays: str = ""  # what each client keeps for itself, beside its data and its last trained model
-    down: str = "1"  # models that a client is sent in a round
-    up: str = "1"  # models that it sends back
+    base: bool = False  # parts are added to this method where a sum names no whole method: FedAvg
+    stays: str = ""  # what each client keeps private, beside its data and its last trained model
+    down: str = "1"  # number of models that a client receives in a round
+    up: str = "1"  # number of models that it sends back
 
     @property
     def kind(self) -> str:
-        """What the name is in a sum."""
+        """Return what the name is in a sum: "part", "whole method" or "personalization"."""
         return "part" if self.part or self.base else "whole method" if self.whole else "personalization"
 
     @property
     def thing(self) -> type[Part] | type[Method]:
-        """The class behind the name."""
+        """Return the class behind the name."""
         found = self.part or self.whole or self.wraps
         assert found is not None
         return found
 
     @property
     def options(self) -> type[Section]:
-        """The options it takes in brackets."""
+        """Return the options that the name takes in brackets."""
         return self.part or (self.whole or self.wraps or Method).Options

@@ -1,11 +1,11 @@
-"""Pictures: what a method learned, as numbers that a report can draw; and what may be looked at to make them.
+"""Figures of what a method learned, as numbers that a report can draw, and the data that a method may use to make them.
 
     heatmap   one series: rows of numbers, one row per tick of y, one number per tick of x
     lines     series of numbers, one per tick of x
     bars      the same
     points    one series of (x, y, group); `groups` has the groups' names
 
-A number that is none is null. Pictures are small: see MOST.
+A missing or non-finite number is null. Figures are small: MOST has the limits.
 """
 
 import math
@@ -21,9 +21,9 @@ from motet.io.json_models import first_fault, loads, to_json
 from motet.messages.message import Message, State
 
 MOST = {"cells": 100, "ticks": 1000, "points": 1000, "series": 20, "text": 500, "figures_learned": 64}
-"""Rows and columns of a heatmap, and bars; places along a line; and so on."""
-LARGEST = 10**12  # what an axis can show
-DIGITS = 4  # that count, of every number
+"""Upper limits. `cells` holds for rows and columns of a heatmap and for bars, `ticks` for the points of a line."""
+LARGEST = 10**12  # the largest number that an axis can show
+DIGITS = 4  # significant digits that are kept of every number
 
 FigureKind = Literal["heatmap", "lines", "bars", "points"]
 FigureName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
@@ -39,7 +39,7 @@ _CONFIG = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 @dataclass(frozen=True)
 class Axis:
-    """What it counts, and the places along it: names or numbers."""
+    """An axis of a figure: what it counts, and its ticks, which are names or numbers."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
 
@@ -49,7 +49,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class FigureSeries:
-    """Named values: numbers, rows of numbers, or points."""
+    """Values with a name: numbers, rows of numbers, or points."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
 
@@ -58,20 +58,21 @@ class FigureSeries:
 
     @property
     def numbers(self) -> list[Number]:
-        """The values of a line or of bars."""
+        """Return the values of a line or of bars."""
         return [value for value in self.values if not isinstance(value, tuple)]
 
     @property
     def rows(self) -> list[NumberRow]:
-        """The rows of a heatmap, or the points."""
+        """Return the rows of a heatmap, or the points."""
         return [value for value in self.values if isinstance(value, tuple)]
 
 
 @dataclass(frozen=True)
 class LearnedFigure:
-    """One picture; `see` is a sentence that says what to see in it.
+    """One figure of what a method learned; `see` is a sentence that tells the reader what to look for.
 
-    It is the model of a picture in figures_learned.json. What a method makes is checked as what a file says: by `read`.
+    This is also the model of a figure in figures_learned.json. Figures that a method makes and figures from a file pass
+    the same checks, in `read`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
@@ -87,13 +88,13 @@ class LearnedFigure:
     ] = ()
     groups: Annotated[tuple[Label, ...], Field(max_length=MOST["points"])] = ()
 
-    # ------------------------------------------------------------ making one
+    # ------------------------------------------------------------ constructors
 
     @classmethod
     def heatmap(
         cls, name: str, title: str, see: str, rows: Tensor | Sequence[Sequence[Number]], *, x: Axis, y: Axis
     ) -> "LearnedFigure":
-        """A table of numbers as colours. Of more than a hundred rows or columns the first hundred are shown."""
+        """Return a table of numbers shown as colours; at most the first hundred rows and columns are kept."""
         most = MOST["cells"]
         some = rows[:most, :most].tolist() if isinstance(rows, Tensor) else rows[:most]  # a tensor may be huge
         cut = [_numbers(row[:most]) for row in some]
@@ -106,7 +107,7 @@ class LearnedFigure:
     def lines(
         cls, name: str, title: str, see: str, series: Mapping[str, Sequence[Number]], *, x: Axis, y: str
     ) -> "LearnedFigure":
-        """Numbers along an axis. Of very many places along it only every so many are kept."""
+        """Return lines of numbers along an axis; where there are too many ticks, only every n-th is kept."""
         step = -(-len(x.ticks) // MOST["ticks"]) or 1
         kept = tuple(FigureSeries(which, _numbers(values[::step])) for which, values in series.items())
         return cls(name, "lines", title, see, Axis(x.label, tuple(x.ticks[::step])), Axis(y), kept)
@@ -115,7 +116,7 @@ class LearnedFigure:
     def bars(
         cls, name: str, title: str, see: str, series: Mapping[str, Sequence[Number]], *, x: Axis, y: str
     ) -> "LearnedFigure":
-        """A number for each of several names. Of more than a hundred the first hundred are shown."""
+        """Return a bar for each of several names; at most the first hundred are kept."""
         most = MOST["cells"]
         see = f"{see} (The first {most} are shown.)" if len(x.ticks) > most else see
         kept = tuple(FigureSeries(which, _numbers(values[:most])) for which, values in series.items())
@@ -125,16 +126,16 @@ class LearnedFigure:
     def points(
         cls, name: str, title: str, see: str, at: Tensor, group: Sequence[int], groups: Sequence[str]
     ) -> "LearnedFigure":
-        """Points of a plane in groups."""
+        """Return points of a plane, each of which belongs to a group."""
         values = tuple((*_numbers(place), int(g)) for place, g in zip(at.tolist(), group, strict=True))
         return cls(
             name, "points", title, see, series=(FigureSeries(title, values[: MOST["points"]]),), groups=tuple(groups)
         )
 
-    # ------------------------------------------------------------ as plain values, and back
+    # ------------------------------------------------------------ to plain values and back
 
     def plain(self) -> dict[str, Any]:
-        """Return the picture as JSON has it."""
+        """Return the figure as plain values for JSON."""
         values = asdict(self)
         if self.kind != "points":
             del values["groups"]
@@ -142,7 +143,7 @@ class LearnedFigure:
 
     @classmethod
     def read(cls, values: object) -> "LearnedFigure":
-        """Return the picture of these plain values; one sentence where they are none."""
+        """Return the figure that these plain values describe, or raise a MotetError if they describe none."""
         try:
             return _MODEL.validate_json(to_json(values))
         except ValidationError as error:
@@ -151,7 +152,7 @@ class LearnedFigure:
 
     @model_validator(mode="after")
     def _fits(self) -> "LearnedFigure":
-        """Refuse values that do not fit the axes, or the groups of points."""
+        """Raise ValueError where the values do not fit the axes or the groups of points."""
         first, ticks = self.series[0], len(self.x.ticks)
         if self.kind in ("heatmap", "points") and (len(self.series) > 1 or len(first.rows) != len(first.values)):
             raise ValueError(f"a picture of {self.kind} has one series of rows")
@@ -173,17 +174,17 @@ class LearnedFigure:
 _MODEL = TypeAdapter(LearnedFigure)
 
 
-# -------- figures_learned.json of a record: a list of pictures
+# -------- The file figures_learned.json of a run
 
 
 def figures_to_json(figures: Sequence[LearnedFigure]) -> bytes:
-    """Return the bytes of the file, a picture in each line."""
+    """Return the bytes of the file, with one figure per line."""
     lines = ",\n".join(to_json(figure.plain()) for figure in figures[: MOST["figures_learned"]])
     return f"[\n{lines}\n]\n".encode()
 
 
 def values_from_json(data: bytes, where: str) -> list[object]:
-    """Return the pictures of a file as plain values, each to be read by `LearnedFigure.read`."""
+    """Return the figures of a file as plain values, each to be read by `LearnedFigure.read`."""
     try:
         values = loads(data)
     except ValueError:
@@ -194,7 +195,7 @@ def values_from_json(data: bytes, where: str) -> list[object]:
 
 
 def figures_from_json(data: bytes, where: str) -> list[LearnedFigure]:
-    """Return the pictures of a file; one sentence where one of them cannot be drawn."""
+    """Return the figures of a file, or raise a MotetError if one of them cannot be drawn."""
     try:
         return [LearnedFigure.read(value) for value in values_from_json(data, where)]
     except MotetError as error:
@@ -202,36 +203,36 @@ def figures_from_json(data: bytes, where: str) -> list[LearnedFigure]:
         raise MotetError(text if text.startswith(where) else f"{where} is damaged: {text}") from None
 
 
-# -------- What a method may look at to make them
+# -------- The data from which a method makes its figures
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What a method may look at after the last round: the server's memory, the record, what clients handed over."""
+    """What a method may use for its figures after the last round: server state, record and clients' snapshots."""
 
     server: State
-    names: Mapping[int, str]  # of the training clients, in the order of their ids
-    snapshots: Mapping[int, Message] = field(default_factory=dict)  # of clients that gave one
-    rows: Sequence[Mapping[str, Any]] = ()  # of rounds.jsonl
+    names: Mapping[int, str]  # names of the training clients, in the order of their ids
+    snapshots: Mapping[int, Message] = field(default_factory=dict)  # by client id, of the clients that gave one
+    rows: Sequence[Mapping[str, Any]] = ()  # the rows of rounds.jsonl
     members: Mapping[str, float] = field(default_factory=dict)  # mean accuracy of each of the method's family
     seed: int = 0
 
     def clients(self, label: str = "client") -> Axis:
-        """An axis of all training clients."""
+        """Return an axis of all training clients."""
         return Axis(label, tuple(self.names.values()))
 
     def clients_with_snapshot(self, label: str = "client") -> Axis:
-        """An axis of the clients that gave a snapshot."""
+        """Return an axis of the clients that gave a snapshot."""
         return Axis(label, tuple(self.names[i] for i in self.snapshots))
 
     def over_rounds(self, *columns: str) -> tuple[Axis, list[list[Number]]]:
-        """The rounds that have these columns of the record, and their values."""
+        """Return the rounds in which the record has all of these columns, and the columns' values in them."""
         rows = [row for row in self.rows if all(_is_number(row.get(c)) for c in columns)]
         return Axis("round", tuple(row["round"] for row in rows)), [[row[c] for row in rows] for c in columns]
 
 
 def _numbers(values: Iterable[Number]) -> tuple[Number, ...]:
-    """With so many digits; null for what is not finite, or larger than an axis can show."""
+    """Return the values rounded to DIGITS digits; None for what is not finite or larger than an axis can show."""
     finite = (None if v is None or not abs(v) <= LARGEST else v for v in values)
     return tuple(None if v is None else float(f"{v:.{DIGITS}g}") for v in finite)
 

@@ -1,4 +1,4 @@
-"""What every method is: what travels, what stays, what a client does, how replies become the next server state."""
+"""The base class of methods: what a method sends, what a client does, and how replies become the next server state."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from motet.methods.base.part import Part
 
 
-Predictor = nn.Module  # takes a prepared batch, gives logits; valid until its method binds other weights
+Predictor = nn.Module  # maps a prepared batch to logits; valid until its method puts other weights into the net
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a server may know of its federation before the first round."""
+    """What the server knows about its federation before the first round."""
 
     ids: tuple[int, ...]
     cohort: int
     rounds: int
     classes: int
     seed: int = 0
-    validating: int = 0  # how many of them keep validation data
-    samples: tuple[int, ...] = ()  # n_i of each of them, which their replies tell anyway
+    validating: int = 0  # how many of these clients keep validation data
+    samples: tuple[int, ...] = ()  # n_i of each client, which replies reveal anyway
 
     @property
     def clients(self) -> int:
-        """How many clients may take part in rounds."""
+        """Return how many clients may take part in rounds."""
         return len(self.ids)
 
 
 @dataclass(frozen=True)
 class Family:
-    """Several personal models of one client, of which one is reported: by a rule of scoring.family."""
+    """Several personal models of one client; the rule of scoring.family chooses the one that is reported."""
 
     members: tuple[str, ...]
     fixed: str  # the member that the rule `fixed` reports
@@ -52,58 +52,59 @@ class Family:
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Memory that grows with an option or with the federation, said before anything of that size is built."""
+    """Memory that grows with an option or with the federation, stated before anything of that size is built."""
 
     bytes: int
-    accepted: str = ""  # what would do, where no option decides it
-    option: str = ""  # the option that decides it, and its value
+    accepted: str = ""  # what is accepted instead, where no option decides the size
+    option: str = ""  # the option that decides the size; `value` is what it is set to
     value: int = 1
-    model: int = 0  # by how many bytes the model grows that travels
+    model: int = 0  # by how many bytes the part of the model grows that travels
 
 
-COPIES = 3  # of a model at work: weights, gradients or momentum, and what is received or sent
+COPIES = 3  # copies of a model in training: weights, gradient or momentum, and what is received or sent
 
 
 class Method(ABC):
-    """An algorithm. It keeps nothing between calls but what it was built from.
+    """The base class of methods. A method keeps nothing between calls but what it was built from.
 
-    The server's memory is the server state, a client's is `client.private`; both are plain named tensors and scalars.
-    Replace their tensors, never change them in place. The loop keeps the number of the round in `server["round"]`.
-    What is the same for all clients should be the same object in all messages, so that an engine can send it once.
+    What the server remembers is the server state, what a client remembers is `client.private`; both are plain named
+    tensors and scalars. Replace their tensors, never change them in place. The loop keeps the number of the round in
+    `server["round"]`. What is the same for all clients should be the same object in all messages, so that an engine can
+    send it once.
     """
 
     # ------------------------------------------------------------ declarations
 
-    Options: type[Section]  # what the method's name takes in brackets
-    carries: ClassVar[tuple[str, ...]] = ()  # names of the parts that it takes in a sum; ("*",): any
-    tells: frozenset[str] = frozenset()  # what leaves a client beside weights and its number of samples
+    Options: type[Section]  # the options that the method's name takes in brackets
+    carries: ClassVar[tuple[str, ...]] = ()  # names of the parts that it can be summed with; ("*",): all
+    tells: frozenset[str] = frozenset()  # what clients reveal beside weights and numbers of samples
     uploads: Mapping[str, Rule] = {}  # every field that a reply may have
-    pooled = False  # trains one client that holds everybody's data: a yardstick, not federated learning
-    prepares = False  # whether `prepare` and `prepared` have anything to do
-    needs_validation = False  # sees clients' validation data, to choose by; else it is shown none
-    needs_shared_data = False  # clients see the small balanced set that the federation shares
-    personalizes: bool = True  # clients have models of their own; False: everybody is served the server's model
+    pooled = False  # trains one client that holds all clients' data: a reference, not federated learning
+    prepares = False  # whether `prepare` and `prepared` are called
+    needs_validation = False  # may use clients' validation data to choose by; other methods do not see them
+    needs_shared_data = False  # clients get the small balanced set of samples that the federation shares
+    personalizes: bool = True  # clients have models of their own; False: all are served the server's model
     personal_from_global = (
         False  # never serves a client's last trained model, even where scoring.personal_model says so
     )
-    keeps_nothing = False  # clients keep nothing between rounds: no training changes a personal model but the server's
-    from_counts = False  # makes a new client's model from its class counts alone
-    shows: tuple[str, ...] = ()  # measures of a run whose pictures belong to what it learned
-    family: Family | None = None  # where a client has several personal models (SuPerFed's line of them)
+    keeps_nothing = False  # clients keep nothing between rounds: only the server's model changes their personal models
+    from_counts = False  # can make a new client's model from its class counts alone
+    shows: tuple[str, ...] = ()  # metrics whose figures the report shows beside what the method learned
+    family: Family | None = None  # set where a client has several personal models, such as SuPerFed
 
     def __init__(self, net: Net, options: Any, parts: "Sequence[Part]", facts: Facts):
-        """On a net, which the method may extend, for a federation of which the server knows the facts."""
+        """Build the method on a net, which it may extend, for a federation with these facts."""
         self.net, self.facts = net, facts
 
     def refuse(self, facts: Facts) -> str | None:
-        """One sentence where the experiment lacks what the method needs, said before anything runs."""
+        """Return one sentence if the experiment lacks what the method needs, else None; called before anything runs."""
         return None
 
     @classmethod
     def memory(cls, options: Any, net: Net, facts: Facts, model: int) -> MemoryNeed | None:
-        """Return what memory the method needs beyond FedAvg's on this net, whose weights take `model` bytes.
+        """Return the memory that the method needs beyond FedAvg's; None means no more than FedAvg.
 
-        The net has shapes and no weights. None: no more than FedAvg.
+        The net has shapes but no weights, which would take `model` bytes.
         """
         return None
 
@@ -111,105 +112,106 @@ class Method(ABC):
 
     @abstractmethod
     def start(self) -> State:
-        """The server state before the first round. Not called when a run is resumed."""
+        """Return the server state before the first round. Not called when a run is resumed."""
 
     @abstractmethod
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
-        """What the server sends to one client; may differ from client to client.
+        """Return the message for one client; called before the client trains or makes its personal model.
 
-        With `scoring` the client will not train, but only make its personal model: what training alone needs may be
-        left out, and the personal model must come out the same.
+        Messages may differ from client to client. With `scoring` the client will not train, but only make its personal
+        model: what training alone needs may be left out, and the personal model must be the same.
         """
 
     @abstractmethod
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
-        """The next server state from the replies, which come in the order of client ids."""
+        """Return the next server state, made from the replies of a round, which come in the order of client ids."""
 
     @abstractmethod
     def generic(self, server: State) -> Tensor | None:
-        """The G-FL model: flat weights of the plain net, or None where the method has none."""
+        """Return the generic (G-FL) model as flat weights of the plain net, or None where the method has none."""
 
     def weightings(self, field: str) -> Sequence[Weighting]:
-        """Return how `aggregate` weighs clients in the mean of a field whose rule is `mean`.
+        """Return how `aggregate` weights clients in the mean of a field whose rule is `mean`.
 
-        Such fields are added up as replies arrive, so that the server must know it before.
+        Such fields are added up as replies arrive, so the server must know the weights before.
         """
         return ("samples",)
 
     def diagnostics(self, server: State) -> dict[str, float]:
-        """Numbers worth a line in the record of each round."""
+        """Return numbers for the round's row in the record; called after each round."""
         return {}
 
     # ------------------------------------------------------------ after the last round
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
-        """What the method learned, to be drawn in a report; made at the server."""
+        """Return figures of what the method learned, for the report; called at the server after the last round."""
         return []
 
     def client_snapshot(self, client: Client, message: Message) -> Message:
-        """What a client hands over for `figures_learned` where that is allowed: in a simulation, never at a real site.
+        """Return what one client gives for `figures_learned`; called in simulations only, never at a real site.
 
-        Small, and made anew: nothing of it is kept.
+        The message must be small and of new tensors: nothing of it is kept at the client.
         """
         return {}
 
     @property
     def takes_snapshots(self) -> bool:
-        """Whether `client_snapshot` has anything to say."""
+        """Return whether the method defines `client_snapshot`."""
         return type(self).client_snapshot is not Method.client_snapshot
 
     # ------------------------------------------------------------ before the first round
 
     def prepare(self, client: Client, message: Message) -> Message:
-        """What every training client tells before the first round."""
+        """Return a client's reply before the first round; called at every training client if `prepares` is set."""
         return {}
 
     def prepared(self, server: State, replies: Mapping[int, Message]) -> State:
-        """The server state after `prepare`."""
+        """Return the server state after the replies of `prepare`."""
         return server
 
     # ------------------------------------------------------------ a client
 
     @abstractmethod
     def train(self, client: Client, message: Message) -> Message:
-        """One client's work in a round, where the client is; returns its reply."""
+        """Train one client in a round, at the client, and return its reply; it may change `client.private`."""
 
     def most_batched(self) -> int:
-        """How many clients `train_batched` may take at once; 1: there is nothing to gain."""
+        """Return how many clients `train_batched` may take at once; 1 means that batching gains nothing."""
         return 1
 
     def train_batched(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
-        """`train` of several clients as one computation: the same replies up to rounding."""
+        """Train several clients as one computation, and return the replies of `train` up to rounding."""
         return [self.train(client, message) for client, message in zip(clients, messages, strict=True)]
 
     # ------------------------------------------------------------ personal models, made at the client
 
     @abstractmethod
     def personal(self, client: Client, message: Message) -> Predictor | None:
-        """The P-FL model; None where a client has none."""
+        """Return the personal (P-FL) model of a client, made at the client; None where the client has none."""
 
     def member(self, client: Client, message: Message, name: str) -> Predictor:
-        """One of the `family` of personal models; which of them is reported is its rule's choice."""
+        """Return one model of the client's `family` of personal models by its name."""
         raise NotImplementedError(f"{type(self).__name__} has a family but no `member`")
 
     @abstractmethod
     def adapt(self, client: Client, message: Message) -> Predictor:
-        """The model of a client never seen in training, after learning from its data."""
+        """Return the model of a client that took no part in training, after it learned from the client's data."""
 
     def heads(self, client: Client, message: Message) -> dict[str, Predictor]:
-        """The P-FL model as `personal`, and beside it other heads of the same model, where it has some."""
+        """Return the personal model as `personal`, and beside it other heads of the same model if it has any."""
         model = self.personal(client, message)
         return {} if model is None else {"personal": model}
 
     def weights(self, client: Client, message: Message) -> Tensor | None:
-        """The personal model as flat weights of the plain net, where it is one: for a mean of personal models."""
+        """Return the personal model as flat weights of the plain net for a mean of personal models, or None if it has
+        none."""
         return None
 
     @property
     def own_weights(self) -> slice:
-        """Where the field `w` of a message or reply has the net's own trainable weights."""
+        """Return where the field `w` of a message or reply has the net's own trainable weights."""
         return slice(None)
 
     def in_head(self, parameter: str) -> bool:
-        """Whether a parameter of a predictor belongs to the head, which `+lp` trains alone."""
+        """Return whether a parameter of a predictor belongs to the head, which is all that `+lp` trains."""
         return matches(parameter.removeprefix("net."), self.net.head_names())

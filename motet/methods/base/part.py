@@ -1,4 +1,4 @@
-"""Parts: a method is FedAvg plus parts, and a part acts at these points and no others."""
+"""The base class of parts: a method is FedAvg plus parts, and a part acts only in the hooks of this class."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from motet.nets import Net
 from motet.training.client import Client
 
 Acts = Literal["sharing", "samples", "loss", "features", "correction", "server"]
-"""What a part changes. The order of these words is the order in which the parts of a sum act."""
+"""What a part changes. The parts of a sum act in the order in which these words stand here."""
 
 ORDER: tuple[Acts, ...] = get_args(Acts)
 NEEDS_BATCHES: dict[str, tuple[str, ...]] = {
@@ -26,15 +26,15 @@ NEEDS_BATCHES: dict[str, tuple[str, ...]] = {
     "loss": ("criterion", "objective", "features"),
     "features": ("criterion", "objective", "features"),
 }
-"""The points at which only parts of these kinds may act: such a client is trained alone, batch by batch."""
+"""Which hooks only parts of these kinds may define: with such a part each client is trained alone, batch by batch."""
 
 MAKES_A_CLIENT_DIFFER = ("private", "features", "note", "personal_logits")
-"""The points at which a part gives a client something of its own to predict with."""
+"""The hooks with which a part gives a client a model that differs from the server's."""
 
 
 @dataclass(frozen=True)
 class Forward:
-    """One batch through the net: x, the body's features, the features the head saw, the generic logits."""
+    """What the net made of one batch: its input x, the body's features, the head's input z, the generic logits."""
 
     x: Tensor
     raw: Tensor
@@ -44,38 +44,52 @@ class Forward:
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of local training: which trainable weights move, for how many epochs (None: as the settings say)."""
+    """One phase of local training: which trainable weights move, for how many epochs (None: as the settings say)."""
 
     moving: slice
     epochs: int | None = None
 
 
 class Part(Section):
-    """What a part may do; each default does nothing. Its fields are the options of the method's name."""
+    """The base class of parts. Override the hooks that the paper needs; each default does nothing.
+
+    The fields of a part are the options that its name takes in brackets. A part keeps nothing on itself: at the server
+    it keeps tensors in `s.state`, at a client in `t.client.private`, and during one local training in `t["name"]`.
+    """
 
     # ------------------------------------------------------------ declarations
 
     acts: ClassVar[Acts] = "correction"
-    role: ClassVar[str | None] = None  # two parts of the same role exclude each other
-    without: ClassVar[Mapping[str, str]] = {}  # names of other parts that it makes no sense with, and why
-    tells: ClassVar[frozenset[str]] = frozenset()  # what it makes clients tell beside weights and numbers of samples
+    role: ClassVar[str | None] = None  # a sum may have only one part of a role
+    without: ClassVar[Mapping[str, str]] = {}  # names of parts that cannot stand in a sum with it, and why
+    tells: ClassVar[frozenset[str]] = frozenset()  # what clients reveal beside weights and numbers of samples
     uploads: ClassVar[Mapping[str, Rule]] = {}  # the fields that it adds to a reply
     weighting: ClassVar[Literal["samples", "uniform"]] = "samples"  # how the server averages with this part
-    in_phases: ClassVar[bool] = False  # trains in stretches of its own: see `phases`
-    private_rests: ClassVar[bool] = False  # what it keeps from travelling is never trained: the same for everybody
+    in_phases: ClassVar[bool] = False  # divides local training into phases: see `phases`
+    private_rests: ClassVar[bool] = (
+        False  # what it keeps from travelling is never trained, so it is the same at all clients
+    )
     shares: ClassVar[bool] = True  # False: with this part no weight travels
-    needs_sharing: ClassVar[bool] = True  # makes no sense where nothing travels
-    needs_validation: ClassVar[bool] = False  # sees the client's validation data, to choose by; else it is shown none
-    needs_shared_data: ClassVar[bool] = False  # clients see the federation's small balanced set
-    serves_adaptation: ClassVar[bool] = True  # False: acts for the federation's sake, not when a client adapts
-    serves_prediction: ClassVar[bool] = True  # False: what it broadcasts is for training alone
-    shows: ClassVar[tuple[str, ...]] = ()  # measures of a run whose pictures belong to what it learned
+    needs_sharing: ClassVar[bool] = True  # cannot be used where no weight travels
+    needs_validation: ClassVar[bool] = (
+        False  # may use the client's validation data to choose by; other parts do not see them
+    )
+    needs_shared_data: ClassVar[bool] = (
+        False  # clients get the small balanced set of samples that the federation shares
+    )
+    serves_adaptation: ClassVar[bool] = True  # False: it does not act when a new client adapts
+    serves_prediction: ClassVar[bool] = True  # False: what it broadcasts is needed in training only
+    shows: ClassVar[tuple[str, ...]] = ()  # metrics whose figures the report shows beside what the part learned
     personalizes: ClassVar[bool] = False
-    """With it clients have models of their own; False: everybody is served the server's model. A part that does not say
-    so does if it acts where a client gets something of its own to predict with."""
+    """Whether clients get models of their own with this part; if not, all are served the server's model. Where a part
+    does not set it, it is true if the part defines one of the hooks in MAKES_A_CLIENT_DIFFER."""
 
     def __init_subclass__(cls, **words: Any) -> None:
-        """A part that acts on batches says so: clients of other parts may be trained as one, past these points."""
+        """Raise TypeError for a part whose hooks do not fit what it declares, and set `personalizes` if it does not.
+
+        A part that acts on batches must say so in `acts`, because the clients of other parts may be trained as one
+        computation that skips these hooks.
+        """
         super().__init_subclass__(**words)
         if "personalizes" not in vars(cls):
             differ = any(getattr(cls, point) is not getattr(Part, point) for point in MAKES_A_CLIENT_DIFFER)
@@ -90,113 +104,127 @@ class Part(Section):
         if cls.phases is not Part.phases and not cls.in_phases:
             raise TypeError(f"{cls.__name__} has `phases`; accepted: in_phases = True beside it")
 
-    # ------------------------------------------------------------ once
+    # ------------------------------------------------------------ once, before the first round
 
     def brings(self) -> "tuple[Part, ...]":
-        """Other parts that come with this one and act right after it, such as FED-ROD's balanced loss."""
+        """Return other parts that come with this one and act right after it, such as FED-ROD's balanced loss."""
         return ()
 
     def refuse(self, facts: Facts) -> str | None:
-        """One sentence where the experiment lacks what the part needs, said before anything runs."""
+        """Return one sentence where the experiment lacks what the part needs, or None; called before anything runs."""
         return None
 
     def memory(self, net: Net, facts: Facts, model: int) -> MemoryNeed | None:
-        """Return what memory the part needs on this net, whose weights take `model` bytes; None: hardly any."""
+        """Return the memory that the part needs on this net, whose weights take `model` bytes; None: hardly any."""
         return None
 
     def private(self, net: Net) -> tuple[str, ...]:
-        """Name patterns of the parameters that never travel."""
+        """Return name patterns of the parameters that never leave the client; called when the method is built."""
         return ()
 
     def extend(self, net: Net) -> None:
-        """Add modules or parameters to the net; those that travel are plainly averaged by samples."""
+        """Add modules or parameters to the net; called when the method is built.
+
+        Added weights that travel are averaged by numbers of samples.
+        """
 
     def makes_from_counts(self) -> bool:
-        """Whether it makes a new client's model from its class counts alone."""
+        """Return whether the part makes a new client's model from its class counts alone."""
         return False
 
     def start(self, s: Serving) -> None:
-        """Add to the server state, before the first round. Not called when a run is resumed."""
+        """Add to the server state before the first round. Not called when a run is resumed."""
 
     def preparation(self) -> "Part | None":
-        """For a part that needs the clients before the first round: what acts in one plain epoch of theirs."""
+        """Return the part that acts in one plain epoch at every client before the first round; None means no such
+        epoch."""
         return None
 
     def prepare(self, t: Training, reply: Message) -> None:
-        """That epoch ended: add to what the client tells. The weights trained in it are thrown away."""
+        """Add to the client's reply when the epoch of `preparation` ended. Weights trained in it are thrown away."""
 
     def prepared(self, s: Serving, replies: Mapping[int, Message]) -> None:
-        """Back at the server, still before the first round."""
+        """Add to the server state what the replies of `prepare` give; called once, before the first round."""
 
     # ------------------------------------------------------------ each round, at the server
 
     def broadcast(self, s: Serving, client_id: int, message: Message) -> None:
-        """Add to the message for one client."""
+        """Add fields to the message for one client; called before the client trains or makes its personal model."""
 
     def combine(self, s: Serving, replies: Mapping[int, Message]) -> Tensor | None:
-        """Replace the mean of the clients' w; None: leave it. Such a part has the role "aggregation"."""
+        """Return what replaces the mean of the clients' w, or None to keep the mean; called before `aggregate`.
+
+        A part with this hook has the role "aggregation".
+        """
         return None
 
     def aggregate(self, s: Serving, replies: Mapping[int, Message]) -> None:
-        """After averaging."""
+        """Change the server state when a round's replies are averaged; `s.moved` has the weights before and after."""
 
     def diagnostics(self, s: Serving) -> dict[str, float]:
-        """Numbers worth a line in the record of each round."""
+        """Return numbers for the round's row in the record; called after each round."""
         return {}
 
     # ------------------------------------------------------------ after the last round
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
-        """What the part learned, to be drawn in a report; made at the server."""
+        """Return figures of what the part learned, for the report; called at the server after the last round."""
         return []
 
     def client_snapshot(self, client: Client, net: Net) -> Message:
-        """What a client hands over for them, in a simulation alone; the net has the model just received, and what the
-        client keeps."""
+        """Return what one client gives for `figures_learned`; called after the last round, and only in simulations.
+
+        The net has the model that the client just received, with the weights that the client keeps.
+        """
         return {}
 
     # ------------------------------------------------------------ each round, at a client
 
     def before(self, t: Training, message: Message) -> None:
-        """Local training starts."""
+        """Prepare for local training; called when the client has the model it received, before its first step.
+
+        It may read the message, store tensors in `t`, and change the weights `t.w`.
+        """
 
     def samples(self, t: Training, samples: Samples) -> Samples:
-        """Change what the client trains on."""
+        """Return the samples that the client trains on, instead of its own or in addition to them."""
         return samples
 
     def phases(self, t: Training) -> Sequence[Phase]:
-        """The stretches of a part that trains in them; also when a client adapts."""
+        """Return the phases of local training, for parts with `in_phases`; called also when a client adapts."""
         return [Phase(t.layout.trainable)]
 
     def features(self, net: Net, z: Tensor) -> Tensor:
-        """Change the features between body and head, in training and in personal prediction."""
+        """Return changed features between body and head; called for each batch in training and personal prediction."""
         return z
 
     def criterion(self, t: Training, out: Forward, y: Tensor) -> Tensor | None:
-        """Replace cross-entropy as the loss of the generic logits; None: leave it."""
+        """Return a loss of the generic logits to replace cross-entropy, or None to keep it; called for each batch."""
         return None
 
     def objective(self, t: Training, out: Forward, y: Tensor, loss: Tensor) -> Tensor:
-        """Add to the local loss."""
+        """Return the local loss with what the part adds to it; called for each batch after `criterion`."""
         return loss
 
     def correct(self, t: Training) -> None:
-        """Add to the flat gradient before the step: `t.g_shared.add_(...)`."""
+        """Add to the flat gradient before each step: `t.g_shared.add_(...)`."""
 
     def after(self, t: Training, reply: Message) -> None:
-        """Local training ended: add to the reply, keep private state."""
+        """Add fields to the reply and store private state in `t.client.private`; called when local training ended."""
 
     # ------------------------------------------------------------ personal prediction
 
     def note(self, client: Client, net: Net) -> object | None:
-        """What personal prediction needs to know of the client, with its weights in the net."""
+        """Return what personal prediction needs to know of the client; called once, with its weights in the net."""
         return None
 
     def personal_logits(self, net: Net, out: Forward, note: Any) -> Tensor:
-        """Logits of the personal model."""
+        """Return the logits of the personal model; called for each batch of a prediction, with what `note` returned."""
         return out.logits
 
     def constants(self, net: Net, note: Any) -> Mapping[str, Tensor]:
-        """What its `features` and `personal_logits` add, for a model that leaves Motet: `shift` is added to the
-        features, `matrix` times the features is added to the logits."""
+        """Return what `features` and `personal_logits` add, as constants of an exported model.
+
+        `shift` is added to the features, and `matrix` times the features is added to the logits.
+        """
         return {}

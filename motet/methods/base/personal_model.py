@@ -1,4 +1,4 @@
-"""One batch through a net and the parts of a sum; and the personal model that this makes."""
+"""The forward pass through a net and the parts of a sum, and the personal model that is made of both."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from motet.training.client import Client
 
 
 def through(net: Net, parts: Sequence[Part], x: Tensor) -> Forward:
-    """One batch through body, the parts' features and head."""
+    """Return what body, the parts' features and head make of one batch."""
     raw = z = net.body(x)
     for part in parts:
         z = part.features(net, z)
@@ -19,7 +19,8 @@ def through(net: Net, parts: Sequence[Part], x: Tensor) -> Forward:
 
 
 class PersonalModel(nn.Module):
-    """Body, the parts' features, head, the parts' personal logits; with what each part notes of the client."""
+    """A client's model: body, the parts' features, head, and the parts' personal logits, with each part's note on the
+    client."""
 
     def __init__(self, net: Net, parts: Sequence[Part], client: Client):
         super().__init__()
@@ -27,11 +28,11 @@ class PersonalModel(nn.Module):
         self.notes = [part.note(client, net) for part in parts]
 
     def generic_head(self) -> nn.Module:
-        """The same weights, with the logits that the parts' personal ones start from."""
+        """Return a model with the same weights that gives the logits before any part makes them personal."""
         return GenericHead(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of a prepared batch."""
+        """Return the logits of a prepared batch."""
         out = through(self.net, self.parts, x)
         for part, note in zip(self.parts, self.notes, strict=True):
             out = replace(out, logits=part.personal_logits(self.net, out, note))
@@ -39,12 +40,12 @@ class PersonalModel(nn.Module):
 
 
 class GenericHead(nn.Module):
-    """A client's own model without what is personal in its logits."""
+    """A client's own model without the personal part of its logits."""
 
     def __init__(self, model: PersonalModel):
         super().__init__()
         self.model = model
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of a prepared batch."""
+        """Return the logits of a prepared batch."""
         return through(self.model.net, self.model.parts, x).logits

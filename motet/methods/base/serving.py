@@ -1,4 +1,4 @@
-"""The server's turn: what a part may read and change there, as `Training` is at a client."""
+"""The server's side of a round: what a part may read and change there, as `Training` is at a client."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,50 +13,53 @@ from motet.nets import Net
 from motet.training.flat_weights import Layout
 from motet.training.randomness import generator
 
-SERVER = -2  # whose randomness it is; the pooled client is -1
+SERVER = -2  # stands for the server where a client's id seeds randomness; the pooled client is -1
 
 
 @dataclass(frozen=True)
 class Serving:
-    """`state` is the server's memory: put new tensors into it, never change one in place."""
+    """What a part's hooks at the server may read and change.
+
+    `state` is the server state, which is saved with checkpoints. Put new tensors into it, never change one in place.
+    """
 
     state: State
     facts: Facts
     net: Net
     layout: Layout
-    weighting: Weighting = "samples"  # how the models are averaged
+    weighting: Weighting = "samples"  # how clients are weighted in the mean of their models
     sent: Tensor | None = None  # state["w"] before this round's average
 
     @property
     def own(self) -> slice:
-        """Where the net's own travelling trainable weights are in w: no statistics, nothing that parts added."""
+        """Return where in w the net's own trainable weights are that travel: no statistics, nothing added by parts."""
         return self.layout.shared_trainable
 
     def zeros(self) -> Tensor:
-        """A vector as long as these weights."""
+        """Return a vector of zeros as long as the `own` weights."""
         return torch.zeros(self.own.stop - self.own.start)
 
     @property
     def moved(self) -> tuple[Tensor, Tensor]:
-        """These weights as they were sent, and as they are after the average."""
+        """Return the `own` weights as they were sent in this round, and as they are after the average."""
         assert self.sent is not None, "only after a round's average"
         return self.sent[self.own], tensor(self.state, "w")[self.own]
 
     def put(self, own: Tensor) -> None:
-        """Give the server's model other own weights."""
+        """Replace the `own` weights of the server's model."""
         w = tensor(self.state, "w").clone()
         w[self.own] = own
         self.state["w"] = w
 
     @property
     def round(self) -> int:
-        """Which round it is; 0 before the first."""
+        """Return the number of the round, which is 0 before the first."""
         return int(number(self.state, "round")) if "round" in self.state else 0
 
     def rng(self, purpose: str) -> torch.Generator:
-        """The server's randomness in this round, for one purpose."""
+        """Return the server's random generator of this round for one purpose, such as "noise"."""
         return generator(self.facts.seed, purpose, self.round, SERVER)
 
     def mean(self, replies: Mapping[int, Message], name: str) -> Tensor:
-        """The mean of a field, weighted as the models are."""
+        """Return the mean of a field over the replies, with the weights of the mean of models."""
         return average(replies, name, self.weighting)

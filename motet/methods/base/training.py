@@ -1,4 +1,4 @@
-"""One client's local training: what a method and its parts may read, correct and ask for."""
+"""One client's local training: what a method and its parts may read, correct and store."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Training:
-    """What is trained, by whom, on which weights.
+    """One client's local training, from the model it received to the end of its local steps.
 
-    `w` are the client's whole weights, flat. `g` is where their gradient is added up, and it holds the momentum too:
-    add to it, never read or zero it; who needs a gradient for itself asks `gradient_at`. `shared` and `g_shared` are
-    the trainable part of both that travels, without what parts added to the net; `anchor` is it as the server sent it.
-    A part keeps what it needs until the end of this training under its name: `t["scaffold.c"] = ...`.
+    `w` holds all weights of the client, flat. `g` is where their gradient is added up, and it also holds the momentum:
+    add to it, but never read or zero it; use `gradient_at` for a gradient on its own. `shared` and `g_shared` are views
+    on the trainable weights that travel and their gradient, without what parts added to the net; `anchor` has these
+    weights as the server sent them. A part stores what it needs until the end of this training under its name:
+    `t["scaffold.c"] = ...`.
     """
 
     client: Client
@@ -44,22 +45,22 @@ class Training:
     def __setitem__(self, name: str, value: Tensor) -> None:
         self.values[name] = value
 
-    # ------------------------------------------------------------ verbs
+    # ------------------------------------------------------------ gradients and weights in the net
 
     def bind(self) -> None:
-        """Put these weights and their gradient into the net, in the mode in which it learns."""
+        """Put these weights and their gradient into the net, in train mode."""
         self.layout.bind(self.net.train(), self.w, self.g)
 
     def rest(self) -> None:
-        """Put these weights into the net in eval mode, for whoever looks at it when the local steps are done."""
+        """Put these weights into the net in eval mode, for hooks that run after the local steps."""
         self.layout.bind(self.net.eval(), self.w, self.g)
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """The local objective on a batch, without corrections."""
+        """Return the local objective on a batch, without corrections."""
         return self.objective(self, x, y)
 
     def backward(self, x: Tensor, y: Tensor) -> None:
-        """Add the gradient of the local objective on a batch to g, and the parts' corrections."""
+        """Add the gradient of the local objective on a batch to g, and then the parts' corrections."""
         with self.net.collecting():
             loss = self.loss(x, y)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -68,16 +69,17 @@ class Training:
             part.correct(self)
 
     def add(self, gradient: Tensor) -> None:
-        """Add a gradient of one's own making to g, and the parts' corrections."""
+        """Add a gradient that the method computed itself to g, and then the parts' corrections."""
         self.g.add_(gradient)
         for part in self.parts:
             part.correct(self)
 
     @contextmanager
     def at(self, w: Tensor, g: Tensor | None = None) -> Iterator[None]:
-        """Other weights in the net, inside the block; without g it is in eval mode, which leaves statistics alone.
+        """Put other weights into the net for the length of the block.
 
-        After the block the training's own weights are in it again, in the mode that it had.
+        Without g the net is in eval mode, which leaves its statistics alone. After the block the training's own weights
+        are back in the net, in the mode that it had before.
         """
         before = self.net.training
         self.layout.bind(self.net.train(g is not None), w, g)
@@ -87,7 +89,7 @@ class Training:
             self.layout.bind(self.net.train(before), self.w, self.g)
 
     def gradient_at(self, w: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """The gradient of the local objective on a batch at other weights, without corrections: a new vector."""
+        """Return a new vector: the gradient of the local objective on a batch at other weights, without corrections."""
         g = torch.zeros_like(w)
         with self.at(w, g), self.net.collecting():
             loss = self.loss(x, y)
@@ -95,26 +97,26 @@ class Training:
         self.descent.note(loss, len(y))
         return g
 
-    # ------------------------------------------------------------ what it is about
+    # ------------------------------------------------------------ the client's data and weights
 
     @property
     def counts(self) -> Tensor:
-        """N_m: samples of each class in the client's whole training set, and in what a part adds to it."""
+        """Return N_m: samples of each class in the client's training set, with those that a part adds to it."""
         if "counts" not in self.values:
             self["counts"] = self.client.counts.to(self.w)
         return self["counts"]
 
     @property
     def shared(self) -> Tensor:
-        """The travelling trainable weights now."""
+        """Return the trainable weights that travel, as they are now."""
         return self.w[self.layout.shared_trainable]
 
     @property
     def g_shared(self) -> Tensor:
-        """Where their gradient is added up: corrections are added too."""
+        """Return where the gradient of `shared` is added up; parts add their corrections to it."""
         return self.g[self.layout.shared_trainable]
 
     @property
     def anchor(self) -> Tensor:
-        """The same weights as the server sent them."""
+        """Return the same weights as the server sent them."""
         return self.start[self.layout.shared_trainable]

@@ -1,4 +1,4 @@
-"""What follows any method and changes only what a client is served: the forwarding, written once."""
+"""A method around another method that changes only the personal models; all other calls go to the inner method."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,12 @@ from motet.training.client import Client
 
 
 class Wrapped(Method):
-    """A method whose training is the inner one's; `personal` and `adapt` are its own."""
+    """A wrapper such as `+ft`: it trains exactly as the inner method does.
+
+    A subclass defines `personal`, which makes the model of a client that took part in training, and `adapt`, which
+    makes that of a new client. Both run at the client after the inner method's rounds, and may train on the client's
+    data.
+    """
 
     personal_from_global = True
 
@@ -27,6 +32,7 @@ class Wrapped(Method):
         self.keeps_nothing, self.from_counts, self.shows = inner.keeps_nothing, inner.from_counts, inner.shows
 
     def refuse(self, facts: Facts) -> str | None:
+        """Return what the inner method returns, as all calls below do."""
         return self.inner.refuse(facts)
 
     def start(self) -> State:

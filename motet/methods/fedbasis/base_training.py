@@ -36,11 +36,11 @@ from motet.training.client import Client
 from motet.training.flat_weights import Layout
 from motet.training.local import Descent
 
-# -------- The combined model θ in the net, and what it is trained with
+# -------- The combined model θ
 
 
 class Combined:
-    """θ in the net, where batches give G = ∇_θ L."""
+    """The combined model θ in the net, on which batches give G = ∇_θ L."""
 
     def __init__(self, net: Net, layout: Layout, theta: Tensor, training: bool, decay: float = 0.0):
         self.net, self.theta, self.G, self.decay = net, theta, torch.zeros_like(theta), decay
@@ -48,7 +48,8 @@ class Combined:
         net.train(training)
 
     def gradient(self, x: Tensor, y: Tensor) -> Tensor:
-        """Fill G, and give the loss; with `decay`, L includes (decay/2)‖θ‖², which the loss given does not."""
+        """Fill G and return the loss; with `decay`, G includes the gradient of (decay/2)‖θ‖², which the loss leaves
+        out."""
         self.G.zero_()
         with self.net.collecting():
             loss = cross_entropy(self.net(x), y)
@@ -69,7 +70,7 @@ class BasesPhase:
 
     @classmethod
     def of(cls, client: Client, net: Net, layout: Layout, theta: Tensor, compensate: bool, decay: str) -> "BasesPhase":
-        """With fresh momentum; `decay` says whether weight decay pulls at the bases, or at θ alone."""
+        """Return the phase with fresh momentum; `decay` says whether weight decay acts on the bases or on θ alone."""
         descent, pull = client.descent("train"), 0.0
         if decay == "theta":
             pull = descent.settings.weight_decay
@@ -83,7 +84,7 @@ class BasesPhase:
 def train_each(
     phase: BasesPhase, mixing: Mixing, V: Tensor, psi: Tensor, tau: float, psi_lr: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """The client's bases and its α after SGD on all bases; with a learning rate, ψ moves beside them (Eq. 7)."""
+    """Return the client's bases and its α after SGD on all bases; with a learning rate, ψ moves too (Eq. 7)."""
     model, moving, statistics = phase.model, mixing.layout.trainable, slice(0, mixing.layout.trainable.start)
     ratio = (psi_lr / phase.descent.lr) ** 0.5  # SGD on φ = ψ/ratio at the bases' rate is SGD on ψ at its own,
     extra_decay = (ratio**2 - 1) * phase.descent.settings.weight_decay  # but for weight decay
@@ -110,7 +111,7 @@ def train_each(
     return torch.cat([mixing.new_statistics(alpha(), V, model.theta[statistics]), v], 1), alpha()
 
 
-# -------- Step 4 for all bases at the price of one model
+# -------- All bases as one vector
 
 
 ONE_VECTOR = ("fedbasis.U", "fedbasis.alpha", "fedbasis.c")  # what a client sends
@@ -118,7 +119,7 @@ ONE_VECTOR = ("fedbasis.U", "fedbasis.alpha", "fedbasis.c")  # what a client sen
 
 @dataclass
 class Decay:
-    """What is left of the bases that were sent: c_t, and e_t of their momentum."""
+    """How much is left of the bases that were sent: c_t, and e_t of their momentum."""
 
     lr: float
     momentum: float
@@ -133,7 +134,7 @@ class Decay:
 
 
 def train_as_one(phase: BasesPhase, mixing: Mixing, alpha: Tensor) -> Message:
-    """Step 4 with α frozen, from the θ_0 that is in the model."""
+    """Run step 4 with α frozen, from the θ_0 that is in the model, and return the reply."""
     model, rule = phase.model, phase.descent.settings
     moving, statistics = mixing.layout.trainable, slice(0, mixing.layout.trainable.start)
     theta, G, theta_0 = model.theta[moving], model.G[moving], model.theta[moving].clone()
@@ -150,20 +151,20 @@ def train_as_one(phase: BasesPhase, mixing: Mixing, alpha: Tensor) -> Message:
         decay.step()
 
     def clipping() -> float:
-        """What is left of the gradient of all bases, or of R, which is as long."""
+        """Return the factor by which clipping scales the gradient of all bases, or of R, which is as long."""
         if not rule.clip:
             return 1.0
         squares = [(factors[b] / lengths[b] * float(G[s].norm())) ** 2 for b, s in mixing.moving.stretches]
         return min(1.0, rule.clip / max(math.sqrt(sum(squares)), 1e-12))
 
-    phase.descent.settings = rule.model_copy(update={"clip": 0.0})  # done here
+    phase.descent.settings = rule.model_copy(update={"clip": 0.0})  # clipping is done here
     phase.descent.run(phase.samples, theta, P, gradient)
     U = theta.sub_(theta_0, alpha=decay.c).div_(mixing.moving.spread(theta.new_tensor(lengths)))
     return {"fedbasis.U": torch.cat([model.theta[statistics], U]), "fedbasis.alpha": alpha, "fedbasis.c": decay.c}
 
 
 def rebuild(V: Tensor, replies: Collection[Message], mixing: Mixing) -> Tensor:
-    """The unweighted mean of the clients' bases (Eq. 9): mean_m(c_m)·v_k(0) + mean_m(â_{m,k}·U_m)."""
+    """Return the unweighted mean of the clients' bases (Eq. 9): mean_m(c_m)·v_k(0) + mean_m(â_{m,k}·U_m)."""
     moving, statistics = mixing.layout.trainable, slice(0, mixing.layout.trainable.start)
     share = 1 / len(replies)
     mean = V * (share * sum(number(r, "fedbasis.c") for r in replies))

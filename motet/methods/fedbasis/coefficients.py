@@ -25,7 +25,7 @@ class Coefficients:
         self.classifier = self.learned[alpha.numel() :]
 
     def theta(self, tau: float = 1.0, out: Tensor | None = None) -> Tensor:
-        """The personal model."""
+        """Return the personal model θ."""
         theta = self.mixing.theta(softened(self.psi, tau), self.V, out)
         theta[self.free] = self.classifier
         return theta
@@ -40,14 +40,14 @@ class Coefficients:
             self.theta(out=model.theta)
             model.gradient(x, y)
             g[self.psi.numel() :] += model.G[self.free]
-            model.G[self.free] = 0  # a classifier of one's own tells ψ nothing
+            model.G[self.free] = 0  # the client's own classifier has no part in the gradient of ψ
             g[: self.psi.numel()] += self.mixing.psi_gradient(softened(self.psi, 1.0), v, G).flatten()
 
         descent.run(samples, self.learned, g, gradient)
 
 
 def adapted(coefficients: Coefficients, client: Client, tau: float) -> Tensor:
-    """Algorithm 2: the client's θ after `adapt.epochs`, the last or the best on validation data."""
+    """Algorithm 2: return the client's θ after `adapt.epochs`, the last or the best on validation data."""
     if client.adapt.select == "last":
         coefficients.learn(client.descent("adapt", client.adapt.epochs, client.adapt.lr), client.data.train)
         return coefficients.theta(tau)

@@ -24,14 +24,15 @@ from motet.nets import Net
 from motet.training.client import Client
 from motet.training.flat_weights import Layout
 
-# ------------------------------------------------------------ Figure 2: do the bases collapse into one model?
+# -------- Figure 2: do the bases collapse into one model?
 
 
 def signs_of_collapse(v: Tensor) -> dict[str, float]:
-    """Mean cosine of two bases (1: collapsed), and their mean distance from their mean, relative to its length.
+    """Return the mean cosine of two bases (1: collapsed), and their mean distance from their mean, relative to its
+    length.
 
-    Bases that were warm-started share most of their weights, and their cosine is near 1 from the first: there
-    the spread says more.
+    Bases that were warm-started share most of their weights, so their cosine is near 1 from the start: there the spread
+    says more.
     """
     mean = v.mean(0)
     return {
@@ -40,23 +41,23 @@ def signs_of_collapse(v: Tensor) -> dict[str, float]:
     }
 
 
-# -------- What FedBasis learned
+# -------- Figures of what FedBasis learned
 
 
 ALPHA = "fedbasis.alpha"
 
 
 def shares(learned: Learned, blocks: Mapping[int, str], k: int) -> list[LearnedFigure]:
-    """Every client's α in these blocks; none during the warm start, when there are no bases."""
-    told = [tensor(each, ALPHA) for each in learned.snapshots.values() if ALPHA in each]
-    if not told or len(told) < len(learned.snapshots):
+    """Return figures of every client's α in these blocks; none during the warm start, when there are no bases."""
+    alphas = [tensor(each, ALPHA) for each in learned.snapshots.values() if ALPHA in each]
+    if not alphas or len(alphas) < len(learned.snapshots):
         return []
     return [
         LearnedFigure.heatmap(
             "fedbasis-coefficients",
             "FedBasis: what each client takes of each basis (α), block by block",
             "Clients with high values in the same columns share bases; an even row takes a bit of everything.",
-            [alpha[list(blocks)].flatten().tolist() for alpha in told],
+            [alpha[list(blocks)].flatten().tolist() for alpha in alphas],
             x=Axis(
                 "block and basis", tuple(f"{block or 'all'} v{i + 1}" for block in blocks.values() for i in range(k))
             ),
@@ -66,7 +67,7 @@ def shares(learned: Learned, blocks: Mapping[int, str], k: int) -> list[LearnedF
 
 
 def collapse(learned: Learned) -> list[LearnedFigure]:
-    """Figure 2: the signs of collapse over the rounds."""
+    """Return Figure 2: the signs of collapse over the rounds."""
     rounds, (cosine, spread) = learned.over_rounds("fedbasis_cosine", "fedbasis_spread")
     if not rounds.ticks:
         return []
@@ -82,7 +83,7 @@ def collapse(learned: Learned) -> list[LearnedFigure]:
     ]
 
 
-# -------- FedBasis: Learning Shareable Bases for Personalized Federated Image Classification (2022)
+# -------- The method
 
 
 BASES = "fedbasis.V"
@@ -130,7 +131,7 @@ class FedBasis(Method):
 
     @classmethod
     def memory(cls, options: Options, net: Net, facts: Facts, model: int) -> MemoryNeed:
-        """K models instead of one."""
+        """Return the memory of K models instead of one."""
         return MemoryNeed(COPIES * options.k * model, option="k", value=options.k)
 
     def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
@@ -150,20 +151,20 @@ class FedBasis(Method):
 
     @property
     def sends_bases(self) -> bool:
-        """Whether a client sends every basis, instead of the one vector along which they moved."""
+        """Return whether a client sends every basis, instead of the one vector along which they moved."""
         return self.options.joint or self.options.plain
 
     # ------------------------------------------------------------ server
 
     def start(self) -> State:
-        """FedAvg's state for the warm start, or K (+1) independent models."""
+        """Return FedAvg's state for the warm start, or K (+1) independent models."""
         if self.options.warm_start:
             return self.warm.start()
         count, seed = self.options.k + self.mixing.first, self.facts.seed
         return {BASES: independent(self.net, self.layout, self.fedavg.fresh, count, seed)}
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
-        """All bases; during the warm start the global model."""
+        """Return all bases; during the warm start the global model."""
         return {BASES: server[BASES]} if BASES in server else self.fedavg.broadcast(server, client_id, scoring)
 
     def weightings(self, field: str) -> Sequence[Weighting]:
@@ -179,21 +180,21 @@ class FedBasis(Method):
         return {BASES: V, **{name: fmean(number(r, name) for r in every) for name in ENTROPIES}}
 
     def generic(self, server: State) -> Tensor | None:
-        """The mixture of α = 1/K, or v′ alone; the paper defines none."""
+        """Return the mixture of α = 1/K, or v′ alone; the paper defines none."""
         if BASES not in server:
             return self.fedavg.generic(server)
         V = tensor(server, BASES)
         return V[0].clone() if self.options.generic == "major" else self.mixing.theta(self.mixing.uniform(V), V)
 
     def diagnostics(self, server: State) -> dict[str, float]:
-        """Entropy of α† and of the learned α (means over the round's clients), and how alike the bases are."""
+        """Return the mean entropy of α† and of the learned α over the round's clients, and how alike the bases are."""
         found = {name.replace(".", "_"): number(server, name) for name in ENTROPIES if name in server}
         if BASES in server and self.options.k > 1:
             found |= signs_of_collapse(tensor(server, BASES)[self.mixing.first :, self.layout.trainable])
         return found
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
-        """Who takes what of which basis, and whether the bases collapsed."""
+        """Return how much each client takes of which basis, and whether the bases collapsed."""
         free = self.options.classifier_free_for_new
         mixed = {i: name for i, name in enumerate(self.mixing.names) if not (free and self.in_head(f"{name}."))}
         return [*shares(learned, mixed, self.options.k), *collapse(learned)]
@@ -201,7 +202,7 @@ class FedBasis(Method):
     # ------------------------------------------------------------ client
 
     def train(self, client: Client, message: Message) -> Message:
-        """The local round of Eq. 9."""
+        """Run the local round of Eq. 9 and return the reply."""
         if BASES not in message:
             return self.fedavg.train(client.from_the_global_model(), message)  # which keeps no model at the client
         V, options = tensor(message, BASES), self.options
@@ -233,7 +234,7 @@ class FedBasis(Method):
         return self._predictor(adapted(self._coefficients(message), client, self._tau))
 
     def client_snapshot(self, client: Client, message: Message) -> Message:
-        """α of the client's personal model."""
+        """α of the client's personal model"""
         if BASES not in message:
             return {}
         coefficients = self._coefficients(message)
@@ -246,11 +247,11 @@ class FedBasis(Method):
 
     @property
     def _tau(self) -> float:
-        """The temperature of a personal model's α."""
+        """Return the temperature of a personal model's α."""
         return self.options.tau if self.options.sharpen_new else 1.0
 
     def _received(self, message: Message) -> tuple[Mixing, Tensor]:
-        """The bases; during the warm start the global model is the only one."""
+        """Return the bases; during the warm start the global model is the only one."""
         return (
             (self.mixing, tensor(message, BASES)) if BASES in message else (self.only_one, tensor(message, "w")[None])
         )

@@ -13,13 +13,13 @@ from motet.training.flat_weights import Layout
 
 @dataclass(frozen=True)
 class Blocks:
-    """A flat vector cut into stretches, each ruled by the coefficients of one block."""
+    """A flat vector cut into slices, each of which has the coefficients of one block."""
 
     stretches: tuple[tuple[int, slice], ...]
 
     @classmethod
     def of(cls, placed: Iterable[tuple[int, slice]]) -> "Blocks":
-        """From the block and the place of every parameter, in the vector's order."""
+        """Return the blocks from the block and the place of every parameter, in the vector's order."""
         runs = [(block, [where for _, where in run]) for block, run in groupby(placed, key=lambda item: item[0])]
         return cls(tuple((block, slice(run[0].start, run[-1].stop)) for block, run in runs))
 
@@ -37,7 +37,7 @@ class Blocks:
         return products
 
     def spread(self, values: Tensor) -> Tensor:
-        """One value per block, repeated over the block's entries."""
+        """Return one value per block, repeated over the block's entries."""
         return torch.cat([values[b].expand(s.stop - s.start) for b, s in self.stretches])
 
 
@@ -62,13 +62,13 @@ class Mixing:
         return V.new_full((len(self.names), self.k), 1 / self.k)
 
     def weights(self, alpha: Tensor) -> Tensor:
-        """a: what each row of V weighs in θ. The major basis always weighs ½ (section 4.4)."""
+        """a: the weight of each row of V in θ. The major basis always has ½ (section 4.4)."""
         return torch.cat([torch.full_like(alpha[:, :1], 0.5), alpha / 2], 1) if self.major else alpha
 
     def theta(self, alpha: Tensor, V: Tensor, out: Tensor | None = None) -> Tensor:
         """θ = ½v′ + ½Σ_k α_k v_k, or Σ_k α_k v_k without v′ (Eq. 4); statistics are mixed like weights.
 
-        What the net freezes is the same in all bases, and stays.
+        Weights that are frozen in the net are the same in all bases, and stay.
         """
         mixed = self.whole.combine(self.weights(alpha), V, torch.empty_like(V[0]) if out is None else out)
         return self.layout.keep(mixed, V[0])
@@ -82,9 +82,9 @@ class Mixing:
         return alpha * (d - (alpha * d).sum(1, keepdim=True)) / tau
 
     def new_statistics(self, alpha: Tensor, V: Tensor, seen: Tensor) -> Tensor:
-        """Statistics (BatchNorm's) of the bases after training made them `seen` in θ.
+        """Return the bases' statistics (BatchNorm's) after training made them `seen` in θ.
 
-        The paper is silent. Each basis moves towards them by its share α_k, v′ all the way: means of means
+        The paper does not define them. Each basis moves towards `seen` by its share α_k, v′ all the way: means of means
         and of variances, so that no variance can turn negative.
         """
         share = torch.cat([torch.ones_like(alpha[:, :1]), alpha], 1) if self.major else alpha
@@ -100,5 +100,5 @@ def softened(psi: Tensor, tau: float) -> Tensor:
 
 
 def entropy(alpha: Tensor) -> float:
-    """Mean entropy of the blocks' coefficients, in nats; log K when uniform."""
+    """Return the mean entropy of the blocks' coefficients, in nats; log K when uniform."""
     return float(torch.special.entr(alpha).sum(1).mean())

@@ -15,18 +15,18 @@ RESTARTS = 10
 
 
 class WarmStart:
-    """FedAvg for a share of the rounds, remembering every client's most recent local model; then the bases."""
+    """FedAvg for a share of the rounds, which remembers every client's most recent local model; then the bases."""
 
     def __init__(self, fedavg: Averaging, share: float, k: int, major: bool):
         self.fedavg, self.share, self.k, self.major = fedavg, share, k, major
 
     def start(self) -> State:
-        """FedAvg's state, and how long it lasts."""
+        """Return FedAvg's state, and how many rounds the warm start lasts."""
         lasts = max(1, round(self.share * self.fedavg.facts.rounds))
         return {**self.fedavg.start(), "fedbasis.warm_rounds_left": lasts}
 
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
-        """A FedAvg round; the last one ends in v′ = the global model and v_k = centroids of the local ones."""
+        """Run a FedAvg round; the last one ends in v′ = the global model and v_k = centroids of the local ones."""
         server = self.fedavg.aggregate(server, replies)
         server |= {f"fedbasis.local.{client_id}": tensor(reply, "w") for client_id, reply in replies.items()}
         server["fedbasis.warm_rounds_left"] = int(number(server, "fedbasis.warm_rounds_left")) - 1
@@ -40,7 +40,7 @@ class WarmStart:
 
 
 def independent(net: Net, layout: Layout, initial: Tensor, count: int, seed: int) -> Tensor:
-    """The net's own first weights, then fresh draws of the same recipe."""
+    """Return the net's own first weights, then fresh draws of the same recipe."""
     models = [initial]
     for j in range(1, count):
         with seeded(seed, "fedbasis.independent", client=j):
@@ -49,10 +49,10 @@ def independent(net: Net, layout: Layout, initial: Tensor, count: int, seed: int
 
 
 def centroids(local: Tensor, center: Tensor, k: int, trainable: slice, seed: int) -> Tensor:
-    """K bases from the clients' local models by k-means; statistics are averaged inside the clusters.
+    """Return K bases from the clients' local models by k-means; statistics are averaged inside the clusters.
 
-    Where there are fewer models (or clusters) than bases, they serve again, each time half as far from the
-    center: equal bases would receive equal gradients and stay equal for ever.
+    Where there are fewer models (or clusters) than bases, they are used again, each time half as far from the center:
+    equal bases would receive equal gradients and stay equal for ever.
     """
     labels = _cluster(local[:, trainable] - center[trainable], min(k, len(local)), seed)
     found = torch.stack([local[labels == label].mean(0) for label in range(k) if (labels == label).any()])
@@ -61,7 +61,7 @@ def centroids(local: Tensor, center: Tensor, k: int, trainable: slice, seed: int
 
 
 def _cluster(points: Tensor, k: int, seed: int) -> Tensor:
-    """k-means++ labels. M points of a model's size have the distances of M points in M dimensions: use these."""
+    """Return k-means++ labels. M points of a model's size have the distances of M points in M dimensions: use these."""
     from sklearn.cluster import KMeans  # takes as long to import as all of Motet, for one method
 
     scale, axes = torch.linalg.eigh((points @ points.T).double())

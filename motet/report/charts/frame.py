@@ -1,4 +1,4 @@
-"""The parts of a chart: its words, the scales, the legend, and a frame with two axes.
+"""The parts of every chart: its texts, scales, legend, and a frame with two axes.
 
 A chart has a name, one sentence that says what to see, a drawing, and the same numbers in a table.
 """
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from motet.report.charts.pen import Pen, dash_of, fitted, width_of
 
-WIDE, NARROW = 860, 340  # a desk and a phone; a small chart has the narrow drawing alone
+WIDE, NARROW = 860, 340  # pixels, for desktop and phone; a small chart has only the narrow drawing
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ChartTable:
 
 @dataclass(frozen=True)
 class Key:
-    """A line of the legend: the series, its name, and its sample: line, mark, area, pale or hollow."""
+    """An entry of the legend: the series, its name, and the kind of its sample: line, mark, area, pale or hollow."""
 
     series: int | str
     label: str
@@ -34,10 +34,10 @@ class Drawing(Protocol):
     """The drawing of a chart, without its title and sentences."""
 
     def svg(self, width: int, page: bool, title: str, alt: str) -> str:
-        """The drawing, so wide; for the page or for print, where the legend is part of it."""
+        """Return the drawing as SVG of this width, for the page or for print, where it includes the legend."""
 
     def legend_keys(self) -> list[Key]:
-        """Return the legend; nothing where marks are labelled themselves."""
+        """Return the legend; empty where marks are labelled themselves."""
 
     def table(self) -> ChartTable:
         """Return the numbers of the drawing as a table."""
@@ -48,18 +48,18 @@ class Drawing(Protocol):
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing and its words. `name` is that of its file."""
+    """A drawing with its title and sentences. `name` is the name of its file."""
 
     name: str
     title: str
     see: str
     drawing: Drawing
     small: bool = False
-    closed: bool = False  # on the page it is opened by a click
+    closed: bool = False  # on the page the reader opens it by a click
     notes: Sequence[str] = field(default=())
 
 
-# -------- From values to places on paper, with round numbers at the axis
+# -------- Scales and ticks
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,17 @@ def span(
 
 
 def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten, about so many."""
+    """Return about so many ticks, which are multiples of 1, 2 or 5 times a power of ten."""
     rough = (high - low) / max(1, about)
     power = 10.0 ** floor(log10(rough))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
     first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
-    decimals = max(0, 2 - floor(log10(step)))  # which leave nothing of how 0.1 is stored
+    decimals = max(0, 2 - floor(log10(step)))  # rounds away the binary error of numbers such as 0.1
     return [round(i * step, decimals) for i in range(first, last + 1)]
 
 
 def written(value: float, signed: bool = False) -> str:
-    """A number as short as its digits allow; a minus that is one."""
+    """Return a number as short text, with a real minus sign."""
     size = abs(value)
     text = f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
     if "e" in text:
@@ -113,15 +113,15 @@ def written(value: float, signed: bool = False) -> str:
     return text.replace("-", "−")
 
 
-# -------- The legend of a drawing
+# -------- The legend
 
 
 LINE = 20.0
-PALE = 0.38  # how solid a bar is that may be chance
+PALE = 0.38  # opacity of a bar whose value may be chance
 
 
 def sample(pen: Pen, key: Key, x: float, y: float) -> None:
-    """Draw the legend's sample of a series, 26 pixels wide about a middle line."""
+    """Draw the legend's sample of a series, 26 pixels wide, centred on y."""
     series = key.series if isinstance(key.series, int) else 0
     with pen.coloured(key.series):
         if key.sample in ("area", "pale"):
@@ -135,14 +135,14 @@ def sample(pen: Pen, key: Key, x: float, y: float) -> None:
 
 
 def swatch(key: Key) -> str:
-    """The sample alone, for a button of the page; its words stand beside it."""
+    """Return the sample alone as SVG, for a button of the page that has the text beside it."""
     pen = Pen(page=True)
     sample(pen, key, 0, 7)
     return pen.svg(26, 14, "", "").replace('role="img" aria-label=". "', 'aria-hidden="true"')
 
 
 def draw(pen: Pen, keys: Sequence[Key], left: float, top: float, width: float) -> float:
-    """Line by line from the top; the height that it took."""
+    """Draw the legend line by line from the top, and return its height."""
     x, y = left, top + LINE / 2
     for key in keys:
         needed = 34 + width_of(key.label) + 14
@@ -154,7 +154,7 @@ def draw(pen: Pen, keys: Sequence[Key], left: float, top: float, width: float) -
     return y + LINE / 2 + 6 - top if keys else 0.0
 
 
-# -------- The frame of a chart with two axes
+# -------- The frame
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,11 @@ class ChartAxis:
     low: float
     high: float
     label: str = ""
-    names: Sequence[str] = ()  # at 0, 1, 2, …
-    whole: bool = False  # nothing is between whole numbers, such as rounds
+    names: Sequence[str] = ()  # ticks at 0, 1, 2, …
+    whole: bool = False  # only whole numbers make sense, such as rounds
 
     def ticks(self, length: float, each: float) -> list[tuple[float, str]]:
-        """Places and words, so many that each has its room."""
+        """Return places and texts of the ticks, as many as have room."""
         if self.names:
             step = max(1, -(-len(self.names) * int(each) // max(1, int(length))))
             return [(float(i), name) for i, name in enumerate(self.names) if i % step == 0]

@@ -1,4 +1,5 @@
-"""A grid of cells by two sets of names: darker for more, two colours about zero, or bubbles; bars beside its rows."""
+"""A grid of cells by two sets of names: shades, two colours about zero, or bubbles; optionally with bars beside its
+rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from motet.report.charts.frame import ChartTable, Key, written
 from motet.report.charts.pen import Pen, fitted, width_of
 
 MOST_CELLS = 12_000
-MOST_NUMBERS = 420  # cells with their number in them
+MOST_NUMBERS = 420  # up to so many cells show their number
 DARKEST_UNDER_WORDS = 0.55  # so that a number on a cell can be read
-LONGEST_NAME = 92.0  # of a column
-ROOMY, SMALLEST_NAMED = 20, 11  # heights of rows: for large letters, for any
+LONGEST_NAME = 92.0  # pixels, of a column's name
+ROOMY, SMALLEST_NAMED = 20, 11  # row heights in pixels: for large text, for any text
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class _Places:
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells in one frame; `values[row][column]`, None where there is none."""
+    """A grid of cells in one frame; `values[row][column]` is None where there is no value."""
 
     x_names: Sequence[str]
     y_names: Sequence[str]
@@ -104,7 +105,7 @@ class Grid:
         return _Places(left, top, wide, tall, head, bars, named, leaning)
 
     def _column_names(self, pen: Pen, at: "_Places") -> None:
-        """Above the columns, leaning where they are long; not all of very narrow columns."""
+        """Write the names above the columns, slanted where they are long; very narrow columns are not all named."""
         step = int(15 / at.wide) + 1 if at.leaning else 1
         for j in range(0, len(self.x_names), step):
             middle = at.x(j) + at.wide / 2

@@ -1,4 +1,4 @@
-"""Lines over a common axis, with bands; or over an axis that each line has its own places on."""
+"""Lines with bands in one frame, over the same places of the axis or each line over its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from motet.report.charts.frame import ChartAxis, ChartTable, Framed, Key, frame, span, written
 from motet.report.charts.pen import Pen, dash_of, number
 
-MOST_MARKS = 7  # of a line: enough to tell it by its shape
-MOST_ROWS = 25  # of a line in the table, where lines do not share their places
+MOST_MARKS = 7  # marks of a line, enough to recognize their shape
+MOST_ROWS = 25  # rows of a line in the table, where lines have different x values
 
 
 @dataclass(frozen=True)
 class ChartSeries:
-    """One line; `low` and `high` are the edges of its band, where it has one."""
+    """One line; `low` and `high` are the edges of its band, if it has one."""
 
     label: str
     series: int
     points: Sequence[tuple[float, float]]
     low: Sequence[float] = ()
     high: Sequence[float] = ()
-    dotted: bool = False  # kin of the line before it: the same colour, thin dots, no marks
+    dotted: bool = False  # belongs to the line before it: the same colour, thin dots, no marks
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class LinesChart:
     series: Sequence[ChartSeries]
     ceiling: float | None = None
     floor: float | None = None
-    least: float = 0.0  # the axis of values is at least so long: small differences stay small
-    shared: bool = True  # whether lines have the same places on the axis
+    least: float = 0.0  # the y axis spans at least so much, so that small differences look small
+    shared: bool = True  # whether all lines have the same x values
     height: int = 280
     x_names: Sequence[str] = ()  # instead of numbers, at 0, 1, 2, …
-    fixed: tuple[float, float] | None = None  # the ends of the axis of values, where several charts share them
+    fixed: tuple[float, float] | None = None  # the ends of the y axis, where several charts share them
 
     def is_empty(self) -> bool:
         return not any(each.points for each in self.series)
@@ -81,7 +81,7 @@ class LinesChart:
         return self.x_names[int(x)] if self.x_names else written(x)
 
     def _hits(self, pen: Pen, placed: Framed) -> None:
-        """A strip for every place on the axis, whose tip has the values of all lines."""
+        """Draw an invisible strip for every x value, whose tooltip has the values of all lines."""
         if not pen.page:
             return
         found = [(each, dict(each.points)) for each in self.series]
@@ -113,7 +113,7 @@ def _polyline(places: Sequence[tuple[float, float]]) -> str:
 
 
 def _thinned(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:
-    """At most so many, evenly, the last one among them."""
+    """Return at most so many points, evenly spaced, always with the last one."""
     if len(points) <= most:
         return list(points)
     return [points[round(i * (len(points) - 1) / (most - 1))] for i in range(most)]

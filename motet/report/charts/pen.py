@@ -1,8 +1,8 @@
 """The pen that writes SVG, and the colours, dashes and shapes that it draws with.
 
-Every text and attribute is escaped here, and nowhere else is a tag put together. On the page a mark has a class, so
-that dark mode is a matter of the style sheet; in print every mark has its values, so that any program can open the
-file. Series differ in colour, in dash and in shape: colour alone tells nothing.
+Every text and attribute is escaped here, and no other module builds a tag. On the page a mark has a class, so that the
+style sheet can give it the colours of dark mode; in print every mark has its values, so that any program can open the
+file. Series differ in colour, dash and shape, so that nobody depends on colour alone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ SERIES_DARK = ("#74b0f0", "#ff9a5c", "#45c79d", "#d49ae0", "#e3b341", "#ff8fb8",
 DASHES = ("", "7 3", "2 2.5", "9 3 2 3", "4 2", "12 3", "2 2 6 2")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "wedge", "plus", "ring", "star")
 
-# What each role is drawn with; a value that is a name of a colour is looked up.
+# The SVG attributes of each role; names of colours are looked up.
 ROLES: Mapping[str, Mapping[str, str]] = {
     "back": {"fill": "paper"},
     "ground": {"fill": "ground"},
@@ -66,7 +66,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation S
 
 
 def colour_class(series: int | str) -> str:
-    """The class that gives a group its colour: a series by its number, or a colour by its name."""
+    """Return the CSS class that gives a group its colour: a series by its number, or a colour by its name."""
     return series if isinstance(series, str) else f"s{series % len(SERIES_LIGHT)}"
 
 
@@ -91,7 +91,7 @@ def print_values(role: str) -> dict[str, str]:
 
 
 def style_sheet() -> str:
-    """The colours of both modes, and a rule for each role and each series."""
+    """Return the CSS with the colours of both modes, and a rule for each role and each series."""
     lines = [f":root{{{_variables(LIGHT, SERIES_LIGHT)}}}"]
     lines.append(f"@media(prefers-color-scheme:dark){{:root{{{_variables(DARK, SERIES_DARK)}}}}}")
     lines.append(f"@media print{{:root{{{_variables(LIGHT, SERIES_LIGHT)}}}}}")
@@ -114,16 +114,16 @@ def _css(name: str, value: str) -> str:
     return f"{value}px" if name == "font-size" else value
 
 
-_ABOUT_A_LETTER = 0.56  # of the size of the font
+_ABOUT_A_LETTER = 0.56  # mean width of a letter, as a share of the font size
 
 
 def width_of(text: str, size: float = 12) -> float:
-    """About how wide a text is; wide scripts count double."""
+    """Return about how wide a text is; wide scripts count double."""
     return cell_len(text) * size * _ABOUT_A_LETTER
 
 
 def fitted(text: str, width: float, size: float = 12) -> str:
-    """The text, or its beginning and its end in about that width."""
+    """Return the text, shortened in its middle to about that width."""
     return shortened(text, max(3, int(width / (size * _ABOUT_A_LETTER))))
 
 
@@ -181,7 +181,8 @@ class Pen:
 
     @contextmanager
     def coloured(self, colour: int | str, toggled_by: int | None = None) -> Iterator[None]:
-        """A group in a colour; on the page the legend's button of this number shows and hides it."""
+        """Draw a group in a colour inside the block; on the page the legend's button of this number shows and hides
+        it."""
         if self.page:
             key = "" if toggled_by is None else f' data-k="{toggled_by}"'
             self._parts.append(f'<g class="{colour_class(colour)}"{key}>')
@@ -190,10 +191,10 @@ class Pen:
         yield
         self._parts.append("</g>")
 
-    # -------- The whole
+    # -------- The document
 
     def svg(self, width: float, height: float, title: str, alt: str) -> str:
-        """The drawing with its name and what it says in words."""
+        """Return the drawing as SVG, with its title and description."""
         size = f'viewBox="0 0 {number(width)} {number(height)}" width="{number(width)}" height="{number(height)}"'
         words = f'role="img" aria-label="{_safe(f"{title}. {alt}")}"'
         body = "".join(self._parts)
@@ -218,12 +219,12 @@ class Pen:
 
 
 def _safe(text: str) -> str:
-    """Shown, never obeyed, by a browser or by anything else that reads XML."""
+    """Return text escaped for XML, so that it is shown and never interpreted."""
     return escape(printable(text), quote=True)
 
 
 def _lines(tip: str) -> str:
-    """A tip may have several lines; names in it have none, they went through `printable` as everything does."""
+    """Return a tooltip with its line breaks; names in it have none, as they went through `printable`."""
     return "&#10;".join(_safe(line) for line in tip.split("\n"))
 
 

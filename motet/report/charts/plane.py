@@ -1,4 +1,4 @@
-"""Points in a plane, each with its name beside it and its intervals; those without a place on x stand at the side."""
+"""Points in a plane with names and intervals; points without an x value stand in a strip at the side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from motet.report.charts.frame import ChartAxis, ChartTable, Framed, Key, frame,
 from motet.report.charts.pen import Pen, fitted, width_of
 
 Interval = tuple[float, float]
-MOST_NAMED = 30  # more points are told apart by the legend and the tip
-ASIDE = 46  # the width of the strip for points without x
+MOST_NAMED = 30  # with more points, only legend and tooltip name them
+ASIDE = 46  # pixels, the width of the strip for points without x
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,17 @@ class Spot:
     y: float
     x_interval: Interval | None = None
     y_interval: Interval | None = None
-    more: str = ""  # further lines of the tip
+    more: str = ""  # further lines of the tooltip
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Points in one frame; `grouped` ones are many of few kinds and have no names of their own."""
+    """Points in one frame; if `grouped`, they are coloured by group and have no names of their own."""
 
     x_label: str
     y_label: str
     spots: Sequence[Spot]
-    aside: str = ""  # what it means to have no x
+    aside: str = ""  # what a missing x value means
     least: float = 0.0
     ceiling: float | None = None
     grouped: bool = False
@@ -84,7 +84,7 @@ class Plane:
 
 
 def _strip(pen: Pen, placed: Framed, aside: str) -> None:
-    """At the left side, with what it means below it."""
+    """Draw the strip at the left side, with its meaning below it."""
     pen.rect(placed.left - ASIDE, placed.top, ASIDE - 8, placed.bottom - placed.top, "ground")
     for i, word in enumerate(aside.split(" ")[:3]):
         middle = placed.left - ASIDE / 2 - 4

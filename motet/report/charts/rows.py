@@ -1,4 +1,4 @@
-"""Named rows on one axis: bars from zero, dots with intervals, or from one dot to another."""
+"""Named rows on one axis: bars from zero, dots with intervals, or pairs of dots."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,13 @@ from motet.report.charts import frame
 from motet.report.charts.frame import ChartTable, Key, Scale, round_ticks, span, written
 from motet.report.charts.pen import Pen, fitted, width_of
 
-NAMED = 60  # more rows than that are too thin for their names
+NAMED = 60  # with more rows, each is too thin for its name
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A value in a row, in the colour of a series or a named one: bar, pale (a bar that may be chance), dot, hollow."""
+    """A value in a row, in the colour of a series or a named colour; drawn as bar, pale (a bar that may be chance),
+    dot or hollow."""
 
     value: float
     colour: int | str
@@ -27,7 +28,7 @@ class ChartRow:
 
     label: str
     marks: Sequence[Mark | None]
-    more: str = ""  # further lines of the tip
+    more: str = ""  # further lines of the tooltip
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class RowsChart:
     from_zero: bool = False
     signed: bool = False
     joined: bool = False  # a line from the first mark to the last
-    told: bool = False  # the last mark's value beside it
+    told: bool = False  # whether the last mark's value is written beside it
     least: float = 0.0
     ceiling: float | None = None
 

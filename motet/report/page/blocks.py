@@ -1,4 +1,4 @@
-"""What a section of the page is made of; the template has a place for each kind."""
+"""The blocks that a section of the page is made of; the template draws each kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Charts:
 
 @dataclass(frozen=True)
 class Card:
-    """One figure in large type, what it is, and what to compare it with."""
+    """One figure in large type, with its meaning and what to compare it with."""
 
     label: str
     value: str
@@ -27,7 +27,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Cards:
-    """The most important figures."""
+    """A row of cards with the most important figures."""
 
     kind: ClassVar[str] = "cards"
     cards: Sequence[Card]
@@ -35,7 +35,7 @@ class Cards:
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, and by what a column is sorted."""
+    """A cell of a table: its text, and the value that sorts its column."""
 
     text: str
     key: float | str | None = None
@@ -44,29 +44,29 @@ class Cell:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table that a reader may sort; the first cells are the names of rows."""
+    """A table that a reader can sort; the first cell of a row is its name."""
 
     kind: ClassVar[str] = "sheet"
     caption: str
     titles: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    series: Sequence[int] = ()  # whose colour stands before each row's name
-    groups: Sequence[str] = ()  # what stands above each title; the same word once over its neighbours
+    series: Sequence[int] = ()  # the series whose colour is shown before each row's name
+    groups: Sequence[str] = ()  # the group of each column, written once above neighbours of the same group
     closed: bool = False
 
     def is_number(self, column: int) -> bool:
-        """Whether a column holds numbers."""
+        """Return whether a column holds numbers."""
         return any(isinstance(row[column].key, int | float) for row in self.rows)
 
     @property
     def spans(self) -> list[tuple[str, int]]:
-        """The groups, each with how many columns it is above."""
+        """Return the groups, each with its number of columns."""
         return [(name, len(list(same))) for name, same in groupby(self.groups)]
 
 
 @dataclass(frozen=True)
 class Words:
-    """Sentences."""
+    """A paragraph of sentences."""
 
     kind: ClassVar[str] = "words"
     sentences: Sequence[str]
@@ -75,7 +75,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Code:
-    """Something to copy."""
+    """Text to copy, such as a command or a file."""
 
     kind: ClassVar[str] = "code"
     title: str
@@ -88,7 +88,7 @@ Block = Charts | Cards | Sheet | Words | Code
 
 @dataclass(frozen=True)
 class PageSection:
-    """A heading, one sentence that says what to see, and what is to be seen."""
+    """A section: a heading, one sentence that says what to see, and its blocks."""
 
     name: str
     title: str
@@ -97,5 +97,5 @@ class PageSection:
 
     @property
     def charts(self) -> list[Chart]:
-        """All its charts, for print."""
+        """Return all charts of the section, for print."""
         return [chart for block in self.blocks if isinstance(block, Charts) for chart in block.charts]

@@ -1,4 +1,5 @@
-"""What a page shows: the runs as contenders, one for each method with its seeds, and all that charts read of them."""
+"""The data of a page: the runs grouped into contenders (a method with its options, over seeds), and what charts need
+of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,23 +16,23 @@ from motet.runs.local_baseline import LOCAL
 from motet.runs.rows import Row
 from motet.studies.comparison_file import ComparisonFile, MethodResult
 
-# -------- Names of clients and options in sentences and charts
+# -------- Names in sentences and charts
 
 
-MOST_NAMES = 12  # in a sentence
-MOST_ROWS = 240  # in a chart: two thirds of them from its beginning
+MOST_NAMES = 12  # names in a sentence
+MOST_ROWS = 240  # rows in a chart; of more, two thirds come from the start and one third from the end
 
 T = TypeVar("T")
 
 
 def label_of(client: ClientInfo) -> str:
-    """Its name; a number alone says that it is a client."""
+    """Return a client's name; a plain number becomes "client 3"."""
     name = f"client {client.id}" if client.name == str(client.id) else printable(client.name)
     return f"{name} (new)" if client.new else name
 
 
 def names_of(names: Sequence[str]) -> str:
-    """Names in a sentence."""
+    """Return names for a sentence; of many, the first ones and how many more there are."""
     shown = ", ".join(names[:MOST_NAMES])
     return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES} more"
 
@@ -46,7 +47,7 @@ def _plain(value: object) -> str:
 
 
 def few(ordered: Sequence[T], first: str, last: str) -> tuple[list[T], str]:
-    """Those to draw, and a sentence about it where they are not all."""
+    """Return the items to draw, and a sentence if they are not all."""
     if len(ordered) <= MOST_ROWS:
         return list(ordered), ""
     head, tail = 2 * MOST_ROWS // 3, MOST_ROWS // 3
@@ -54,10 +55,10 @@ def few(ordered: Sequence[T], first: str, last: str) -> tuple[list[T], str]:
     return [*ordered[:head], *ordered[-tail:]], note
 
 
-# -------- What a page shows
+# -------- The data of a page
 
 
-LARGEST = 1e6  # of a figure or a count of clients; what is beyond is damage
+LARGEST = 1e6  # larger figures or counts of clients mean a damaged record
 
 
 @dataclass(frozen=True)
@@ -71,16 +72,16 @@ class ReportedRun:
 
     @property
     def data(self) -> str:
-        """The headline's test data."""
+        """Return the test data of the main figure."""
         return self.finished.headline.data
 
     @property
     def seed(self) -> int:
-        """The seed of the run."""
+        """Return the seed of the run."""
         return self.finished.experiment.seed
 
     def own(self, client: int, model: str = PERSONAL) -> float | None:
-        """Return a client's accuracy in percent on the headline's data."""
+        """Return a client's accuracy in percent on the main figure's test data."""
         row = (self.new if model in (BEFORE, AFTER) else self.clients).get(client, {})
         return in_percent(MetricName(model, self.data).of(row))
 
@@ -92,7 +93,7 @@ class ReportedRun:
 
 @dataclass(frozen=True)
 class Contender:
-    """A method with its options, in one colour everywhere, and its runs, one for each seed."""
+    """A method with its options, which has one colour on the whole page, and its runs, one for each seed."""
 
     label: str
     series: int
@@ -101,32 +102,32 @@ class Contender:
 
     @property
     def first(self) -> ReportedRun:
-        """The first run, which stands for all in what they have in common."""
+        """Return the first run, which stands for all in what they have in common."""
         return self.runs[0]
 
     @property
     def line(self) -> TableLine:
-        """The contender as a line of a table."""
+        """Return the contender as a line of a table."""
         return TableLine(tuple(each.finished for each in self.runs))
 
     @property
     def plain_method(self) -> str:
-        """The method without its options."""
+        """Return the method without its options."""
         return self.line.plain_method
 
     @property
     def is_yardstick(self) -> bool:
-        """Whether its method trains in one place."""
+        """Return whether its method trains on pooled data, as a reference."""
         return is_yardstick(self.line)
 
     @property
     def clients_info(self) -> dict[int, ClientInfo]:
-        """Who the clients of its first run are."""
+        """Return the clients of its first run by their ids."""
         return self.first.finished.clients_info.by_id
 
     @property
     def has_same_clients(self) -> bool:
-        """Whether all its seeds have the same clients, so that a client's values can be averaged over them."""
+        """Return whether all its seeds have the same clients, so that a client's values can be averaged over them."""
         dealt = {each.finished.experiment.data.partition_seed for each in self.runs}
         return len(dealt) == 1 or self.first.finished.experiment.data.partition == "natural"
 
@@ -136,7 +137,7 @@ class Contender:
         return [value for value in found if value is not None and abs(value) <= LARGEST]
 
     def headline(self, model: str = PERSONAL, metric: str = "") -> list[float]:
-        """Return the headline's mean over clients, or that of another model or metric, in each run."""
+        """Return the main figure, or the same for another model or metric, in each run."""
         at = self.first.finished.headline
         return self.figure(replace(at, model=model, metric=metric or at.metric))
 
@@ -148,7 +149,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class PageContents:
-    """All contenders, what is known of the comparison, and what could not be shown."""
+    """All data of a page: the contenders, the comparison if there is one, and what could not be shown."""
 
     title: str
     contenders: tuple[Contender, ...]
@@ -158,7 +159,8 @@ class PageContents:
 
     @property
     def focus(self) -> Contender:
-        """The contender that details are about: the recommended, else the best, else the first that shares models."""
+        """Return the contender that details are about: the recommended, else the best, else the first that shares
+        models."""
         if self.recommended:
             return self.recommended
         shares = [c for c in self.contenders if c.plain_method != LOCAL and not c.is_yardstick]
@@ -166,7 +168,7 @@ class PageContents:
 
     @property
     def recommended(self) -> Contender | None:
-        """The contender that the comparison names."""
+        """Return the contender that the comparison recommends."""
         best = None if self.comparison is None else self.comparison.best
         return next((c for c in self.contenders if best is not None and c.compared is best), None)
 
@@ -176,20 +178,20 @@ class PageContents:
 
     @cached_property
     def finished(self) -> list[Finished]:
-        """The runs of all contenders."""
+        """Return the runs of all contenders."""
         return [run.finished for contender in self.contenders for run in contender.runs]
 
     @property
     def lines(self) -> list[TableLine]:
-        """All contenders as lines of a table."""
+        """Return all contenders as lines of a table."""
         return [contender.line for contender in self.contenders]
 
     @property
     def differing(self) -> list[str]:
-        """The fields of experiments in which contenders differ."""
+        """Return the fields of experiments in which contenders differ."""
         return differing_lines(self.lines)
 
 
 def in_percent(share: float | None) -> float | None:
-    """Return a share in percent; None also for what no share can be: a record may be damaged."""
+    """Return a share in percent; None also for a number that is no share, as in a damaged record."""
     return None if share is None or abs(share) > LARGEST else 100 * share

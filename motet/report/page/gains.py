@@ -1,4 +1,4 @@
-"""How much better a client's own model is than what it would have otherwise, client by client."""
+"""Gains: how much better each client's own model is than an alternative."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ ALONE, ONE_MODEL = "training alone", "the one model for all"
 
 @dataclass(frozen=True)
 class Gained:
-    """Points of percent, and from where to where they may be."""
+    """A gain in percentage points, with its interval."""
 
     value: float
     low: float | None = None
@@ -23,13 +23,14 @@ class Gained:
 
     @property
     def is_unsure(self) -> bool:
-        """Whether zero is between."""
+        """Return whether the interval contains zero."""
         return self.low is not None and self.high is not None and self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True)
 class Gains:
-    """Of every client, over what; `surely` is what it means that zero is not between, if there are intervals."""
+    """The gains of all clients over one alternative; `surely` says what an interval without zero means, if there are
+    any."""
 
     over: str
     of: Mapping[int, Gained]
@@ -37,17 +38,18 @@ class Gains:
 
     @property
     def from_the_worst(self) -> list[int]:
-        """The clients, who loses most first."""
+        """Return the clients, the largest loss first."""
         return sorted(self.of, key=lambda client: self.of[client].value)
 
     @property
     def losers(self) -> list[int]:
-        """The clients that lose, surely or not."""
+        """Return the clients that lose, with certainty or not."""
         return [client for client in self.from_the_worst if self.of[client].value < 0]
 
 
 def gains_of(contents: PageContents, contender: Contender) -> list[Gains]:
-    """Over Local and over fine-tuning where there are such runs; else over the one model, with intervals."""
+    """Return gains over Local and over fine-tuning if there are such runs, else over the generic model, with
+    intervals."""
     found = []
     for method in (LOCAL, FINE_TUNING):
         over = contents.named(method)
@@ -60,7 +62,7 @@ def gains_of(contents: PageContents, contender: Contender) -> list[Gains]:
 
 
 def gains_over(contender: Contender, over: Contender) -> Gains:
-    """Of each training client over the other contender: the mean over seeds, and their range."""
+    """Return each training client's gain over the other contender: the mean over seeds, and their range."""
     found: dict[int, list[float]] = {}
     pairs = [
         (mine, other)
@@ -80,7 +82,7 @@ def gains_over(contender: Contender, over: Contender) -> Gains:
 
 
 def _over_the_one_model(contender: Contender) -> Gains:
-    """Of the first seed's run, with the intervals that its samples tell."""
+    """Return the gains of the first seed's run over the generic model, with intervals from its test samples."""
     run = contender.first
     found = {i: gain(row, PERSONAL, run.data) for i, row in run.clients.items() if i in contender.clients_info}
     of = {i: Gained(100 * g.value, in_percent(g.low), in_percent(g.high)) for i, g in found.items() if g}

@@ -1,4 +1,4 @@
-"""What a method learned, as charts: figures_learned.json of a run, which may come from anybody."""
+"""Charts of what a method learned, from figures_learned.json of a run; the file may be foreign."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,20 +24,20 @@ from motet.report.charts import (
 )
 
 FILE = "figures_learned.json"
-CALIBRATION = "calibration"  # how the names of its diagrams begin
+CALIBRATION = "calibration"  # the prefix of the names of calibration figures
 MOST_BYTES = 2**24
 
 
 @dataclass(frozen=True)
 class FigureCharts:
-    """Charts, and a sentence for each that cannot be drawn."""
+    """Charts, and a sentence for each figure that cannot be drawn."""
 
     charts: tuple[Chart, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def read_pictures(folder: Path, label: str, number: int, calibration: bool = False) -> FigureCharts:
-    """Return the pictures of a run, those of calibration or the others; none where there is no file."""
+    """Return the charts of a run's figures, those of calibration or the others; none if there is no file."""
     try:
         values = values_from_json(read_own(folder / FILE, MOST_BYTES), FILE)
     except FileNotFoundError:
@@ -75,12 +75,12 @@ def _heatmap(figure: LearnedFigure) -> Drawing:
 
 
 def _digits(reach: float) -> int:
-    """So many behind the point that differences show, and numbers stay short."""
+    """Return how many decimals show the differences and keep numbers short."""
     return 2 if not reach else min(4, max(0, 1 - floor(log10(reach))))
 
 
 def _lines(figure: LearnedFigure) -> Drawing:
-    """Along numbers where all ticks are such; else along their names."""
+    """Draw lines along numbers if all ticks are numbers, else along names."""
     numbers = [float(tick) for tick in figure.x.ticks if not isinstance(tick, str)]
     named = len(numbers) < len(figure.x.ticks)
     places = list(map(float, range(len(figure.x.ticks)))) if named else numbers
@@ -124,7 +124,7 @@ _KINDS: dict[str, Callable[[LearnedFigure], Drawing]] = {
 
 
 def _bar(value: Number, place: int, count: int) -> Mark | None:
-    """A bar; of several values the first one, pale, so that the others' marks are seen on it."""
+    """Return the bar of a value; of several series the first is pale, so that the others' marks are seen on it."""
     return None if value is None else Mark(value, place, "dot" if place else "pale" if count > 1 else "bar")
 
 

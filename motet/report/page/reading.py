@@ -1,4 +1,4 @@
-"""From folders to what a page shows: which runs are one contender, what each is called, which one is the best."""
+"""Read folders into the data of a page: which runs form one contender, its label, and which one is the best."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -61,7 +61,7 @@ def _of_comparison(folder: Path) -> PageContents:
 
 
 def _from_the_best(line: TableLine) -> float:
-    """Return a key that puts the best first, and yardsticks and methods without a figure last."""
+    """Return a sort key that puts the best first, and references and methods without a figure last."""
     values = line.headline().values()
     return 1.0 if is_yardstick(line) or not values else -fmean(values)
 

@@ -1,4 +1,4 @@
-"""From what a page shows to one HTML file, with style and script in it; and its charts as files for print."""
+"""Write the page as one HTML file with style and script in it, and its charts as files for print."""
 
 import os
 import shutil
@@ -22,17 +22,17 @@ from motet.report.charts.pen import style_sheet
 from motet.report.page.reading import contents_of
 from motet.report.page.sections import sections_of
 
-# -------- The pictures of the page for print
+# -------- Charts for print
 
 
 FORMATS = ("svg", "pdf", "png")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
-DOTS = 3  # of a PNG for every unit of the drawing
-PATIENCE = 60  # seconds for one picture
+DOTS = 3  # pixels of a PNG per unit of the drawing
+PATIENCE = 60  # seconds that a browser has for one chart
 
 
 def write_figures(folders: Sequence[Path], out: Path, format: str = "svg") -> list[Path]:
-    """Write every chart of the page to a file of its own; returns the files."""
+    """Write every chart of the page to a file of its own, and return the files."""
     if format not in FORMATS:
         raise unknown("--format", format, FORMATS)
     found = None if format == "svg" else browser()
@@ -51,12 +51,12 @@ def write_figures(folders: Sequence[Path], out: Path, format: str = "svg") -> li
 
 
 def browser() -> str | None:
-    """The first that is installed."""
+    """Return the path of the first browser that is installed, or None."""
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 def converted(browser: str, svg: str, format: str) -> bytes:
-    """One page of exactly the size of the drawing."""
+    """Return the bytes of a chart as PDF or PNG, exactly as large as the drawing."""
     width, height = (svg.partition(f' {side}="')[2].partition('"')[0] for side in ("width", "height"))
     style = f"@page{{size:{width}px {height}px;margin:0}}html,body{{margin:0}}svg{{display:block}}"
     with tempfile.TemporaryDirectory(prefix="motet-figure-") as folder:
@@ -86,14 +86,14 @@ def _up(length: str) -> int:
     return int(float(length) + 0.999)
 
 
-# -------- From what a page shows to one HTML file
+# -------- The page
 
 
 MOST_CELLS_OF_A_TABLE = 6000
 
 
 def write_report(folders: Sequence[Path], out: Path) -> Path:
-    """Write the page of finished runs, of folders of such, or of one comparison; returns where it is."""
+    """Write the page about runs, folders of runs or one comparison, and return where it is."""
     text = page_of(folders)
     make_folder(out.parent)
     write_atomic(out, text.encode())
@@ -101,7 +101,7 @@ def write_report(folders: Sequence[Path], out: Path) -> Path:
 
 
 def page_of(folders: Sequence[Path]) -> str:
-    """The page as text."""
+    """Return the page as HTML."""
     try:
         return _page_of(folders)
     except ArithmeticError as error:
@@ -134,24 +134,24 @@ def _page_of(folders: Sequence[Path]) -> str:
 
 
 def _shown(value: object) -> object:
-    """Every text of a record is escaped by the template; here, what would act on more than a browser."""
+    """Return a value of a record with control characters made visible; the template escapes HTML."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def drawn(chart: Chart, width: int, page: bool = True) -> str:
-    """A chart as SVG, with its sentence as what it says in words."""
+    """Return a chart as SVG, with its sentence as description."""
     return chart.drawing.svg(width, page, chart.title, chart.see)
 
 
 def numbers_of(chart: Chart) -> tuple[Sequence[str], Sequence[Sequence[str]], int]:
-    """The table of a chart: its titles, as many rows as a page should hold, and how many are left out."""
+    """Return the table of a chart: its titles, as many rows as a page should hold, and how many are left out."""
     table = chart.drawing.table()
     most = max(1, MOST_CELLS_OF_A_TABLE // max(1, len(table.titles)))
     return table.titles, table.rows[:most], max(0, len(table.rows) - most)
 
 
 def _policy(style: str, script: str) -> str:
-    """What the browser may do: this style and this script, and nothing from anywhere."""
+    """Return the content security policy: this style and this script, and nothing from a network."""
     hashes = (b64encode(sha256(text.encode()).digest()).decode() for text in (style, script))
     style_hash, script_hash = hashes
     return (

@@ -1,4 +1,4 @@
-"""The table of a bench in Markdown, LaTeX and CSV, and for a terminal; a paper's values stand beside ours."""
+"""The table of a bench for Markdown, LaTeX, CSV and the terminal, with a paper's values beside ours."""
 
 import csv
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _LATEX = {
 
 
 def bench_table(result: BenchResults) -> Group:
-    """For a terminal: * the best, ' the second best."""
+    """Return the table for a terminal, where * marks the best and ' the second best."""
     titles = [title.replace(".", ".\n") for title in _titles(result)]
     marks = {BEST: "*", SECOND: "'", None: ""}
     cells = [[_shown(text) + marks[rank] for text, rank in row] for row in _rows(result)]
@@ -45,7 +45,7 @@ def bench_table(result: BenchResults) -> Group:
 
 
 def to_markdown(result: BenchResults) -> str:
-    """**bold** is the best, _italic_ the second best."""
+    """Return the table in Markdown, with the best in **bold** and the second best in _italic_."""
     marks = {BEST: "**", SECOND: "_", None: ""}
     lines = [f"## {_plain(_title(result))}", "", "| case | " + " | ".join(map(_plain, _titles(result))) + " |"]
     lines.append("|---" * (len(_titles(result)) + 1) + "|")
@@ -56,7 +56,7 @@ def to_markdown(result: BenchResults) -> str:
 
 
 def to_latex(result: BenchResults) -> str:
-    """A tabular of booktabs; bold is the best, underlined the second best."""
+    """Return a LaTeX tabular with booktabs, with the best in bold and the second best underlined."""
     marks = {BEST: r"\textbf{%s}", SECOND: r"\underline{%s}", None: "%s"}
     titles = _titles(result)
     lines = [f"% {printable(_title(result))}", r"\begin{tabular}{l" + "r" * len(titles) + "}", r"\toprule"]
@@ -69,7 +69,7 @@ def to_latex(result: BenchResults) -> str:
 
 
 def to_csv(result: BenchResults) -> str:
-    """A line per case and figure, with full precision; shares, not percent."""
+    """Return CSV with a line per case and figure, in full precision, as shares and not percent."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -101,7 +101,7 @@ def draw_tables(result: BenchResults, folder: Path) -> None:
         write_atomic(folder / name, write(result).encode())
 
 
-# ------------------------------------------------------------ what all have
+# ------------------------------------------------------------ rows and cells for all formats
 
 
 def _titles(result: BenchResults) -> list[str]:
@@ -113,7 +113,7 @@ def _titles(result: BenchResults) -> list[str]:
 
 
 def _rows(result: BenchResults) -> list[list[tuple[str | None, int | None]]]:
-    """For each case the text of each column, and its rank."""
+    """Return the text of each column and its rank, for each case."""
     rows = []
     for case in result.cases.values():
         row: list[tuple[str | None, int | None]] = []
@@ -128,7 +128,7 @@ def _rows(result: BenchResults) -> list[list[tuple[str | None, int | None]]]:
 
 
 def _figures(result: BenchResults) -> list[str]:
-    """Those that are numbers."""
+    """Return the figures that are numbers."""
     return [f for f in result.figures if any(case.figures[f].mean is not None for case in result.cases.values())]
 
 
@@ -143,7 +143,7 @@ def _cell(found: FigureOverSeeds, figure: str) -> str | None:
 
 
 def _number(value: float, figure: str) -> str:
-    """Shares in percent; what counts or measures otherwise as it is."""
+    """Return shares in percent, and other numbers as they are."""
     counted = figure.startswith(("bytes", "seconds", "set_aside")) or figure.endswith(("_clients", ".loss"))
     return f"{value:.4g}" if counted else f"{100 * value:.1f}"
 
@@ -158,7 +158,7 @@ def _title(result: BenchResults) -> str:
 
 
 def _below(result: BenchResults) -> list[str]:
-    """The claim, how it was measured, and what else the paper says."""
+    """Return the sentences below the table: the claim, how it was measured, and what else the paper reports."""
     said = [f"Claim: {result.claim}."] if result.claim else []
     said += [f"Accuracies in percent; seeds {', '.join(map(str, result.seeds))}.", *result.notes]
     for paper in result.paper:
@@ -175,7 +175,7 @@ def _values(value: float | Sequence[float]) -> str:
 
 
 def _plain(text: str) -> str:
-    """As Markdown shows it, never obeys it."""
+    """Return text escaped for Markdown."""
     return "".join(f"\\{c}" if c in "\\`*_{}[]<>|#" else c for c in printable(text))
 
 
@@ -184,5 +184,5 @@ def _tex(text: str) -> str:
 
 
 def _harmless(text: str) -> str:
-    """A spreadsheet computes what begins so."""
+    """Return text that a spreadsheet does not take for a formula."""
     return f"'{text}" if text[:1] in "=+-@" else text

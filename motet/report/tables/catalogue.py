@@ -17,7 +17,7 @@ CatalogueRow = Mapping[str, Any]
 
 
 def details(row: CatalogueRow) -> str:
-    """The second line of what it is; empty where the summary says it all."""
+    """Return the second line of a row's description; empty if the summary says all."""
     if "stages" in row:
         return _of_net(row)
     return _of_method(row) if "models_down" in row else ""
@@ -29,14 +29,14 @@ def _of_net(row: CatalogueRow) -> str:
 
 
 def _of_method(row: CatalogueRow) -> str:
-    weighed = row["kind"] != "personalization" and row["models_up"] != "0"  # FedAvg's mean is by size
+    weighed = row["kind"] != "personalization" and row["models_up"] != "0"  # FedAvg's mean is by samples
     loss = ["its training loss"] if row["kind"] != "personalization" else []  # scoring.train_loss
     told = ", ".join([*(["its size"] if weighed else []), *loss, *row["tells"]]) or "nothing"
     return f"{_travels(row)}; keeps {row['stays'] or 'its data'}; tells {told}; {_composes(row)}"
 
 
 def _travels(row: CatalogueRow) -> str:
-    """The cost in models per round. What follows a method sends nothing itself."""
+    """Return the cost in models per round; wrappers send nothing themselves."""
     if row["kind"] == "personalization":
         return "sends nothing more"
     return f"models down {row['models_down']}, up {row['models_up']}"
@@ -53,15 +53,15 @@ def _composes(row: CatalogueRow) -> str:
     return f"carries {', '.join(carried)}" if carried else "stands alone"
 
 
-# -------- Tables for people: the catalogue, a partition
+# -------- The tables
 
 
 MOST_CLASSES = 20
-WIDEST_CLASS = 12  # a longer name of a class is shortened
+WIDEST_CLASS = 12  # longer class names are shortened
 
 
 def catalogue(rows: Sequence[Mapping[str, Any]], last: str = "paper") -> Table:
-    """Names with one line and the paper for each, or another field of the rows."""
+    """Return a table of names with a summary and the paper of each, or another field of the rows."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("name", no_wrap=True)
     table.add_column("what it is", ratio=3)
@@ -76,7 +76,7 @@ def catalogue(rows: Sequence[Mapping[str, Any]], last: str = "paper") -> Table:
 
 
 def partition(clients: Sequence[Mapping[str, Any]], test_samples: int, class_names: Sequence[str] = ()) -> Group:
-    """The class counts of every client, by the names of both."""
+    """Return a table of every client's class counts, with the names of both."""
     classes = len(clients[0]["counts"])
     names = [printable(name) for name in class_names or map(str, range(classes))]
     wide = classes > MOST_CLASSES
@@ -117,7 +117,7 @@ def _option(value: object) -> str:
     return "left out" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# -------- A picture of a partition in letters
+# -------- A partition drawn in characters
 
 
 SHADES = ((0.7, "█"), (0.4, "▓"), (0.2, "▒"), (0.05, "░"))
@@ -133,7 +133,7 @@ _GAP = 2
 
 @dataclass(frozen=True)
 class Shading:
-    """Class counts per client, and the names of the classes."""
+    """A drawing of class counts per client in characters."""
 
     counts: Sequence[Sequence[int]]
     class_names: Sequence[str]
@@ -177,7 +177,7 @@ class Shading:
 
     @staticmethod
     def _numbers(clients: range, step: int) -> str:
-        """The number of every fifth or tenth client, above its column."""
+        """Return a line with the number of every fifth or tenth client above its column."""
         line = ""
         for client in clients:
             if client % (5 if step > 1 else 10) == 0:

@@ -23,7 +23,8 @@ from motet.runs.record import Record
 
 @dataclass(frozen=True)
 class ClientRow:
-    """A client's accuracies on the headline's test data; `without` is the generic model's, a new client's before."""
+    """A client's accuracies on the main figure's test data; `without` is the generic model's, or a new client's
+    before adaptation."""
 
     client: ClientInfo
     local: float | None
@@ -141,11 +142,11 @@ def _json(row: ClientRow, without: str, own: str) -> dict[str, Any]:
 
 
 WIDEST_TITLE = 60
-MANY = 20  # from so many clients on, chance alone makes one a winner or a loser
+MANY = 20  # with so many clients, chance alone makes one gain or lose
 
 
 def client_tables(runs: Sequence[Finished], local: Finished | None = None) -> Group:
-    """One block per run; a run of `local` is the column "local baseline" of the others."""
+    """Return one block per run; a run of `local` becomes the column "local baseline" of the others."""
     lines: list[RenderableType] = []
     for of_run in each_beside_local(runs, local):
         lines += [*([Text()] if lines else []), *_block(of_run)]

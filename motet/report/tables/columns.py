@@ -1,4 +1,4 @@
-"""The columns of a table of runs: the figures that all have, and those that some were asked for."""
+"""The columns of a table of runs: the figures that all runs have, and the metrics that some were asked for."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from motet.runs.summary import Summary
 
 Cell = Callable[[Sequence[Summary]], str]
 
-DERIVED = "†"  # marks a generic model that is none of the method's own
+DERIVED = "†"  # marks a generic model that the method itself does not define
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,14 @@ class Column:
 
     title: str
     cell: Cell
-    data: str = ""  # the test data of its group
+    data: str = ""  # the test data of its figures
     always: bool = False  # also where no run has a value
     headline: bool = False
 
 
 def figure_columns(summaries: Sequence[Summary]) -> list[Column]:
-    """The generic answer, the personal ones on each kind of test data, new clients, cost; nothing that no run has."""
+    """Return the columns: generic model, personal models on each kind of test data, new clients, cost; none that is
+    empty."""
     headlines = list(dict.fromkeys(headline_of(s).data for s in summaries))
     others = [data for data in ("split", "weighted") if data not in headlines]
     new = all(headline_of(s).model == AFTER for s in summaries)
@@ -53,7 +54,7 @@ def figure_columns(summaries: Sequence[Summary]) -> list[Column]:
 
 
 def over_seeds(values: Sequence[float | None], write: Callable[[float], str]) -> str:
-    """One value, or mean and standard deviation of several; a dash where there is none."""
+    """Return one value as text, or mean and standard deviation of several; a dash if there is none."""
     there = [value for value in values if value is not None]
     if len(there) < 2:
         return write(there[0]) if there else NOTHING
@@ -61,14 +62,15 @@ def over_seeds(values: Sequence[float | None], write: Callable[[float], str]) ->
 
 
 def _value(summary: Summary, model: str, data: str, metric: str = "", statistic: str = "") -> float | None:
-    """A figure beside the headline: over the same clients, with the same statistic unless another is named."""
+    """Return a figure over the main figure's clients, with the same statistic unless another is named."""
     headline = headline_of(summary)
     beside = replace(headline, model=model, data=data, metric=metric or headline.metric)
     return replace(beside, statistic=statistic or headline.statistic).of(summary.figures)
 
 
 def _of_headline(data: str, headline: bool) -> list[Column]:
-    """Both models on the headline's test data, the worst client, and how many clients improve."""
+    """Return the columns on the main figure's test data: both models, the worst client, and how many clients
+    improve."""
     return [
         *_pair(data, always=True, headline=headline),
         Column("worst\nclient", _cell(PERSONAL, data, "minimum"), data),
@@ -90,7 +92,8 @@ def _generic(group: Sequence[Summary]) -> str:
 
 
 def _cell(model: str, data: str, statistic: str = "") -> Cell:
-    """A model's accuracy on these test data: the mean over clients that the headline is, or another statistic."""
+    """Return a function that writes a model's accuracy on these test data: the mean over clients, or another
+    statistic."""
 
     def cell(group: Sequence[Summary]) -> str:
         return over_seeds([_value(s, model, data, statistic=statistic) for s in group], percent)
@@ -133,8 +136,10 @@ def _of_model(model: str) -> Column:
 
 
 def _of_measure(name: str) -> Column:
-    """A metric of the personal models: on the headline's data, else on clients' own, on the common test set, or on
-    validation data."""
+    """Return the column of a metric of the personal models.
+
+    It is on the main figure's data, else on clients' own, on the common test set, or on validation data.
+    """
     known = METRICS.get(name)
     write = percent if known and known.percent else number
 
@@ -147,7 +152,8 @@ def _of_measure(name: str) -> Column:
 
 
 def _of_generic(name: str) -> Column:
-    """A metric that only the generic model has, over all samples at once: on clients' own or the common test data."""
+    """Return the column of a metric that only the generic model has, over all samples of clients' own or the common
+    test data."""
 
     def value(summary: Summary) -> float | None:
         found = (MetricName(GENERIC, data, name, "pooled").of(summary.figures) for data in ("split", "common"))
@@ -171,12 +177,12 @@ def _sent(group: Sequence[Summary]) -> str:
 
 
 def _others(summaries: Sequence[Summary], model: str) -> list[str]:
-    """Variants of a model that some run has, such as `personal@global_plus_personal`."""
+    """Return variants of a model that some run has, such as `personal@global_plus_personal`."""
     return sorted({f.model for f in _every(summaries) if f.model.startswith(variant(model, ""))})
 
 
 def _measures(summaries: Sequence[Summary], model: str) -> list[str]:
-    """A model's measures besides accuracy and loss, which are always there, in the order of the record."""
+    """Return a model's metrics besides accuracy and loss, which are always there, in the order of the record."""
     always = (ACCURACY.name, LOSS.name)
     return list(dict.fromkeys(f.metric for f in _every(summaries) if f.model == model and f.metric not in always))
 

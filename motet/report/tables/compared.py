@@ -1,4 +1,4 @@
-"""A comparison and a tuning as tables for the terminal; the recommendation stands above, the protocol below."""
+"""Tables of a comparison and of a tuning for the terminal, with the recommendation above and the protocol below."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from motet.studies.comparison_file import (
 )
 from motet.studies.tune import TuningFile
 
-# -------- What a tuning found, as a table for the terminal
+# -------- A tuning
 
 
 def tuned_table(tuning: TuningFile) -> Group:
@@ -40,7 +40,7 @@ def tuned_table(tuning: TuningFile) -> Group:
     return Group(table, Text(), *(Prose(note, "dim") for note in notes))
 
 
-# -------- A comparison of methods as a table for the terminal, with the recommendation above it and the protocol below
+# -------- A comparison
 
 
 RECOMMENDED, EQUAL, FAILED = "*", "~", " !"
@@ -69,7 +69,7 @@ def compared_table(comparison: ComparisonFile) -> Group:
 
 
 def title(answer: RecommendedMethod) -> str:
-    """Return the answer in a line."""
+    """Return the recommendation as one line."""
     if answer.enough_evidence:
         return f"Recommended: {printable(answer.method)}"
     return f"Not enough evidence. Recommended provisionally: {printable(answer.method)}"

@@ -1,7 +1,7 @@
-"""How tables and the sentences around them are laid out.
+"""The layout of tables and the sentences around them.
 
-Columns that find no room follow in a table below, under the same labels. No digit is ever cut. A label that finds no
-room is shortened in its middle, and said in full below the table.
+Columns that do not fit follow in a table below, with the same labels. No digit is ever cut. A label that does not fit
+is shortened in its middle, and written in full below the table.
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ class Packed:
     labels: Sequence[Sequence[str]]
     titles: Sequence[str]
     cells: Sequence[Sequence[str | Text]]
-    groups: Sequence[str] = field(default=())  # what neighbouring columns have in common, above their titles
+    groups: Sequence[str] = field(default=())  # the group of each column, written above neighbours of the same group
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         shown, packs = self._layout(options.max_width)
@@ -69,7 +69,7 @@ class Packed:
         yield from self._in_full(shown)
 
     def packs(self, width: int) -> list[list[int]]:
-        """Which columns stand side by side, in as few tables as can be, and those about as wide as each other."""
+        """Return which columns stand side by side, in as few tables as possible of about the same width."""
         return self._layout(width)[1]
 
     def _layout(self, width: int) -> tuple[list[int], list[list[int]]]:
@@ -123,7 +123,7 @@ class Packed:
         widths = {i: self._column_widths[i] for i in columns}
         for name, members in self._spans(columns):
             room = sum(widths[i] for i in members) + GAP * (len(members) - 1)
-            longest = max(map(cell_len, name.split()), default=0)  # a line of it may be wrapped, a word not
+            longest = max(map(cell_len, name.split()), default=0)  # lines can be wrapped, words cannot
             widths[members[0]] += max(0, longest - room)
         return widths
 
@@ -202,7 +202,7 @@ def _sum(label_widths: Sequence[int]) -> int:
 
 
 def _shrink(widths: list[int], room: int, least: int) -> bool:
-    """Take from the widest until all fit, but none below the least; whether there was something to take."""
+    """Take width from the widest until all fit, but none below the least; return whether anything was taken."""
     before = sum(widths)
     while _sum(widths) > room and max(widths, default=0) > least:
         widths[widths.index(max(widths))] -= 1
@@ -231,7 +231,7 @@ def _middle(text: str, width: int) -> str:
 
 
 def _line(text: str | Text) -> Text:
-    """One line of the screen, whatever its length; nothing at its end."""
+    """Return one line of the screen that is not wrapped, without spaces at its end."""
     line = text if isinstance(text, Text) else Text(text)
     line.rstrip()
     line.no_wrap, line.overflow = True, "ignore"

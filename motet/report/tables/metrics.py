@@ -22,7 +22,7 @@ HURT = "clients\nthat lose"
 
 
 def measured_table(figures: Mapping[str, float]) -> Group:
-    """Numbers that are no figure of a model follow by their names."""
+    """Return a table of figures of models, followed by other numbers with their names."""
     rows: dict[tuple[str, str, str], dict[str, float]] = {}
     others = {}
     for name, value in figures.items():

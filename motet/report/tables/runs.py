@@ -1,4 +1,4 @@
-"""Finished runs side by side: one line each, or one for all seeds of an experiment; the best is marked."""
+"""Finished runs side by side: one line for each run or for all seeds of an experiment, with the best marked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,12 +37,12 @@ _REPORTS = {
 
 
 def comparison(runs: Sequence[Finished], each: bool = False) -> Group:
-    """One line per run, or per experiment whose runs differ in the seed alone, with the fields in which they differ."""
+    """Return a table with one line per run, or per experiment over its seeds, and the fields in which lines differ."""
     lines = [TableLine((run,)) for run in runs] if each else by_seed(runs)
     differing = differing_lines(lines)
     shown, left_out = differing[:MOST_DIFFERENCES], differing[MOST_DIFFERENCES:]
     labels = [[_marked(line), *(_value(line, name) for name in shown)] for line in lines]
-    if len(set(map(tuple, labels))) < len(labels):  # twins are told apart by their folders
+    if len(set(map(tuple, labels))) < len(labels):  # equal labels get the names of their folders
         shown = [*shown, "run"]
         labels = [[*label, line.first.name] for label, line in zip(labels, lines, strict=True)]
     columns = figure_columns([run.summary for run in runs])
@@ -91,13 +91,13 @@ def _seeds(line: TableLine) -> str:
 
 
 def best_of(lines: Sequence[TableLine], differing: Sequence[str]) -> TableLine | None:
-    """The line with the highest headline, where lines can be compared: the same data, the same figure.
+    """Return the line with the highest main figure, if lines can be compared: the same data, the same figure.
 
-    `centralized` is a yardstick: who pools all data sends nothing, and is no choice.
+    `centralized` is only a reference and is never the best: it needs all data in one place.
     """
     if len({line.first.headline for line in lines}) > 1 or any(name.startswith("data.") for name in differing):
         return None
-    if "seed" in differing and all(len(line.runs) == 1 for line in lines):  # other clients each
+    if "seed" in differing and all(len(line.runs) == 1 for line in lines):  # each seed has other clients
         return None
     scored = [line for line in lines if line.headline() and not is_yardstick(line)]
     return max(scored, key=_mean) if len(scored) > 1 else None
@@ -135,13 +135,13 @@ class Marks:
     """Which lines of a table are the best, and which may be as good."""
 
     lines: Sequence[TableLine]
-    best: tuple[TableLine, ...]  # several where their values are one to a reader
+    best: tuple[TableLine, ...]  # several if their values look the same in the table
     near: tuple[TableLine, ...]  # their difference to the best may be chance
-    unknown: bool = False  # nothing can be told of chance for some
+    unknown: bool = False  # for some lines it is not known whether the difference is chance
 
     @classmethod
     def of(cls, lines: Sequence[TableLine], best: TableLine | None) -> "Marks":
-        """The verdict of `motet/metrics/statistics.py` on these lines."""
+        """Return the marks of these lines, by the tests of `motet/metrics/statistics.py`."""
         if best is None:
             return cls(lines, (), ())
         scored = [line for line in lines if line.headline()]
@@ -185,7 +185,7 @@ def _tested(line: TableLine) -> int:
     return (found or 0) * len(line.runs)
 
 
-# -------- Above and below
+# -------- Title and notes
 
 
 def title_of(lines: Sequence[TableLine], differing: Sequence[str]) -> str:
@@ -220,7 +220,7 @@ def _samples(runs: Sequence[Finished], data: str) -> str:
 
 
 def served(runs: Sequence[Finished]) -> list[str]:
-    """Which model of a client is its own, method by method."""
+    """Return sentences about which model is a client's personal model, by method."""
     return own_models((run.method, run.summary.reported.model_dump()) for run in runs)
 
 

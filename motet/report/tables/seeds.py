@@ -71,7 +71,7 @@ def differences_of(lines: Sequence[TableLine]) -> Differences:
 
 
 def _tables(lines: Sequence[TableLine]) -> list[Table]:
-    """A table of clients and seeds for each line; none where they have no seed in common."""
+    """Return a table of clients and seeds for each line; none if the lines have no seed in common."""
     seeds = sorted(set.intersection(*(set(line.headline()) for line in lines)))
     runs = [[next(run for run in line.runs if run.experiment.seed == seed) for seed in seeds] for line in lines]
     every = [run for each in runs for run in each]
@@ -84,7 +84,7 @@ def _tables(lines: Sequence[TableLine]) -> list[Table]:
 
 
 def _same_clients(runs: Sequence[Finished]) -> bool:
-    """Whether a client's number means the same client in all runs, and each counts alike."""
+    """Return whether a client id means the same client in all runs, and all clients have the same weight."""
     data = [run.experiment.data for run in runs]
     if any(run.summary.reported.client_weighting != "uniform" for run in runs):
         return False
@@ -99,7 +99,8 @@ def _key(experiment: Experiment, shared: set[str]) -> str:
 
 
 def _partition_seeds(runs: Sequence[Finished]) -> set[str]:
-    """The experiments whose partition did not follow the seed: that it did in the run of seed 0 is chance then."""
+    """Return the experiments whose partition did not follow the seed; in the run of seed 0 the two are equal by
+    chance."""
     return {_rest(e) for run in runs if (e := run.experiment).data.partition_seed != e.seed}
 
 

@@ -1,4 +1,4 @@
-"""The sections of the page in their order; one that has nothing to say is not there."""
+"""The sections of the page in their order; a section without content is left out."""
 
 from collections.abc import Callable
 
@@ -31,5 +31,5 @@ SECTIONS: tuple[Callable[[PageContents], PageSection | None], ...] = (
 
 
 def sections_of(contents: PageContents) -> list[PageSection]:
-    """Those that have something to say."""
+    """Return the sections that have content."""
     return [section for make in SECTIONS if (section := make(contents))]

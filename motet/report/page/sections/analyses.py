@@ -1,4 +1,5 @@
-"""Calibration, where it was asked for: whether models are as often right as they are sure."""
+"""The sections about what each method learned, and about calibration: whether models are right as often as they are
+sure."""
 
 from dataclasses import replace
 from statistics import fmean
@@ -13,7 +14,7 @@ from motet.report.page.learned_figures import read_pictures
 
 
 def learned(contents: PageContents) -> PageSection | None:
-    """The pictures of every contender's first run."""
+    """Return the section with the figures of every contender's first run; None if there are none."""
     blocks: list[Block] = []
     for contender in contents.contenders:
         found = read_pictures(contender.first.finished.folder, contender.label, contender.series + 1)
@@ -27,7 +28,7 @@ def learned(contents: PageContents) -> PageSection | None:
     return PageSection("learned", "What the methods learned", see, blocks)
 
 
-# -------- Calibration, where it was asked for
+# -------- Calibration
 
 
 NAMES = {"ece": "expected calibration error", "mce": "maximum calibration error"}
@@ -35,7 +36,7 @@ PLACES = ("split", "common", "weighted")
 
 
 def calibration(contents: PageContents) -> PageSection | None:
-    """A chart for each of the errors that some run has."""
+    """Return the section with a chart for each calibration error that some run has; None if none has."""
     charts = [chart for metric, name in NAMES.items() if (chart := _chart(contents, metric, name))]
     diagrams: list[Chart] = []
     for c in contents.contenders:

@@ -1,4 +1,4 @@
-"""First of all: the recommendation of a comparison, the best of several runs, or what one run came to."""
+"""The first section: the recommendation of a comparison, the best of several runs, or the figures of one run."""
 
 from statistics import fmean, stdev
 
@@ -17,7 +17,7 @@ SURE = {
 
 
 def answer(contents: PageContents) -> PageSection:
-    """The section at the top."""
+    """Return the section at the top of the page."""
     focus = contents.focus
     title, see, sentences = _words(contents)
     blocks: list[Block] = [Cards(_cards(focus))]
@@ -48,7 +48,7 @@ def _words(contents: PageContents) -> tuple[str, str, list[str]]:
 
 
 def _lead(contents: PageContents, best: Contender) -> str:
-    """Whether the best differs from the others by more than chance."""
+    """Return a sentence about whether the best differs from the others by more than chance."""
     lines = {c.label: c.line for c in contents.contenders if c.line.headline()}
     marks = Marks.of(list(lines.values()), lines[best.label])
     near = [label for label, line in lines.items() if line in (*marks.near, *marks.best) and label != best.label]
@@ -83,7 +83,7 @@ def _cards(focus: Contender) -> list[Card]:
         Card("one model for all", *_accuracy(focus.generic(), compared.generic if compared else None)),
     ]
     cards += _hurt(focus, "alone", "hurt_vs_local_clients")
-    if compared is None:  # a comparison's own sentence counts by means over seeds
+    if compared is None:  # a comparison has its own sentence, which counts by means over seeds
         cards += _hurt(focus, "with the one model", "hurt_clients")
     before, after = focus.headline(BEFORE), focus.headline(AFTER)
     if after:
@@ -96,7 +96,7 @@ def _cards(focus: Contender) -> list[Card]:
 
 
 def _hurt(focus: Contender, than: str, statistic: str) -> list[Card]:
-    """How many clients are worse off; of a comparison by name."""
+    """Return a card with how many clients are worse off, with their names in a comparison."""
     at, named = focus.first.finished.headline, focus.compared.hurt_clients if focus.compared else None
     hurt, of = focus.figure(at.over(statistic)), focus.figure(at.over(statistic.replace("hurt", "compared")))
     if not hurt or not of:

@@ -1,4 +1,4 @@
-"""The clients by name: what data they have, and who gains and who loses by each method."""
+"""The section about clients by name: what data they have, and which gain or lose with each method."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -10,11 +10,11 @@ from motet.report.page.contents import Contender, PageContents, few, label_of, n
 from motet.report.page.gains import FINE_TUNING, Gained, Gains, gains_of, gains_over
 from motet.runs.local_baseline import LOCAL
 
-# -------- Charts of who gains and who loses
+# -------- Charts of gains and losses
 
 
 def chart_of_methods(contents: PageContents) -> Chart | None:
-    """Every client by every method: gain over Local, or over fine-tuning where there is no Local."""
+    """Return a chart of all clients by all methods: gain over Local, or over fine-tuning if there is no Local."""
     over = contents.named(LOCAL) or contents.named(FINE_TUNING)
     if over is None:
         return None
@@ -33,7 +33,7 @@ def chart_of_methods(contents: PageContents) -> Chart | None:
 
 
 def chart_of_contender(contents: PageContents, contender: Contender, closed: bool) -> Chart | None:
-    """One contender's clients, sorted by their gain."""
+    """Return a chart of one contender's clients, sorted by their gain."""
     found, clients_info = gains_of(contents, contender), contender.clients_info
     if not found:
         return None
@@ -69,15 +69,15 @@ def _bar(gained: Gained) -> Mark:
     return Mark(gained.value, "down" if gained.value < 0 else "up", kind, gained.low, gained.high)
 
 
-# -------- The clients by name
+# -------- The section
 
 
 MOST_BUBBLES = 6000
-MOST_METHODS = 12  # with a chart of their clients each
+MOST_METHODS = 12  # methods that get a chart of their clients
 
 
 def clients(contents: PageContents) -> PageSection:
-    """Data first, then gains."""
+    """Return the section: first the clients' data, then their gains."""
     focus = contents.focus
     ordered = [focus, *(c for c in contents.contenders if c is not focus and not c.is_yardstick)]
     charts = [_classes(focus) or _sizes(focus), chart_of_methods(contents)]
@@ -89,7 +89,7 @@ def clients(contents: PageContents) -> PageSection:
 
 
 def _classes(focus: Contender) -> Chart | None:
-    """Bubbles of classes where they are recorded and not too many."""
+    """Return a chart of class counts as bubbles, if they are recorded and not too many."""
     clients_info, names = list(focus.clients_info.values()), focus.first.finished.clients_info.classes
     classes = len(clients_info[0].counts) if clients_info else 0
     if not classes or any(len(p.counts) != classes for p in clients_info) or len(clients_info) * classes > MOST_BUBBLES:
@@ -123,7 +123,7 @@ def _whose(focus: Contender) -> str:
 
 
 def _verdict(contents: PageContents, focus: Contender) -> str:
-    """Who is worse off, by name; where there are intervals, who is so surely."""
+    """Return a sentence that names the clients that are worse off, with certainty if there are intervals."""
     found = gains_of(contents, focus)
     if not found:
         return ""

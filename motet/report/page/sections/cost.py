@@ -1,4 +1,4 @@
-"""What it costs: bytes, seconds, and how much accuracy a megabyte buys."""
+"""The section about cost: bytes, seconds, and accuracy per megabyte."""
 
 from dataclasses import replace
 from itertools import accumulate
@@ -10,11 +10,11 @@ from motet.report.charts import Chart, ChartRow, ChartSeries, LinesChart, Mark, 
 from motet.report.page.blocks import Block, Cell, Charts, PageSection, Sheet
 from motet.report.page.contents import Contender, PageContents, ReportedRun
 
-NEXT_TO_NOTHING = 0.01  # of what the others send: no line to draw
+NEXT_TO_NOTHING = 0.01  # methods that send less than this share of the others' bytes get no line
 
 
 def cost(contents: PageContents) -> PageSection:
-    """Accuracy against what was sent, then the sums."""
+    """Return the section: accuracy against bytes sent, then totals."""
     blocks: list[Block] = []
     every = [each for contender in contents.contenders if (each := _by_megabytes(contender))]
     most = max((each.points[-1][0] for each in every), default=0.0)
@@ -35,7 +35,7 @@ def cost(contents: PageContents) -> PageSection:
 
 
 def _sent(run: ReportedRun) -> list[tuple[int, float]] | None:
-    """Round and megabytes so far; None where a method sends nothing by nature."""
+    """Return rounds and megabytes sent up to each; None if the method sends nothing."""
     rows = [row for row in run.rounds if row.get("round")]
     counts = [(row.get("bytes_down"), row.get("bytes_up")) for row in rows]
     if not rows or any(a is None or b is None for a, b in counts):
@@ -50,7 +50,7 @@ def _total(contender: Contender) -> float | None:
 
 
 def _by_megabytes(contender: Contender) -> ChartSeries | None:
-    """Of the first seed: others differ little in what they send."""
+    """Return the line of the first seed: others differ little in what they send."""
     sent = _sent(contender.first)
     if not sent or not sent[-1][1]:
         return None

@@ -1,4 +1,4 @@
-"""New clients: what they get before and after adaptation, by method and by name."""
+"""The section about new clients: their accuracy before and after adaptation, by method and by name."""
 
 from statistics import fmean
 
@@ -11,7 +11,7 @@ KEYS = (Key("soft", "before", "hollow"), Key("up", "after, better", "mark"), Key
 
 
 def newcomers(contents: PageContents) -> PageSection | None:
-    """By contender, then by client with the one in focus."""
+    """Return the section by contender, then by client for the contender in focus; None without new clients."""
     by_method = [row for contender in contents.contenders if (row := _mean_row(contender))]
     if not by_method:
         return None

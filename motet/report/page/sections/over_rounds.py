@@ -1,4 +1,5 @@
-"""Both accuracies over rounds: over seeds for all contenders in one chart, over clients for each in its own."""
+"""The section about accuracy over rounds: all contenders in one chart, with the spread over seeds, and each in its
+own, with that over clients."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,13 +10,13 @@ from motet.report.charts import Chart, ChartSeries, LinesChart
 from motet.report.page.blocks import Block, Charts, PageSection
 from motet.report.page.contents import Contender, PageContents
 
-MOST_SMALL = 12  # contenders with a chart of their own
+MOST_SMALL = 12  # contenders that get a chart of their own
 OWN_MODELS = "clients' own models"
 OWN, ONE = "clients' own models, accuracy in %", "one model for all, accuracy in %"
 
 
 def over_rounds(contents: PageContents) -> PageSection | None:
-    """Two large charts and the small ones."""
+    """Return the section with two large charts and the small ones; None if no run has a curve."""
     if len(contents.contenders) == 1:
         return _of_one(contents.contenders[0])
     blocks: list[Block] = []
@@ -37,7 +38,7 @@ def over_rounds(contents: PageContents) -> PageSection | None:
 
 
 def _of_one(contender: Contender) -> PageSection | None:
-    """Both models in one chart, with the spread over clients."""
+    """Return the section for a single contender: both models in one chart, with the spread over clients."""
     own, one = _over_clients(contender), _over_seeds(contender, GENERIC)
     if not own:
         alone = _over_seeds(contender, PERSONAL)
@@ -61,7 +62,7 @@ def _figure(contender: Contender, model: str) -> MetricName:
 
 
 def _over_seeds(contender: Contender, model: str) -> ChartSeries | None:
-    """The mean over seeds of the rounds that all seeds have, and the range."""
+    """Return the line of means over seeds in the rounds that all seeds have, with their range as band."""
     curves = [run.curve(_figure(contender, model)) for run in contender.runs]
     if not any(curves) and model == GENERIC:
         curves = [run.curve(MetricName(GENERIC, "common", statistic="pooled")) for run in contender.runs]
@@ -83,7 +84,7 @@ def _see(series: Sequence[ChartSeries]) -> str:
 
 
 def _over_clients(contender: Contender) -> list[ChartSeries]:
-    """Mean and spread over the clients of its first seed, and the worst tenth."""
+    """Return lines of mean and spread over the clients of the first seed, and of the worst tenth."""
     run, figure = contender.first, _figure(contender, PERSONAL)
     mean, spread, worst = (run.curve(each) for each in (figure, figure.over("std"), figure.over("worst_tenth")))
     rounds = sorted(mean.keys() & spread.keys())

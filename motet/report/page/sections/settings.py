@@ -1,4 +1,4 @@
-"""Settings, environment, and how to get the same numbers again."""
+"""The section with settings and environment, and how to reproduce the numbers."""
 
 from motet.config.experiment import Experiment, to_toml
 from motet.config.identity import field_of
@@ -11,7 +11,7 @@ from motet.runs.record import Record
 
 
 def settings(contents: PageContents) -> PageSection:
-    """What is the same for all, what differs, where it ran, and the files to run it anew."""
+    """Return the section: what is the same for all, what differs, where it ran, and the files to run it again."""
     blocks: list[Block] = []
     if len(contents.contenders) > 1:
         blocks.append(_differences(contents))
@@ -60,7 +60,7 @@ def _value(contender: Contender, name: str) -> str:
 
 
 def _named(experiment: Experiment) -> Experiment:
-    """The experiment with its data by the name of their file alone."""
+    """Return the experiment with the path of its data reduced to the file name."""
     data = experiment.data.model_copy(update={"name": data_name(experiment.data.name)})
     return experiment.model_copy(update={"data": data})
 

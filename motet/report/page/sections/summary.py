@@ -1,4 +1,4 @@
-"""The summary table: a row per contender, every figure that some run has."""
+"""The section with the summary table: a row per contender, a column per figure that some run has."""
 
 import re
 
@@ -12,7 +12,7 @@ _GROUPS = {"weighted": "common test set, by class", "split": "own test data"}
 
 
 def summary(contents: PageContents) -> PageSection:
-    """All figures side by side."""
+    """Return the section with all figures side by side."""
     columns = figure_columns([run.summary for run in contents.finished])
     titles = ["method", *(column.title.replace("\n", " ") for column in columns)]
     groups = ["", *(_GROUPS.get(column.data, "") for column in columns)]

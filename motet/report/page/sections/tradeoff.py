@@ -1,4 +1,4 @@
-"""The trade-off plane: how good the one model is against how good clients' own models are."""
+"""The section with the trade-off plane: accuracy of the generic model against that of personal models."""
 
 from statistics import fmean, stdev
 
@@ -11,7 +11,7 @@ Interval = tuple[float, float]
 
 
 def tradeoff(contents: PageContents) -> PageSection | None:
-    """One point per contender; nothing to see where there is one."""
+    """Return the section with one point per contender; None if there are fewer than two."""
     spots = [spot for contender in contents.contenders if (spot := _spot(contender))]
     if len(spots) < 2:
         return None
@@ -46,7 +46,7 @@ def _spot(contender: Contender) -> Spot | None:
 
 
 def _value(values: list[float], scored: Score | None) -> tuple[float | None, Interval | None]:
-    """In percent, with the comparison's interval or the spread over seeds."""
+    """Return mean and interval in percent: the comparison's interval, or the spread over seeds."""
     if scored is not None:
         interval = scored.interval
         return 100 * scored.mean, (100 * interval[0], 100 * interval[1]) if interval else None

@@ -1,4 +1,4 @@
-"""Tuning, of a comparison: what was tried for every method, and what was chosen."""
+"""The section about the tuning of a comparison: what was tried for every method, and what was chosen."""
 
 from motet.metrics.wording import NOTHING
 from motet.report.charts import Chart, ChartRow, Key, Mark, RowsChart
@@ -6,11 +6,12 @@ from motet.report.page.blocks import Block, Cell, Charts, PageSection, Sheet, Wo
 from motet.report.page.contents import Contender, PageContents, options_text
 from motet.studies.comparison_file import TrialResult
 
-MOST_TRIALS = 400  # in the table
+MOST_TRIALS = 400  # rows in the table
 
 
 def tuning(contents: PageContents) -> PageSection | None:
-    """The range of each method's trials with the chosen one, and all trials."""
+    """Return the section with the range of each method's trials, the chosen one, and all trials; None without a
+    tuning."""
     tuned = [c for c in contents.contenders if c.compared and any(t.score is not None for t in c.compared.trials)]
     if not tuned or contents.comparison is None:
         return None

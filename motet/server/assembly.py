@@ -57,9 +57,9 @@ class ServerSide:
 
     def samples_of(self, cohort: Sequence[int]) -> dict[int, float]:
         """Return how many training samples each of these clients has, as the federation's facts say."""
-        samples = {client.id: float(client.train) for client in self.federation_facts.clients}
-        whole = sum(samples[i] for i in self.federation_facts.training_ids)
-        return {i: samples.get(i, whole) for i in cohort}
+        by_id, everybody = self.federation_facts.by_id, self.federation_facts.training_ids
+        whole = sum(by_id[i].train for i in everybody) if POOLED in cohort else 0
+        return {i: float(whole if i == POOLED else by_id[i].train) for i in cohort}
 
     def refuse_what_cannot_be_followed(self) -> None:
         """What the method lacks in this experiment, in one sentence before anything runs."""

@@ -30,7 +30,7 @@ class Section(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _that_can_be_computed_with(cls, value: Any, info: ValidationInfo) -> Any:
+    def _within_bounds(cls, value: Any, info: ValidationInfo) -> Any:
         """Raise for numbers too large or small to compute with, which would fail later with a worse message."""
         if isinstance(value, bool):
             return value

@@ -155,9 +155,9 @@ class ReplyCollector:
             if sums.replies.keys() - self.reasons.keys():
                 found.take_in(sums)
         for (name, weighting), total in found.means.items():
-            told = [_share(reply, weighting) for reply in found.replies.values() if name in reply]
-            if sum(told) != self.expected[weighting]:
-                total.mul_(self.expected[weighting] / sum(told))
+            weights = [_share(reply, weighting) for reply in found.replies.values() if name in reply]
+            if sum(weights) != self.expected[weighting]:
+                total.mul_(self.expected[weighting] / sum(weights))
         return Replies(dict(sorted(found.replies.items())), found.means, found.sums), self.reasons
 
 

@@ -49,14 +49,14 @@ def reported(rows: Sequence[Scored], family: Sequence[str], fixed: str, asked: R
 
 def report(reply: Message, name: str) -> Message:
     """Return a client's reply with that member as its personal model, without comparisons of other members."""
-    own, told = member(name), dict(reply)
+    own, result = member(name), dict(reply)
     for column, value in reply.items():
         figure = MetricName.read(column)
         if figure is not None and figure.model == own:
-            told[str(MetricName(PERSONAL, figure.data, figure.metric))] = value
+            result[str(MetricName(PERSONAL, figure.data, figure.metric))] = value
     if diverged(own) in reply:
-        told[diverged(PERSONAL)] = reply[diverged(own)]
-    return {column: value for column, value in told.items() if not is_of_a_pair_of_members(column)}
+        result[diverged(PERSONAL)] = reply[diverged(own)]
+    return {column: value for column, value in result.items() if not is_of_a_pair_of_members(column)}
 
 
 def sweep(replies: Sequence[Scored], family: Sequence[str]) -> dict[str, float]:

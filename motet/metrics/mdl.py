@@ -102,15 +102,15 @@ class MDL(RunMetric):
         """Return the MDL of the clients' features, or of the common test set."""
         if run.generic is None:
             return Finding(notes=["mdl: the method has no generic model; accepted: scoring.derived_generic = true"])
-        told = [reply for reply in replies.values() if _Z in reply]
-        data = "split" if told else "common"
-        if not told and run.facts.test is not None:
+        pooled = [reply for reply in replies.values() if _Z in reply]
+        data = "split" if pooled else "common"
+        if not pooled and run.facts.test is not None:
             Layout(run.net).bind(run.net, run.generic)
             which = torch.tensor(evenly_spaced(len(run.facts.test), self.samples))
-            told = [self._seen(run.net, run.facts.test, which, generator(run.seed, "mdl"))]
-        if not told:
+            pooled = [self._seen(run.net, run.facts.test, which, generator(run.seed, "mdl"))]
+        if not pooled:
             return Finding(notes=["mdl: there are no test data"])
-        z, y = (torch.cat([tensor(reply, name) for reply in told]) for name in (_Z, _Y))
+        z, y = (torch.cat([tensor(reply, name) for reply in pooled]) for name in (_Z, _Y))
         order = torch.randperm(len(y), generator=generator(run.seed, "mdl-order"))  # the last part is for validation
         pool = len(y) - held_out(len(y))
         if pool < FIRST_SIZE:

@@ -54,15 +54,15 @@ def remember_classes(reply: Message, model: str, right: Tensor, counts: Tensor, 
 
 def compared(reply: Message) -> Message:
     """Return the reply with the numbers of every pair, and without what they were computed from."""
-    told = {name: value for name, value in reply.items() if not name.startswith((_HITS, _CLASSES))}
+    result = {name: value for name, value in reply.items() if not name.startswith((_HITS, _CLASSES))}
     for name, value in reply.items():
         for kind in (_HITS, _CLASSES):
             if name.startswith(kind) and isinstance(value, Tensor):
                 model = name.removeprefix(kind)
                 other = reply.get(f"{kind}{instead_of(model)}")
                 if isinstance(other, Tensor):
-                    told |= _counts(model, value, other) if kind == _HITS else _error(model, value, other)
-    return told
+                    result |= _counts(model, value, other) if kind == _HITS else _error(model, value, other)
+    return result
 
 
 def instead_of(model: str) -> str:

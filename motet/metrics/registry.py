@@ -44,7 +44,7 @@ OF_A_RUN: dict[str, type[RunMetric]] = {
     metric.name: metric for metric in (Calibration, CrossClient, MDL, RoundsTo, UpdateVariance)
 }
 _FIELD = "metric (scoring.metrics)"
-_told: set[str] = set()  # metrics whose traceback this process has shown
+_traceback_shown: set[str] = set()  # metrics whose traceback this process has shown
 
 
 def metrics_of(asked: Sequence[str]) -> tuple[Metric, ...]:
@@ -135,8 +135,8 @@ def _own(text: str) -> Metric:
         try:
             found = function(logits, y)
         except Exception as error:  # any error of a user's function: no metric may lose a run
-            if text not in _told:
-                _told.add(text)
+            if text not in _traceback_shown:
+                _traceback_shown.add(text)
                 traceback.print_exception(error)
             raise MetricFailed(text) from error
         try:

@@ -64,8 +64,6 @@ def _value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else printable(value)
 
 
-# -------- Which model of a client was scored
-
 _OWN_MODELS = {
     "last_participation": "the client's after its last local training",
     "final_sync": "the client's after one more training of everybody at the end",

@@ -84,7 +84,7 @@ class CheckpointSchedule:
         self.every, self.last, self.clock = every, last, clock
         self._took: float | None = None  # seconds of the last save in this process
         self._ended = 0.0
-        self._untold = 0.0
+        self._unreported = 0.0
 
     def is_due(self, round: int) -> bool:
         """Return whether to save after this round; round 0 and the last round are always saved."""
@@ -101,12 +101,12 @@ class CheckpointSchedule:
         yield
         self._ended = self.clock()
         self._took = self._ended - began
-        self._untold += self._took
+        self._unreported += self._took
 
     def seconds(self) -> float:
         """Return the seconds that saving took since the last call of this method."""
-        told, self._untold = self._untold, 0.0
-        return told
+        seconds, self._unreported = self._unreported, 0.0
+        return seconds
 
 
 # -------- Checkpoints

@@ -129,9 +129,9 @@ def _finish(
     notes = assembly.federation_facts.notes
     warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment), *notes) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
-    keeper = _Keeper(assembly, record, checkpoints, watcher)
+    log = _RecordLog(assembly, record, checkpoints, watcher)
     keep_first_weights(experiment, record.folder)
-    loop = RoundLoop(assembly, keeper, already_prepared=loaded is not None)
+    loop = RoundLoop(assembly, log, already_prepared=loaded is not None)
     try:
         if loaded is None:
             progress = loop.run(progress)
@@ -139,7 +139,7 @@ def _finish(
             states = UsedStates(f"run {record.folder} cannot go on", method, assembly.engine, loaded)
             start = progress.round
             progress = states.make(
-                lambda server: loop.run(RunState(start, server)), partial(_first_round, loop), keeper.no_round_yet
+                lambda server: loop.run(RunState(start, server)), partial(_first_round, loop), log.no_round_yet
             )
         began = time.perf_counter()
         scores = assembly.evaluator.new_clients(progress.server, progress.round)
@@ -196,7 +196,7 @@ def _first_round(loop: RoundLoop, start: State) -> None:
         replace(loop, log=_OneRound(), already_prepared=False).run(RunState(0, start))
 
 
-class _Keeper:
+class _RecordLog:
     """A log that writes each round to the record, and a checkpoint when one is due."""
 
     def __init__(self, assembly: ServerSide, record: Record, checkpoints: Checkpoints, watcher: Watcher):

@@ -240,10 +240,10 @@ class ServedModels:
 
     def adapted_to_counts(self, counts: Sequence[int]) -> nn.Module:
         """Return the model of a new client made from its class counts; raise if the method cannot do that."""
-        told, classes = np.array(counts), self.facts.classes
-        if told.shape != (classes,) or told.dtype.kind not in "iu" or told.min() < 0 or not told.any():
-            raise MotetError(f"counts is {told.tolist()}; accepted: {classes} whole numbers, not negative, not all 0")
-        asked = torch.from_numpy(told.astype(np.int64))
+        given, classes = np.array(counts), self.facts.classes
+        if given.shape != (classes,) or given.dtype.kind not in "iu" or given.min() < 0 or not given.any():
+            raise MotetError(f"counts is {given.tolist()}; accepted: {classes} whole numbers, not negative, not all 0")
+        asked = torch.from_numpy(given.astype(np.int64))
         return self._made(lambda bench: bench.adapted_to_counts(self.next_id, asked), "the model of a new client")
 
     @property

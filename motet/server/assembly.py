@@ -145,8 +145,8 @@ def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) 
     if scoring.personal_model == "auto":
         scoring = scoring.model_copy(update={"personal_model": declared_source(method)})
     if scoring.by_class == "auto":
-        told = data.partition != "natural" or scoring.test not in ("split", "none")
-        scoring = scoring.model_copy(update={"by_class": told})
+        by_class = data.partition != "natural" or scoring.test not in ("split", "none")
+        scoring = scoring.model_copy(update={"by_class": by_class})
     return scoring
 
 

@@ -94,7 +94,7 @@ class Evaluator:
             if generic is not None:
                 message |= generic_beside(message, generic)
             if answers and self.scoring.by_class:
-                message |= self._told(answers[self.facts.by_id[client_id].domain])
+                message |= self._answers_by_class(answers[self.facts.by_id[client_id].domain])
             return message
 
         kind: TaskKind = "sync_score" if sync else "score"
@@ -171,7 +171,7 @@ class Evaluator:
                 found[domain] = one_pass(self.generic_net, test, metrics, self.facts.classes)
         return found
 
-    def _told(self, answers: Answers) -> Message:
+    def _answers_by_class(self, answers: Answers) -> Message:
         """Return counts per class, with which a client weights the generic model's answers by its own class shares."""
         by_class = [metric for metric in self.metrics if metric.name in answers.right]
         return {COUNTS: answers.counts, **{right_of(metric): answers.right[metric.name] for metric in by_class}}

@@ -16,7 +16,7 @@ from motet.nets import NETS, Net, build_net, net_term
 _FLOAT = 4  # bytes
 
 
-def refuse_what_needs_too_much(experiment: Experiment, facts: FederationFacts, told: Facts) -> None:
+def refuse_what_needs_too_much(experiment: Experiment, facts: FederationFacts, method_facts: Facts) -> None:
     """Raise `MotetError` about the first thing that does not fit in memory; a user's own net is not estimated."""
     if net_term(experiment.net.name).name not in NETS:
         return
@@ -30,18 +30,20 @@ def refuse_what_needs_too_much(experiment: Experiment, facts: FederationFacts, t
         entry = entry_of(term.name)
         options = checked(entry.options, term.options, f"method {term.name}")
         if isinstance(options, Part):
-            need = options.memory(net, told, model)
+            need = options.memory(net, method_facts, model)
             combines = type(options).combine is not Part.combine
         else:
-            need = (entry.whole or Method).memory(options, net, told, model)
+            need = (entry.whole or Method).memory(options, net, method_facts, model)
             combines = False
         each = each or combines or entry.thing.uploads.get("w") == "each"
         if need is not None:
-            _refuse(f"method {term}", need, told)
+            _refuse(f"method {term}", need, method_facts)
             model += need.model
     if each:
-        what = f"a round of {told.cohort} clients with models of {model:,} bytes, all of which its method needs,"
-        refuse_if_too_large(told.cohort * model, what, "a smaller rounds.cohort")
+        what = (
+            f"a round of {method_facts.cohort} clients with models of {model:,} bytes, all of which its method needs,"
+        )
+        refuse_if_too_large(method_facts.cohort * model, what, "a smaller rounds.cohort")
 
 
 def _refuse(method: str, need: MemoryNeed, facts: Facts) -> None:

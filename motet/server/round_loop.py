@@ -122,7 +122,7 @@ class RoundLoop:
         are added up as they arrive where their rule allows it, so that they need not be held.
         """
         method = self.side.method
-        opened = _Opened(self.side, server, Arrival(-1, round, len(cohort), self.side.experiment.seed))
+        opener = _ReplyOpener(self.side, server, Arrival(-1, round, len(cohort), self.side.experiment.seed))
         w = server.get("w") if kind == "train" else None
         rules: dict[str, Rule] = {"n": "sum", **method.uploads} if kind == "train" else {}
         checks = ReplyChecks({"n": "sum", **method.uploads}, {"w": w} if isinstance(w, Tensor) else None)
@@ -132,7 +132,7 @@ class RoundLoop:
         found = _Exchange(Replies({}), {})
         waiting = set(cohort)
         tasks = [
-            Task(kind, i, round, opened.message_for(i) if kind == "train" else self._message(server, i)) for i in cohort
+            Task(kind, i, round, opener.message_for(i) if kind == "train" else self._message(server, i)) for i in cohort
         ]
         for outcome in in_task_order(tasks, self.side.engine.run(tasks)):
             why = unusable(outcome, kind, round, waiting, cohort)
@@ -144,7 +144,7 @@ class RoundLoop:
                 continue
             if type(outcome.train_loss) is float and math.isfinite(outcome.train_loss):
                 found.losses[outcome.client_id] = outcome.train_loss
-            self._take_in(outcome, collector, opened if kind == "train" else None, found)
+            self._take_in(outcome, collector, opener if kind == "train" else None, found)
         found.set_aside |= dict.fromkeys(waiting, "no answer")
         broken = bool(found.set_aside)
         found.replies, wrong = collector.finish()
@@ -157,10 +157,10 @@ class RoundLoop:
         return partial(self.side.method.broadcast, server, client_id)
 
     @staticmethod
-    def _take_in(outcome: Outcome, collector: ReplyCollector, opened: "_Opened | None", found: _Exchange) -> None:
+    def _take_in(outcome: Outcome, collector: ReplyCollector, opener: "_ReplyOpener | None", found: _Exchange) -> None:
         assert outcome.reply is not None
         try:
-            reply = opened.reply(outcome.client_id, outcome.reply) if opened else outcome.reply
+            reply = opener.reply(outcome.client_id, outcome.reply) if opener else outcome.reply
         except MotetError as error:
             found.set_aside[outcome.client_id] = str(error)
             return
@@ -196,7 +196,7 @@ class RoundLoop:
         return {name: value for numbers in found for name, value in numbers.items()}
 
 
-class _Opened:
+class _ReplyOpener:
     """Undoes the transforms of replies. Each message is built once and held until its reply has arrived."""
 
     def __init__(self, side: ServerSide, server: State, arrival: Arrival):

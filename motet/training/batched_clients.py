@@ -116,7 +116,7 @@ class StackedNets:
             )
             values.append(x.relu_() if relu else x)
         d = torch.softmax(values[-1], 2)
-        told = -(_log(d.gather(2, y[..., None]).squeeze(2)) * share).sum(1) if losses else None
+        means = -(_log(d.gather(2, y[..., None]).squeeze(2)) * share).sum(1) if losses else None
         d.sub_(torch.nn.functional.one_hot(y, x.shape[2])).mul_(share[..., None])
         for (W, g_W), bias, relu in reversed(self.layers):
             out = values.pop()
@@ -127,7 +127,7 @@ class StackedNets:
             g_W[:k].baddbmm_(d.transpose(1, 2), values[-1])
             if len(values) > 1:
                 d = torch.bmm(d, W[:k])
-        return told
+        return means
 
 
 def _log(p: Tensor) -> Tensor:

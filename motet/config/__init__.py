@@ -1,4 +1,4 @@
-"""Configuration: every choice of a run, where it may come from, and when two runs are the same one.
+"""Configuration: every choice of a run, where it may come from, and when two runs are the same experiment.
 
 `experiment.py` has the experiment and `with_(...)`; its sections are `data_section.py`, `scoring_section.py` and
 `sections.py` (the smaller ones), all built on `section.py`. `presets.py` are the papers' protocols, `names.py` reads

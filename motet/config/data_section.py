@@ -1,4 +1,4 @@
-"""[data] of the experiment file: which data, dealt how, to how many clients; and the words that readers share."""
+"""The section [data] of the experiment: which data, and how they are split among clients."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,9 +8,6 @@ from pydantic import Field, field_validator, model_validator
 
 from motet.config.section import LARGEST_SEED, Section
 
-# -------- The words that [data] and the readers of data share
-
-
 AUTO = "auto"
 SampleKind = Literal["image", "signal", "vector", "tokens"]
 KINDS: tuple[SampleKind, ...] = get_args(SampleKind)
@@ -18,33 +15,33 @@ KindOrAuto = Literal["auto", SampleKind]
 Decimal = Literal["auto", ".", ","]
 AugmentName = Literal["none", "flip-crop"]
 PAD = 4
-"""Pixels of black on every side that a crop may reach into (He et al., CVPR 2016, section 4.2)."""
+"""Black pixels added on every side before a random crop (He et al., CVPR 2016, section 4.2)."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names that a user gave; None where he gave none. Everything else is there to learn from."""
+    """How to read a user's own table: which columns are what, and how it is written. All other columns are features."""
 
     label: str | None = None
     client: str | None = None
     domain: str | None = None
     leave_out: tuple[str, ...] = ()
     schema: str | None = None
-    """A file that says how a table becomes network input."""
+    """The schema file, which says how a table becomes network input."""
     encoding: str = "utf-8"
-    """Of a file of CSV."""
+    """The text encoding of a CSV file."""
     decimal: Decimal = "auto"
-    """The sign before the decimals of a number; auto: a point, or a comma where all values of a column have it."""
+    """The decimal separator; auto: a point, or a comma if all values of a column have it."""
     drop_missing: bool = False
-    """Whether rows without a label, client or domain are dropped rather than refused."""
+    """Whether rows without a label, client or domain are dropped; otherwise they are an error."""
     min_count: int = 1
-    """Training rows that a category or a word must be in to be known by itself."""
+    """In how many training rows a category or word must occur to get its own code."""
     classes_known: bool = False
-    """Whether labels are those of a data set that is known, so that nobody need ask if they are measurements."""
+    """Whether the labels are known to be classes, so that the check for measurements is skipped."""
 
     @property
     def named(self) -> dict[str, str]:
-        """Those that were given, by the field of the experiment."""
+        """The values that the user gave, by the field of the experiment."""
         found = {"label": self.label, "client": self.client, "domain": self.domain, "table_schema": self.schema}
         named = {f"data.{field}": name for field, name in found.items() if name is not None}
         named |= {f"data.{field}": value for field, value in self.written.items()}
@@ -52,7 +49,7 @@ class Columns:
 
     @property
     def written(self) -> dict[str, str]:
-        """What was said of how a table is written, where it is not as usual."""
+        """The settings of how a table is written that differ from the defaults."""
         usual = Columns()
         said = {"encoding": self.encoding, "decimal": self.decimal, "drop_missing": self.drop_missing}
         return {field: str(value) for field, value in said.items() if value != getattr(usual, field)}
@@ -64,9 +61,9 @@ class Columns:
 Levels = Literal["auto", "class", "client/class", "domain/class", "domain/client/class", "split/class"]
 MOST_SIZE = 4096
 IMAGE_FIELDS = ("size", "color", "skip_broken")
-"""What readers of image files obey."""
+"""Fields that only readers of image files use."""
 READING = (*IMAGE_FIELDS, "levels", "variant", "layout", "min_characters", "stride")
-"""Fields that only some data obey."""
+"""Fields that only some kinds of data use."""
 Attack = Literal["label-poison", "random-update", "model-replacement"]
 
 
@@ -205,16 +202,16 @@ class DataSettings(Section):
 
     @property
     def shares_validation(self) -> bool:
-        """Whether the clients of a domain have one validation set together."""
+        """Whether the clients of a domain share one validation set."""
         return self.partition.startswith("pflbed")
 
     @model_validator(mode="before")
     @classmethod
     def _defaults_that_depend_on_others(cls, values: Any) -> Any:
-        """Fill in what is left out: a column of clients makes the partition natural, PFLBED has numbers of its own."""
+        """Fill in defaults that depend on other fields, such as the natural partition if there is a client column."""
         if not isinstance(values, Mapping):
             return values
-        # what a validator hands on is no longer JSON to pydantic, where a list stands for a tuple
+        # pydantic no longer treats a validator's result as JSON, where a list may stand for a tuple
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
         if values.get("client") is not None and "partition" not in values:
             values = {**values, "partition": "natural"}
@@ -225,11 +222,11 @@ class DataSettings(Section):
     @field_validator("leave_out", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
-        """Text is a name, or several with commas: which of them is known once the table is."""
+        """Accept text with commas for several names; whether it is one name is known only once the table is read."""
         return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
     @property
     def columns(self) -> Columns:
-        """Which columns of the user's own data are what."""
+        """The settings for reading a user's own table."""
         named = (self.label, self.client, self.domain, self.leave_out, self.table_schema)
         return Columns(*named, self.encoding, self.decimal, self.drop_missing, self.min_count)

@@ -89,17 +89,17 @@ class Experiment(Section):
 
     @property
     def headline(self) -> MetricName:
-        """The figure that comes first: of the clients that train, or of new ones."""
+        """The figure that is reported first: of the training clients, or of new ones."""
         return replace(self.scoring.headline, model=AFTER) if self.scoring.clients == "new" else self.training_headline
 
     @property
     def training_headline(self) -> MetricName:
-        """The one of clients that train: of the benign ones where some are malicious."""
+        """The headline of the training clients, over the benign ones if some are malicious."""
         return replace(self.scoring.headline, among=BENIGN if self.data.malicious else "")
 
 
 def resolve(values: Mapping[str, Any]) -> Experiment:
-    """The experiment of these explicit choices; a choice of None is no choice."""
+    """Return the experiment with these choices; None means not chosen. Raise `MotetError` for an invalid choice."""
     try:
         chosen = merge(values)
         name = chosen.get("protocol", "motet")
@@ -110,14 +110,14 @@ def resolve(values: Mapping[str, Any]) -> Experiment:
             f"the experiment holds what no field can ({_reason(error)}); accepted: numbers, words and lists, by names"
         ) from error
     try:
-        # Strict JSON: no text for a number, no truth for a count, but a list for a tuple.
+        # Strict JSON: no text for a number, no bool for a count, but a list for a tuple.
         return Experiment.model_validate_json(text, strict=True)
     except ValidationError as error:
         raise refusal(error, Experiment) from error
 
 
 def _beside_clients(preset: Mapping[str, Any], chosen: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A preset without its way of dealing, where a column of clients is chosen: these are the clients then."""
+    """Return a preset, without its partition if a client column is chosen, which defines the clients then."""
     data, dealt = chosen.get("data"), preset.get("data")
     if not isinstance(data, Mapping) or data.get("client") is None or not isinstance(dealt, Mapping):
         return preset
@@ -125,17 +125,17 @@ def _beside_clients(preset: Mapping[str, Any], chosen: Mapping[str, Any]) -> Map
 
 
 def to_toml(experiment: Experiment) -> str:
-    """The fully resolved experiment file."""
+    """Return the fully resolved experiment as TOML."""
     return toml.dumps(experiment.model_dump())
 
 
 def write(experiment: Experiment, path: Path) -> None:
-    """Write the fully resolved experiment file."""
+    """Write the fully resolved experiment to a file."""
     write_atomic(path, to_toml(experiment).encode())
 
 
 def commented_template(experiment: Experiment | None = None) -> str:
-    """A complete experiment file with every field explained; the defaults unless an experiment is given."""
+    """Return a complete experiment file with every field explained; the defaults unless an experiment is given."""
     return commented(experiment or resolve({}))
 
 

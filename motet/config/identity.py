@@ -1,8 +1,8 @@
-"""When two experiments are the same one, and in which fields they differ.
+"""The fingerprint of an experiment, and the fields in which experiments differ.
 
-A fingerprint is a hash of the choices that can change a number and differ from their defaults, so that a field that
-comes later, and is left at its default, changes no fingerprint. It begins with the version of the defaults. A
-checkpoint remembers it of the experiment that it belongs to.
+A fingerprint is a hash of the choices that can change a number and differ from their defaults, so that a new field at
+its default does not change it. It begins with the version of the defaults. A checkpoint stores the fingerprint of its
+experiment.
 """
 
 import hashlib
@@ -16,11 +16,8 @@ from motet.config.nesting import flatten
 from motet.config.section import dotted_fields
 from motet.errors import MotetError
 
-# -------- In which fields experiments differ
-
-
 BY_METHOD = "scoring.personal_model"
-"""The field that follows the method, so that it differs where methods do."""
+"""The field whose default depends on the method."""
 
 
 def field_of(experiment: Experiment, dotted: str) -> object:
@@ -29,30 +26,30 @@ def field_of(experiment: Experiment, dotted: str) -> object:
 
 
 def differs(experiments: Sequence[Experiment], name: str) -> bool:
-    """Return whether a field is not the same in all experiments; of `BY_METHOD`, in all of one method."""
+    """Return whether a field differs between experiments; `BY_METHOD` only counts within the same method."""
     values = {(e.method if name == BY_METHOD else "", repr(field_of(e, name))) for e in experiments}
     return len(values) > (len({e.method for e in experiments}) if name == BY_METHOD else 1)
 
 
 def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
-    """Return the dotted names of the fields that differ, besides the method and what says where the work ran."""
+    """Return the dotted names of the fields that differ, except method, engine and checkpoint."""
     names = [name for name, _ in dotted_fields(Experiment) if not name.startswith(("method", "engine.", "checkpoint."))]
     return [name for name in names if differs(experiments, name)]
 
 
-# -------- When two experiments are the same one
+# -------- Fingerprint
 
 
 DEFAULTS = 4
-"""Goes up when a default changes, or when a field comes whose default is not how Motet acted before."""
+"""The version of the defaults: raise it when a default changes or a new field's default changes behaviour."""
 
-# What may change without changing a number of the run.
+# Fields that may change without changing a number of the run.
 _NO_MATTER: dict[str, bool | dict[str, bool]] = {
     "engine": True,
     "checkpoint": True,
     "data": {"download": True, "dir": True},
     "scoring": {"figures_learned": True},
-    "net": {"weights": True},  # whose SHA-256 does matter
+    "net": {"weights": True},  # the path; its SHA-256 does matter
 }
 
 
@@ -64,7 +61,7 @@ def fingerprint(experiment: Experiment) -> str:
 
 
 def same_experiment(saved: str, here: Experiment) -> bool:
-    """Return whether a saved fingerprint is this experiment's; one made under other defaults is refused."""
+    """Return whether a saved fingerprint is this experiment's; raise if it was made with other defaults."""
     version = saved.partition(":")[0]
     if version != str(DEFAULTS):
         raise MotetError(

@@ -1,4 +1,4 @@
-"""One layer of choices: a file, the flags of a command, its settings. Short names are spelled out, nothing is lost."""
+"""Turn one layer of choices (a file, flags, or `--set`) into nested values with full names."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ IN_MEMORY = (
 
 @dataclass(frozen=True)
 class _Choice:
-    """A field, as it was spelled, and what it shall be."""
+    """One choice: the field as the user wrote it, its full path, and its value."""
 
     spelled: str
     path: Path
@@ -28,7 +28,7 @@ class _Choice:
 
 
 def one_layer(choices: Iterable[Mapping[str, Any]], origin: str) -> Values:
-    """Choices of one rank as nested dictionaries; a field that two spellings set differently is refused."""
+    """Return the choices of one layer as nested dictionaries; raise if two spellings of a field disagree."""
     found: dict[Path, _Choice] = {}
     for values in choices:
         for choice in _spelled_out(values):
@@ -40,12 +40,12 @@ def one_layer(choices: Iterable[Mapping[str, Any]], origin: str) -> Values:
                     f"{shown(choice.value)}, which are the same field; accepted: one of them"
                 )
             found[choice.path] = choice
-    # the deepest first: what gives a value to a whole section, local = 0.5, comes last and stays, to be refused
+    # deepest first: a value for a whole section (local = 0.5) comes last and stays, so that it is refused later
     return nest({c.path: c.value for c in sorted(found.values(), key=lambda choice: -len(choice.path))})
 
 
 def _spelled_out(values: Mapping[str, Any]) -> Iterator[_Choice]:
-    """Every choice with its full name; one of None is no choice."""
+    """Yield every choice with its full path; a value of None is skipped."""
     for name, value in values.items():
         info = Experiment.model_fields.get(name)
         section = section_of(info) if info else None
@@ -59,12 +59,12 @@ def _spelled_out(values: Mapping[str, Any]) -> Iterator[_Choice]:
                     yield _Choice(f"{name}.{field}", (name, field), inner)
         elif name in FIELDS and not _is_tables(value):
             yield _Choice(name, tuple(FIELDS[name].split(".")), value)
-        else:  # a plain field, or what the experiment refuses
+        else:  # a plain field, or one that the experiment refuses
             yield _Choice(name, (name,), value)
 
 
 def _refuse_arrays(value: Any) -> None:
-    """Data are named, not handed over."""
+    """Raise if `data` is an array or holds arrays: it must be a name or a path."""
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
     if getattr(value, "shape", ()):
         raise MotetError(IN_MEMORY.format(what=f"a {type(value).__name__}"))
@@ -73,7 +73,7 @@ def _refuse_arrays(value: Any) -> None:
 
 
 def _refuse_objects(choice: _Choice) -> None:
-    """What is neither number nor text would become one, for anything can be shown."""
+    """Raise for a value of any other type, which would otherwise be converted to text."""
     value = choice.value
     if not isinstance(value, str | int | float | list | tuple | Mapping | os.PathLike) and not hasattr(value, "tolist"):
         raise MotetError(

@@ -1,4 +1,4 @@
-"""The grammar of sums: `name(option=value, ...)+name(...)`, a name may be `module:Name` or `path/file.py:Name`."""
+"""The parser of names with options, `name(option=value, ...)+name(...)`; a name may be `path/file.py:Name`."""
 
 import re
 import tomllib
@@ -11,7 +11,7 @@ _TERM = re.compile(r"\s*((?:[^\s()+:,=]+:)?[A-Za-z_][\w-]*)\s*(?:\(([^()]*)\))?\
 
 @dataclass(frozen=True)
 class Term:
-    """One summand of a method's name."""
+    """One name with its options, such as `fedprox(mu=0.01)`."""
 
     name: str
     options: dict[str, object] = field(default_factory=dict)
@@ -22,11 +22,11 @@ class Term:
 
 
 class _Unreadable(Exception):
-    """Why a text is no such name."""
+    """Raised with the reason why a text cannot be parsed."""
 
 
 def parse(text: str, kind: str = "method", such_as: str = "fedprox(mu=0.01)+ft") -> list[Term]:
-    """The terms of such a name, in the order written."""
+    """Return the terms of a sum such as `fedprox(mu=0.01)+ft`, in order; raise `MotetError` if it cannot be parsed."""
     try:
         return _terms(text)
     except _Unreadable as why:
@@ -36,7 +36,7 @@ def parse(text: str, kind: str = "method", such_as: str = "fedprox(mu=0.01)+ft")
 
 
 def parse_one(text: str, kind: str, such_as: str) -> Term:
-    """The one name, with its options, where no sum is meant."""
+    """Return a single name with its options; raise `MotetError` if the text is a sum or cannot be parsed."""
     try:
         first, *more = _terms(text)
         if more:
@@ -77,7 +77,7 @@ def _options(inside: str) -> dict[str, object]:
 
 
 def literal(text: str) -> object:
-    """A TOML value, or the text itself where it is a bare word."""
+    """Return the TOML value of a text, or the text itself if it is a bare word."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):  # TOML's own; a number of thousands of digits; lists in lists

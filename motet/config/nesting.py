@@ -1,4 +1,4 @@
-"""Choices as nested dictionaries, as dotted names, and laid over one another."""
+"""Convert choices between nested dictionaries and dotted names, and merge them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ Values = dict[str, Any]
 
 
 def merge(*layers: Mapping[str, Any]) -> Values:
-    """Return nested dictionaries laid over one another, the last one on top; None changes nothing."""
+    """Return nested dictionaries merged into one; later ones win, and a value of None changes nothing."""
     merged: Values = {}
     for layer in layers:
         for name, value in layer.items():
@@ -30,7 +30,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Values:
 def nest(flat: Mapping[str, Any] | Mapping[tuple[str, ...], Any]) -> Values:
     """Return dotted names as nested dictionaries: {"local.lr": 0.1} becomes {"local": {"lr": 0.1}}.
 
-    A name may also come as the tuple of its parts, where a part may hold a dot itself.
+    A name may also be given as the tuple of its parts, which may contain dots.
     """
     nested: Values = {}
     for dotted, value in flat.items():

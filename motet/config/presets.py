@@ -1,7 +1,7 @@
-"""How each of the five papers trains and metrics, as presets.
+"""Presets that train and evaluate as each of the five papers does.
 
-The papers do not measure the same thing; a preset sets all those choices at once. The data set and the network
-stay the user's choice.
+The papers do not measure the same thing; a preset sets all those choices at once. The data set and the network remain
+the user's choice.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Protocol:
-    """One paper's way of training and measuring."""
+    """One preset: how a paper trains and evaluates."""
 
     name: str
     paper: str
@@ -214,5 +214,5 @@ PROTOCOLS: dict[str, Protocol] = {p.name: p for p in (_MOTET, _FEDROD, _PGFED, _
 
 
 def describe_protocols() -> list[dict[str, Any]]:
-    """Name, summary, paper and values of every protocol, for a list or for JSON."""
+    """Return name, summary, paper and values of every protocol, for a list or for JSON."""
     return [{"name": p.name, "summary": p.summary, "paper": p.paper, "values": p.values} for p in PROTOCOLS.values()]

@@ -1,4 +1,4 @@
-"""[scoring]: which model is scored, on which test data, with which weights, and which round is reported."""
+"""The section [scoring]: which model is scored, on which data, with which weights, and which round is reported."""
 
 from typing import Annotated, Literal, get_args
 
@@ -8,7 +8,7 @@ from motet.config.section import Section, one_or_several
 from motet.metrics.names import PERSONAL, MetricName
 
 PersonalSource = Literal["last_participation", "final_sync", "global_plus_personal"]
-"""Where a client's personal model comes from; `motet/training/personal_model_policy.py` says what each means."""
+"""Where a client's personal model comes from; `motet/training/personal_model_policy.py` explains each."""
 NeverSampled = Literal["global", "initial"]
 CLASS_WEIGHTED = "class-weighted scores, from which class counts can be solved"
 
@@ -84,19 +84,21 @@ class ScoringSettings(Section):
 
     @property
     def personal_sources(self) -> tuple[PersonalSource, ...]:
-        """Every personal model that is asked for, the headline's first."""
+        """The sources of all personal models that are scored, the headline's first."""
         assert self.personal_model != "auto", "a run has no auto: it is settled"
         return self.personal_model if isinstance(self.personal_model, tuple) else (self.personal_model,)
 
     @property
     def headline(self) -> MetricName:
-        """The accuracy of the personal models that comes first."""
-        data = {"split": "split", "none": "validation"}.get(self.test, "weighted")  # a run has no auto: it is settled
+        """The accuracy of personal models that is reported first."""
+        data = {"split": "split", "none": "validation"}.get(
+            self.test, "weighted"
+        )  # `auto` has been replaced before a run
         return MetricName(PERSONAL, data, statistic=self.mean_over_clients)
 
     @property
     def tells(self) -> frozenset[str]:
-        """What clients' scores tell of them, besides how good models are for them."""
+        """What the scores reveal about clients, besides the quality of their models."""
         return frozenset({CLASS_WEIGHTED} if self.by_class and self.looks_at_test else ())
 
     @property
@@ -106,5 +108,5 @@ class ScoringSettings(Section):
 
     @property
     def mean_over_clients(self) -> str:
-        """The statistic that the headline is."""
+        """The name of the headline's statistic over clients."""
         return "by_samples" if self.client_weighting == "by_samples" else "mean"

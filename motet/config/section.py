@@ -1,4 +1,4 @@
-"""The fields of a section in words: what each accepts, and what is wrong with a refused value."""
+"""The base class of the experiment's sections, and the error messages about their fields."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -11,30 +11,27 @@ from pydantic.fields import FieldInfo
 
 from motet.errors import MotetError, shown, unknown
 
-# -------- The base of every section of an experiment
-
-
 LARGEST_COUNT = 10**9
-"""Of whole numbers, where a field has no bound of its own."""
+"""The bound of whole numbers in fields without their own."""
 _TRIED = "tried"
 LARGEST_SEED = 2**63 - 1
-"""Of fields that are seeds, which say so by `le=LARGEST_SEED`."""
+"""The bound of seeds, whose fields declare `le=LARGEST_SEED`."""
 LARGEST, SMALLEST = 1e20, 1e-15
-"""Of numbers, and of those that must be above 0: a product of one and the other way round still has 32 bits."""
+"""The bounds of floats, the lower one for fields above 0: their quotient still fits into 32 bits."""
 
 
 class Section(BaseModel):
-    """One table of the experiment file, or the options of a method. Each room of the house defines its own."""
+    """One table of the experiment file, or the options of a method, net, metric or transform."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     short_names: ClassVar[tuple[str, ...]] = ()
-    """Names that its fields have elsewhere, for the sentence about one that nobody knows."""
+    """Short names of its fields, for suggestions in the error about an unknown field."""
 
     @field_validator("*")
     @classmethod
-    def _that_can_be_computed_with(cls, value: Any, info: ValidationInfo) -> Any:
-        """Every number has bounds, or else the first sum with it would fail far from here."""
+    def _within_bounds(cls, value: Any, info: ValidationInfo) -> Any:
+        """Raise for numbers too large or small to compute with, which would fail later with a worse message."""
         if isinstance(value, bool):
             return value
         if isinstance(value, int):
@@ -48,27 +45,27 @@ class Section(BaseModel):
             if math.fabs(value) > LARGEST:
                 raise ValueError(f"accepted: a number of at most {LARGEST:g}")
             above_0 = annotated_types.Gt(0) in cls.model_fields[info.field_name or ""].metadata
-            if above_0 and value < SMALLEST:  # somebody may divide by it
+            if above_0 and value < SMALLEST:  # methods may divide by it
                 raise ValueError(f"accepted: a number of at least {SMALLEST:g}")
         return value
 
 
 def tried(*values: str | float | bool) -> dict[str, Any]:
-    """What tuning tries for a field: `mu: float = Field(0.01, ge=0, json_schema_extra=tried(0.1, 0.01))`."""
+    """Return the field metadata for tuning: `mu: float = Field(0.01, ge=0, json_schema_extra=tried(0.1, 0.01))`."""
     return {_TRIED: list(values)}
 
 
 def values_to_try(info: FieldInfo) -> tuple[Any, ...]:
-    """What a field says that tuning tries; nothing for most fields."""
+    """Return the values that tuning tries for a field; empty for most fields."""
     extra = info.json_schema_extra
     found = extra.get(_TRIED) if isinstance(extra, dict) else None
     return tuple(found) if isinstance(found, list) else ()
 
 
 def one_or_several(*words: str, alone: str = "") -> Callable[[Any], Any]:
-    """A check before pydantic's: one of the words, a list of them, or text with commas; one word stays a word.
+    """Return a validator that runs before pydantic's and accepts one word, a list of words, or text with commas.
 
-    `alone` is a word more that no list may hold.
+    A single word stays a string. `alone` is one more word, which is not allowed in a list.
     """
 
     def read(value: Any) -> Any:
@@ -86,7 +83,7 @@ def one_or_several(*words: str, alone: str = "") -> Callable[[Any], Any]:
     return read
 
 
-# -------- The fields of a section in words
+# -------- Checks and error messages
 
 
 _KINDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
@@ -97,23 +94,23 @@ T = TypeVar("T")
 
 
 def checked(section: type[S], values: Mapping[str, object], where: str) -> S:
-    """The section with these values, or one sentence about the first that does not fit."""
+    """Return the section with these values; raise `MotetError` about the first that is not accepted."""
     try:
         return section.model_validate(dict(values))
     except ValidationError as error:
         raise MotetError(f"{where}: {refusal(error, section)}") from None
-    except OverflowError:  # a whole number where a number belongs, but larger than any
+    except OverflowError:  # an integer too large for a float
         raise MotetError(f"{where}: a number has hundreds of digits; accepted: fewer") from None
 
 
 def section_of(info: FieldInfo) -> type[Section] | None:
-    """The section that a field holds, if it holds one."""
+    """Return the section class of a field, or None if it is a plain field."""
     kind = info.annotation
     return kind if isinstance(kind, type) and issubclass(kind, Section) else None
 
 
 def dotted_fields(model: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every plain field of a model and of its sections, with its dotted name."""
+    """Yield every plain field of a model and of its sections, with its dotted name."""
     for name, info in model.model_fields.items():
         inner = section_of(info)
         if inner is None:
@@ -123,7 +120,7 @@ def dotted_fields(model: type[Section], prefix: str = "") -> Iterator[tuple[str,
 
 
 def accepted(info: FieldInfo) -> str:
-    """What a field accepts, such as "a whole number of at least 1"."""
+    """Return what a field accepts in words, such as "a whole number of at least 1"."""
     inner = section_of(info)
     if inner is not None:
         return "a section with " + ", ".join(inner.model_fields)
@@ -132,7 +129,7 @@ def accepted(info: FieldInfo) -> str:
 
 
 def refusal(error: ValidationError, model: type[Section]) -> MotetError:
-    """The first complaint of pydantic as one sentence with the dotted field, the value and what is accepted."""
+    """Return pydantic's first error as one sentence with the dotted field, the value and what is accepted."""
     first = error.errors()[0]
     path = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
@@ -144,7 +141,7 @@ def refusal(error: ValidationError, model: type[Section]) -> MotetError:
     name, value = ".".join(path), first["input"]
     if first["type"] == "missing":
         return MotetError(f"{name} is missing; accepted: {accepted(info)}")
-    if first["type"] in ("value_error", "assertion_error"):  # a check of the section's own
+    if first["type"] in ("value_error", "assertion_error"):  # raised by a validator of the section
         return MotetError(f"{name} is {shown(value)}; {first['ctx']['error']}")
     if (inner := section_of(info)) is not None:
         return _no_section(name, value, inner, accepted(info))
@@ -152,7 +149,7 @@ def refusal(error: ValidationError, model: type[Section]) -> MotetError:
 
 
 def _no_section(name: str, value: object, section: type[Section], accepted: str) -> MotetError:
-    """One value where a whole section belongs, with the first of its fields that would take it."""
+    """Return the error about a single value for a whole section, and suggest the first field that accepts it."""
     if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
         return MotetError(f"{name} is a list of tables, as [[{name}]] makes one; accepted: [{name}], {accepted}")
     near = next((field for field in section.model_fields if _takes(section, field, value)), None)
@@ -192,7 +189,7 @@ def _find(path: list[str], model: type[Section]) -> FieldInfo | None:
 
 
 def _of_field(path: list[str], model: type[Section]) -> list[str]:
-    """The path up to a plain field: pydantic goes on with the member of its union that it tried first."""
+    """Return the path up to a plain field, without the union member that pydantic appends."""
     for length in range(1, len(path)):
         info = _find(path[:length], model)
         if info is not None and section_of(info) is None:

@@ -8,7 +8,7 @@ from motet.config.section import Section, one_or_several, tried
 from motet.errors import MotetError
 
 Selection = Literal["last", "best_on_validation"]
-"""Which epoch of a new client's adaptation is its model."""
+"""The rules for which epoch of a new client's adaptation is kept."""
 
 
 class NetSettings(Section):
@@ -28,7 +28,7 @@ class NetSettings(Section):
 
 
 def _one_stays_whole(value: Any, checked: ValidatorFunctionWrapHandler) -> float:
-    """1 without a point is one client, 1.0 is all of them; other numbers mean the same in both spellings."""
+    """Keep 1 (one client) apart from 1.0 (all clients); other numbers mean the same as int and float."""
     number: float = checked(value)
     return 1 if type(value) is int and number == 1 else number
 
@@ -44,7 +44,7 @@ class RoundSettings(Section):
     )
 
     def cohort_size(self, clients: int) -> int:
-        """How many of the training clients take part in a round."""
+        """Return how many of the training clients take part in a round; raise if there are too few."""
         if isinstance(self.cohort, float) and self.cohort <= 1:
             return max(1, int(self.cohort * clients + 1e-9))
         if self.cohort != int(self.cohort) or self.cohort > clients:
@@ -84,7 +84,7 @@ class LocalSettings(Section):
     )
 
     def at_round(self, round: int) -> float:
-        """The learning rate of a round (the first is 1; before it, as in the first); never 0, for some divide by it."""
+        """Return the learning rate of a round (the first is 1; 0 counts as 1). Never 0, since methods divide by it."""
         return max(self.lr * self.lr_decay ** max(round - 1, 0), 1e-30)
 
 
@@ -101,7 +101,7 @@ class AdaptSettings(Section):
 
     @property
     def selections(self) -> tuple[Selection, ...]:
-        """Every model that is scored, the headline's first."""
+        """The rules of all adapted models that are scored, the headline's first."""
         return self.select if isinstance(self.select, tuple) else (self.select,)
 
 

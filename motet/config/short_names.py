@@ -1,7 +1,7 @@
-"""The short names for the choices that people make most: the flags of `motet run`, the keywords of `motet.run`.
+"""Short names of the most common choices: the flags of `motet run` and the keywords of `motet.run`.
 
-An experiment file and `--set` know them too. Nothing here imports torch before a choice is made: `motet --help` shows
-this table.
+An experiment file and `--set` accept them too. Torch is imported only when an experiment is made, so that `motet
+--help` is fast.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ CHOICES = {
 }
 FIELDS = {name: choice.field for name, choice in CHOICES.items()}
 STUDY_CHOICES = [name for name in FIELDS if name not in ("data", "method")]
-"""The short names that a study takes besides its data; it names its methods itself."""
+"""The short names that a study accepts, besides its data and methods."""
 
 
 def choose(
@@ -63,10 +63,10 @@ def choose(
     *settings: Mapping[str, Any],
     beside: Sequence[Mapping[str, Any]] = (),
 ) -> "Experiment":
-    """The experiment of these choices; a later layer wins: defaults, protocol, file, short names, settings.
+    """Return the experiment of these choices; a later layer wins: defaults, protocol, file, short names, settings.
 
-    `beside` are choices of the short names' own layer. What a layer says twice it says the same way, and each layer is
-    sound by itself: nothing that somebody wrote is dropped because something stands over it.
+    `beside` are more choices of the same layer as the short names. Each layer is checked by itself and may not
+    contradict itself, so that a mistake is reported even if a later layer overrides it.
     """
     from motet.config.experiment import read, resolve
     from motet.config.layers import one_layer

@@ -1,8 +1,8 @@
-"""Clients' private states on this machine: in use, and kept for checkpoints.
+"""The private states of clients on this machine: in memory while a run works, and in files for its checkpoints.
 
-    client-00005-000011.safetensors    client 5 as it was when round 11 was kept; the file never changes
+    client-00005-000011.safetensors    the state of client 5 after round 11; the file never changes
 
-A client's file is written when its state changed. Those of the two newest checkpoints stay.
+A checkpoint writes only the states that changed since the one before. The files of the two newest checkpoints are kept.
 """
 
 import re
@@ -18,25 +18,22 @@ from motet.io.files import is_own_folder, make_folder, sync_folder
 from motet.io.hashed_files import ClientFiles, Damaged, FileEntry, entry_of, intact, read_entry, write_entry
 from motet.messages.message import State, byte_count, decode, decoded, encode
 
-# -------- Private client states
-
-
 LIMIT = 256 * 2**20  # bytes of states that stay in memory
 
 
 class PrivateStore:
-    """One state per client. A state that was never put is empty."""
+    """One state per client, in memory up to `limit` bytes and beyond that in a temporary file; empty until put."""
 
     def __init__(self, limit: int = LIMIT):
         self.limit, self.held = limit, 0
         self._memory: OrderedDict[int, State] = OrderedDict()
-        self._file: IO[bytes] | None = None  # without a name: it ends with the process, however that ends
+        self._file: IO[bytes] | None = None  # has no name, so that it is gone with the process even after a kill
         self._end = 0
-        self._slots: dict[int, tuple[int, int]] = {}  # where in the file a client's bytes may go: start, capacity
-        self._on_disk: dict[int, int] = {}  # clients whose slot holds their state, and its length
+        self._slots: dict[int, tuple[int, int]] = {}  # the place of each client in the file: start, capacity
+        self._on_disk: dict[int, int] = {}  # length of the state, for clients whose slot is up to date
 
     def get(self, client_id: int) -> State:
-        """A client's state; its tensors are shared with the store, so replace them, never change them."""
+        """Return a client's state. Its tensors are shared with the store: replace them, never change them in place."""
         if client_id in self._memory:
             self._memory.move_to_end(client_id)
         elif client_id in self._on_disk:
@@ -44,13 +41,13 @@ class PrivateStore:
         return self._memory.get(client_id, {})
 
     def put(self, client_id: int, state: State) -> None:
-        """A client's new state; what is on disk of it is old now."""
+        """Store a client's new state; what the file holds of it is outdated then."""
         self._forget(client_id)
         self._on_disk.pop(client_id, None)
         self._keep(client_id, state)
 
     def close(self) -> None:
-        """Remove what is on disk."""
+        """Delete the temporary file."""
         if self._file:
             self._file.close()
         self._file, self._end = None, 0
@@ -64,7 +61,7 @@ class PrivateStore:
             self._spill(next(iter(self._memory)))
 
     def _spill(self, client_id: int) -> None:
-        """Out of memory; written only if the disk does not have it already."""
+        """Move a state from memory to the file; write it only if the file does not have it already."""
         if client_id not in self._on_disk:
             self._write(client_id, encode(self._memory[client_id]))
         self._forget(client_id)
@@ -96,118 +93,118 @@ class PrivateStore:
         return self._file.read(self._on_disk[client_id])
 
 
-# -------- Clients' private states on this machine
+# -------- States of checkpoints
 
 
 _FILE = re.compile(r"client-(-?[0-9]{4,12})-[0-9]{6,12}\.safetensors")  # the pooled client is number -1
 
 
 class StateShelf(Protocol):
-    """Where the bytes of kept states are."""
+    """A place that stores the states of checkpoints as named files."""
 
     def write(self, name: str, data: bytes) -> FileEntry:
-        """Put one there."""
+        """Store the bytes under this name and return the entry that finds them again."""
 
     def settle(self) -> None:
-        """All that was written stays, whatever happens now."""
+        """Make everything written so far survive a crash."""
 
     def read(self, entry: FileEntry) -> bytes:
-        """Get one back, or say that it is damaged."""
+        """Return the bytes of an entry; raise `Damaged` if they are missing or not the ones that were written."""
 
     def remove(self, name: str) -> None:
-        """One is not needed any more."""
+        """Delete a file; do nothing if it is not there."""
 
     def names(self) -> list[str]:
-        """All that are there."""
+        """Return the names of all stored files."""
 
 
 class FolderShelf:
-    """Files of a run's checkpoint folder."""
+    """Stores states as files in the checkpoint folder of a run."""
 
     def __init__(self, path: Path):
         self.path = path
 
     def write(self, name: str, data: bytes) -> FileEntry:
-        """On disk with the next `settle`."""
+        """Write a file and return its entry; after the next `settle` it survives a crash."""
         if not is_own_folder(self.path):
             make_folder(self.path)
         return write_entry(self.path, name, data)
 
     def settle(self) -> None:
-        """The names are on disk too."""
+        """Sync the folder, so that the names of the files written so far survive a crash too."""
         if self.path.is_dir():
             sync_folder(self.path)
 
     def read(self, entry: FileEntry) -> bytes:
-        """The bytes of a file that is whole; its name is one that `write` was given."""
+        """Return the bytes of a file; raise `Damaged` for a name that is no client's or a wrong SHA-256."""
         if not _FILE.fullmatch(entry.file):
             raise Damaged(f"the entry of a client names the file {entry.file[:100]!r}")
         return read_entry(self.path, entry)
 
     def remove(self, name: str) -> None:
-        """If it is still there."""
+        """Delete a file; do nothing if it cannot be deleted."""
         with suppress(OSError):
             (self.path / name).unlink()
 
     def names(self) -> list[str]:
-        """The clients' files."""
+        """Return the names of all files of clients in the folder."""
         return [path.name for path in self.path.iterdir() if _FILE.fullmatch(path.name)] if self.path.is_dir() else []
 
 
 class MemoryShelf:
-    """For an engine that was given no folder: what is kept lasts as long as the process."""
+    """Stores states in memory, for an engine without a folder; they last as long as the process."""
 
     def __init__(self) -> None:
         self.data: dict[str, bytes] = {}
 
     def write(self, name: str, data: bytes) -> FileEntry:
-        """Into memory."""
+        """Store the bytes in memory and return their entry."""
         self.data[name] = data
         return entry_of(name, data)
 
     def settle(self) -> None:
-        """Nothing to do."""
+        """Do nothing: memory does not survive a crash."""
 
     def read(self, entry: FileEntry) -> bytes:
-        """From memory."""
+        """Return the bytes of an entry; raise `Damaged` if they are not there."""
         if entry.file not in self.data:
             raise Damaged(f"{entry.file} is not there")
         return intact(entry, self.data[entry.file])
 
     def remove(self, name: str) -> None:
-        """From memory."""
+        """Delete the bytes of this name, if there are any."""
         self.data.pop(name, None)
 
     def names(self) -> list[str]:
-        """The clients' states."""
+        """Return all names."""
         return list(self.data)
 
 
 class ClientStates:
-    """The private states of all clients. A state that was never put is empty, and an empty one is not kept."""
+    """The private states of all clients, with their checkpoints. A state that was never put is empty."""
 
     def __init__(self, folder: Path | None = None):
         self.store = PrivateStore()
         self.shelf: StateShelf = FolderShelf(folder) if folder else MemoryShelf()
-        self._changed: set[int] = set()  # since the last checkpoint
-        self._entries: ClientFiles = {}  # of the last checkpoint
-        self._next: ClientFiles = {}  # of the one that is being made
-        self._outdated: list[str] | None = None  # what only its predecessor needs; None: nobody has looked yet
+        self._changed: set[int] = set()  # clients whose state changed since the last checkpoint
+        self._entries: ClientFiles = {}  # files of the last checkpoint
+        self._next: ClientFiles = {}  # files of the checkpoint that is being written
+        self._outdated: list[str] | None = None  # files that only the one before needs; None: not listed yet
 
     def get(self, client_id: int) -> State:
-        """A client's state; its tensors are shared, so replace them, never change them."""
+        """Return a client's state. Its tensors are shared: replace them, never change them in place."""
         return self.store.get(client_id)
 
     def put(self, client_id: int, state: State) -> None:
-        """A client's new state."""
+        """Store a client's new state."""
         self.store.put(client_id, state)
         self._changed.add(client_id)
 
     def keep(self, round: int) -> ClientFiles:
-        """Write the states that changed, one at a time; the entries of all clients."""
+        """Write the states that changed since the last checkpoint, and return the entries of all clients."""
         self._next = dict(self._entries)
         for client_id in sorted(self._changed):
-            self._next.pop(client_id, None)  # of a client that emptied its state, nothing is left to come back
+            self._next.pop(client_id, None)  # an emptied state must not come back after a resume
             if state := self.store.get(client_id):
                 self._next[client_id] = self.shelf.write(
                     f"client-{client_id:05d}-{round:06d}.safetensors", encode(state)
@@ -216,9 +213,9 @@ class ClientStates:
         return self._next
 
     def kept(self) -> None:
-        """Keep what this checkpoint and its predecessor need."""
+        """Note that the checkpoint is complete; delete files that neither it nor the one before needs."""
         now, before = _names(self._next), _names(self._entries)
-        if self._outdated is None:  # the first time, whatever earlier processes left
+        if self._outdated is None:  # the first time: everything that earlier processes left
             self._outdated = [name for name in self.shelf.names() if name not in now | before]
         for name in self._outdated:
             self.shelf.remove(name)
@@ -227,7 +224,7 @@ class ClientStates:
         self._changed.clear()
 
     def go_back(self, entries: ClientFiles) -> None:
-        """The states of a checkpoint and no others; each is read once, and none is held that does not fit."""
+        """Replace all states by those of a checkpoint; raise `Damaged` if one of them cannot be read."""
         self.store.close()
         self.store = PrivateStore()
         for client_id, entry in sorted(entries.items()):
@@ -236,7 +233,7 @@ class ClientStates:
         self._changed.clear()
 
     def close(self) -> None:
-        """Remove what the store wrote to disk for itself."""
+        """Delete the temporary file of the store; files of checkpoints stay."""
         self.store.close()
 
 
@@ -244,7 +241,7 @@ class WithStates(Engine):
     """An engine whose clients' private states are all on this machine."""
 
     def __init__(self, folder: Path | None = None):
-        """States are kept in this folder, or without one in memory."""
+        """Keep the states of checkpoints in `folder`, or in memory without one."""
         self.states = ClientStates(folder)
 
     def keep(self, round: int) -> ClientFiles:
@@ -260,7 +257,7 @@ class WithStates(Engine):
         return self.states.get(client_id)
 
     def close(self) -> None:
-        """Remove what states took on disk beside the checkpoints."""
+        """Delete temporary files; files of checkpoints stay."""
         self.states.close()
 
 

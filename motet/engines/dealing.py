@@ -1,4 +1,4 @@
-"""Who does which tasks next: for every engine that has several workers, whatever they are."""
+"""Decide which tasks a worker does next, for every engine that has several workers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -6,7 +6,7 @@ from motet.engines.engine import Groups
 from motet.errors import MotetError
 from motet.messages.task import Outcome, Task
 
-TRIES = 3  # how often the work of one client may cost a worker its life
+TRIES = 3  # how many workers may die on the same group before the run fails
 LEAST_GROUPS = 4  # so that several cores have work
 BACKLOG = 256 * 2**20  # bytes of replies that may wait for an earlier one
 
@@ -36,23 +36,23 @@ class Dealing:
     """
 
     def __init__(self, tasks: Sequence[Task], groups: Sequence[Sequence[int]], samples: Mapping[int, int]):
-        """`groups` are places among the tasks; `samples` tells which clients take long."""
+        """Take tasks, groups as lists of their indices, and the training samples by client, which estimate the time."""
         self._places = groups
         self._tasks = [[tasks[i] for i in group] for group in groups]
         length = [sum(samples.get(task.client_id, 0) for task in group) for group in self._tasks]
         self._waiting = sorted(range(len(groups)), key=lambda g: length[g])
         self._tries = [0] * len(groups)
-        self._early: dict[int, Outcome] = {}  # by the place of its task
-        self._next = 0  # the place of the outcome that is taken next
+        self._early: dict[int, Outcome] = {}  # outcomes that wait for earlier ones, by the index of their task
+        self._next = 0  # the index of the outcome that is due next
         self._done = 0
 
     def __len__(self) -> int:
-        """How many groups there are."""
+        """Return how many groups there are."""
         return len(self._places)
 
     @property
     def anything_waits(self) -> bool:
-        """Whether somebody could be given a group now."""
+        """Whether there is a group that no worker has yet."""
         return bool(self._waiting)
 
     @property
@@ -61,7 +61,7 @@ class Dealing:
         return self._done == len(self._places)
 
     def hand_out(self) -> int:
-        """Return the number of the group to do next; whoever takes it says `done` or `lost`."""
+        """Return the number of the group to do next; the caller ends it with `done` or `lost`."""
         if sum(outcome.received for outcome in self._early.values()) > BACKLOG:
             group = min(self._waiting, key=lambda g: min(self._places[g]))
             self._waiting.remove(group)
@@ -75,18 +75,18 @@ class Dealing:
         return self._tasks[group]
 
     def done(self, group: int, outcomes: Sequence[Outcome]) -> None:
-        """Take in the outcomes of a group, in the order of its tasks."""
+        """Add the outcomes of a group, in the order of its tasks."""
         self._done += 1
         self._early |= zip(self._places[group], outcomes, strict=True)
 
     def ready(self) -> Iterator[Outcome]:
-        """Yield the outcomes whose turn it is, in the order of the tasks."""
+        """Yield the outcomes that are due, in the order of the tasks."""
         while self._next in self._early:
             yield self._early.pop(self._next)
             self._next += 1
 
     def lost(self, group: int) -> None:
-        """Note that the worker of a group is gone: another will try, but not for ever."""
+        """Put a group back whose worker died; raise after `TRIES` workers have died on it."""
         if self._tries[group] >= TRIES:
             raise MotetError(
                 f"the work of client {', '.join(str(task.client_id) for task in self._tasks[group])} ended its process "

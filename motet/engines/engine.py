@@ -1,4 +1,4 @@
-"""What an engine is: it carries tasks to clients and outcomes back, and does not know what they mean."""
+"""The interface of an engine, which runs tasks at clients and returns outcomes without knowing what they mean."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from motet.messages.task import Outcome, Task
 
 Perform = Callable[[Task, State], Outcome]
 Groups = Callable[[Sequence[Task]], list[list[int]]]
-"""Which tasks are done as one, by their places in the list."""
+"""Splits tasks into groups that are computed together; a group is a list of indices of tasks."""
 
 
 def each_alone(tasks: Sequence[Task]) -> list[list[int]]:
@@ -21,15 +21,15 @@ def each_alone(tasks: Sequence[Task]) -> list[list[int]]:
 
 
 class Work(Protocol):
-    """What does the tasks of a group, where the clients are."""
+    """Performs tasks where the data of the clients are."""
 
     def perform_group(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
-        """Do a group of tasks, with the private state of each client."""
+        """Do a group of tasks, given the private state of each client, and return their outcomes in the same order."""
 
 
 @dataclass(frozen=True)
 class OneByOne:
-    """A function for one task as work."""
+    """Work made from a function that does one task."""
 
     perform: Perform
 
@@ -45,8 +45,8 @@ class Engine(ABC):
     def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         """Yield one outcome per task, in the order of the tasks and as early as that order allows.
 
-        Private states are kept by the engine and are not among the outcomes. Whoever takes the outcomes one by one and
-        holds on to none of them needs the memory of a few.
+        The engine stores new private states itself; they are not part of the outcomes. Outcomes that the caller does
+        not hold on to are freed, so that a large cohort needs the memory of a few replies.
         """
 
     def available(self, client_ids: Sequence[int]) -> list[int]:
@@ -55,24 +55,24 @@ class Engine(ABC):
 
     @abstractmethod
     def keep(self, round: int) -> ClientFiles:
-        """Put the private states as they are now where a kill cannot reach them; return how to find each client's."""
+        """Store the present private states so that they survive a kill, and return the entry of each client's."""
 
-    def kept(self, round: int) -> None:  # noqa: B027  an engine may leave that to its sites
-        """Note that what `keep` returned is in a checkpoint: states that only older checkpoints need may go."""
+    def kept(self, round: int) -> None:  # noqa: B027  doing nothing is a valid default
+        """Note that the checkpoint with what `keep` returned is complete, so that older states may be deleted."""
 
     @abstractmethod
     def go_back(self, round: int, entries: ClientFiles) -> None:
-        """Give every client the private state again that it had at that checkpoint; `Damaged` if that cannot be."""
+        """Restore the private states of all clients from a checkpoint; raise `Damaged` if one cannot be read."""
 
     def private(self, client_id: int) -> State:
         """Return a client's private state, to serve its model where all data are in one place.
 
-        Rounds never ask for it, and an engine whose clients are elsewhere does not have it.
+        Rounds never call this, and an engine whose clients are on other machines raises `MotetError`.
         """
         raise MotetError(
             f"the private state of client {client_id} stays where the client is; accepted: an engine on this machine, "
             f"or the client's own model at its site"
         )
 
-    def close(self) -> None:  # noqa: B027  nothing to stop is a fine default
-        """Stop whatever the engine started."""
+    def close(self) -> None:  # noqa: B027  doing nothing is a valid default
+        """Stop processes and delete temporary files of the engine."""

@@ -1,4 +1,4 @@
-"""One process, one client after the other: the reference for correctness and for a debugger."""
+"""The engine that does all work in this process, one group after the other: the reference, and good for debugging."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -11,10 +11,10 @@ from motet.messages.task import Outcome, Task, counted, in_task_order
 
 
 class Inline(WithStates):
-    """Does the work directly, group after group."""
+    """An engine that does the work in this process, one group of tasks after the other."""
 
     def __init__(self, work: Work, folder: Path | None = None, groups: Groups = each_alone):
-        """Work on tasks in these groups; private states are kept in `folder`, or without one in memory."""
+        """Split tasks by `groups`; keep the states of checkpoints in `folder`, or in memory without one."""
         super().__init__(folder)
         self.work, self.groups = work, groups
 
@@ -24,7 +24,7 @@ class Inline(WithStates):
 
 
 def perform_and_keep(work: Work, tasks: Sequence[Task], states: ClientStates) -> list[Outcome]:
-    """Do a group of tasks in this process; new private states are kept, and only here."""
+    """Do a group of tasks in this process, store new private states in `states`, and return the outcomes."""
     tasks = [task.with_message() for task in tasks]
     outcomes = work.perform_group(tasks, [states.get(task.client_id) for task in tasks])
     for outcome in outcomes:

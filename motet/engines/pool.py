@@ -1,4 +1,4 @@
-"""Worker processes on one machine, one thread each; the numbers are the inline engine's to the bit."""
+"""The engine of worker processes on one machine, one thread each; its numbers equal the inline engine's to the bit."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch.multiprocessing  # noqa: F401  teaches processes to hand tensors over in shared memory
+import torch.multiprocessing  # noqa: F401  makes tensors travel between processes in shared memory
 
 from motet.engines.client_states import WithStates
 from motet.engines.dealing import Dealing
@@ -32,9 +32,9 @@ from motet.io.user_code import unpacked
 from motet.messages.message import byte_count, decode, pieces
 from motet.messages.task import Outcome, Task, counted
 
-TRIES = 3  # how often workers may die while they start
+TRIES = 3  # how many workers may die while they start before the pool gives up
 _SAFE_PATH = "PYTHONSAFEPATH"  # Python's -P
-PATIENCE = 3.0  # seconds of work after which workers are worth their start, which takes about as long
+PATIENCE = 3.0  # seconds of work before workers are started: starting them takes about as long
 
 
 @dataclass
@@ -46,19 +46,19 @@ class Worker:
     outbox: OutBox = field(default_factory=OutBox)
     inbox: InBox = field(default_factory=InBox)
     ready: bool = False
-    group: int | None = None  # which of the groups of tasks it works on
-    sent: list[int] = field(default_factory=list)  # bytes of their messages
+    group: int | None = None  # the group of tasks it works on
+    sent: list[int] = field(default_factory=list)  # bytes of the message of each task in the group
 
     def leave(self) -> None:
-        """Stop, politely if it listens."""
+        """Ask the process to stop if it is idle, then end it."""
         if self.ready and self.group is None:
-            with suppress(OSError):  # it died since
+            with suppress(OSError):  # it has died
                 self.connection.send_bytes(STOP)
             self.process.join(timeout=5)
         self.end()
 
     def end(self) -> None:
-        """Stop at once."""
+        """End the process at once and free its shared memory."""
         self.process.terminate()
         self.process.join()
         self.connection.close()
@@ -67,7 +67,7 @@ class Worker:
 
 
 class Pool(WithStates):
-    """Persistent workers. A worker that dies is replaced and its client's work repeated."""
+    """An engine of persistent worker processes. A worker that dies is replaced, and its group of tasks is repeated."""
 
     def __init__(
         self,
@@ -79,11 +79,12 @@ class Pool(WithStates):
         groups: Groups = each_alone,
         folder: Path | None = None,
     ):
-        """`build` makes a workplace in a new process; `samples` tells which clients take long, `groups` which tasks
-        are done as one.
+        """Set up the pool; processes start when there is work.
 
-        With `meanwhile` this process does the work itself until workers are ready, and hires them only after
-        `patience` seconds of it. Without, workers are hired at once and do everything. States are kept in `folder`.
+        `build` makes the work object in a new process, `samples` has the training samples by client, which estimate
+        the time, and `groups` splits tasks into groups that are computed together. With `meanwhile`, this process does
+        the work itself until workers are ready, and starts them only after `patience` seconds of work. Without it,
+        workers start at once and do everything. The states of checkpoints are kept in `folder`.
         """
         super().__init__(folder)
         self.build, self.size, self.samples = build, workers, samples
@@ -96,32 +97,32 @@ class Pool(WithStates):
     def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         self.began = min(self.began, time.monotonic())
         try:
-            yield from self._work_off(tasks)
+            yield from self._run(tasks)
         finally:
             for worker in [w for w in self.workers if w.group is not None]:  # only after an error, or Ctrl-C
-                self._dismiss(worker)
+                self._remove(worker)
 
     def close(self) -> None:
-        """Idle workers leave by themselves, busy ones are ended."""
+        """Let idle workers stop by themselves, end busy ones, and delete temporary files."""
         for worker in self.workers:
             worker.leave()
         self.workers.clear()
         super().close()
 
-    def _work_off(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def _run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         dealing = Dealing(tasks, self.groups(tasks), self.samples)
         while not dealing.finished:
-            self._staff(len(dealing))
+            self._start_missing_workers(len(dealing))
             for worker in self.workers:
                 if worker.ready and worker.group is None and dealing.anything_waits:
                     worker.group = dealing.hand_out()
-                    self._hand_out(worker, dealing.tasks(worker.group))
+                    self._send(worker, dealing.tasks(worker.group))
             yield from dealing.ready()  # while the workers work
-            for worker in self._heard_of():
+            for worker in self._answered_or_dead():
                 group, worker.group = worker.group, None
                 if group is None:
-                    self._welcome(worker)
-                elif (found := self._take_in(worker)) is not None:
+                    self._finish_start(worker)
+                elif (found := self._receive_outcomes(worker)) is not None:
                     dealing.done(group, found)
                 else:
                     dealing.lost(group)
@@ -136,56 +137,58 @@ class Pool(WithStates):
     def _anyone_ready(self) -> bool:
         return any(worker.ready for worker in self.workers)
 
-    def _staff(self, tasks: int) -> None:
-        """Hire, if there is enough to do for long enough; nobody waits for the new ones."""
+    def _start_missing_workers(self, tasks: int) -> None:
+        """Start missing workers if the work is worth it, without waiting until they are ready."""
         worthwhile = tasks > 1 or not self.meanwhile
         if worthwhile and time.monotonic() - self.began >= self.patience:
             while len(self.workers) < min(self.size, tasks):
                 self._hire()
 
     def _hire(self) -> None:
+        """Start one worker process; where that fails, start no more."""
         context = multiprocessing.get_context("spawn")  # forked workers hang once torch has used its threads
         here, there = context.Pipe()
         process = context.Process(target=work, args=(there, os.getpid(), self.build), daemon=True, name="motet-worker")
         try:
             with _no_main_module(), _safe_path(), _no_ctrl_c():
                 process.start()
-        except Exception as error:  # whatever it is: no shared memory left, a method that only the main script knows
+        except Exception as error:  # many causes: no shared memory left, a method that only the main script defines
             here.close()
-            self._do_without(f"{type(error).__name__}: {error}")
+            self._start_no_more(f"{type(error).__name__}: {error}")
         else:
             self.workers.append(Worker(process, here))
         finally:
             there.close()
 
-    def _welcome(self, worker: Worker) -> None:
-        """A worker's first words: it is ready, or it cannot be."""
-        answer = self._hear(worker)
+    def _finish_start(self, worker: Worker) -> None:
+        """Read the first answer of a worker: it is ready, or it failed to start."""
+        answer = self._receive(worker)
         if answer is None:
             self.false_starts += 1
             if self.false_starts >= TRIES:
-                self._do_without(f"a worker ended {TRIES} times while it started")
+                self._start_no_more(f"a worker ended {TRIES} times while it started")
         elif answer["theirs"] and not self.meanwhile:
             raise unpacked(answer["theirs"])
         elif wrong := answer["mistake"] or answer["bug"] or (answer["theirs"] or {}).get("words"):
-            self._dismiss(worker)
-            self._do_without(wrong.strip().splitlines()[-1])
+            self._remove(worker)
+            self._start_no_more(wrong.strip().splitlines()[-1])
         else:
             worker.ready = True
 
-    def _do_without(self, reason: str) -> None:
-        """No more workers: the others go on, or this process alone."""
+    def _start_no_more(self, reason: str) -> None:
+        """Go on with the workers there are, or in this process alone; raise where this process does no work."""
         if not self.meanwhile:
             raise MotetError(f"no worker process can be started ({reason}); accepted: engine.name=inline")
         if self.size:
             warnings.warn(f"going on without more worker processes: {reason}", RuntimeWarning, stacklevel=2)
         self.size = 0
 
-    def _dismiss(self, worker: Worker) -> None:
+    def _remove(self, worker: Worker) -> None:
         worker.end()
         self.workers.remove(worker)
 
-    def _hand_out(self, worker: Worker, tasks: Sequence[Task]) -> None:
+    def _send(self, worker: Worker, tasks: Sequence[Task]) -> None:
+        """Send a group of tasks to a worker, with messages and private states in shared memory."""
         pairs = [(task.build_message(), self.states.get(task.client_id)) for task in tasks]
         worker.sent = [byte_count(message) for message, _ in pairs]
         parts = [pieces(state) for pair in pairs for state in pair]
@@ -194,31 +197,31 @@ class Pool(WithStates):
             "new_box": worker.outbox.write(*chain(*parts)),
             "sizes": [sum(map(len, of_one)) for of_one in parts],
         }
-        with suppress(OSError):  # it died since; `_take_in` will find out
+        with suppress(OSError):  # it has died; `_receive_outcomes` notices that
             worker.connection.send_bytes(json.dumps(order).encode())
             if order["new_box"]:
                 worker.outbox.hand_over(worker.connection, worker.process.pid or 0)
 
-    def _heard_of(self) -> list[Worker]:
-        """Workers that answered or died; who works here meanwhile does not wait for it."""
+    def _answered_or_dead(self) -> list[Worker]:
+        """Return the workers that answered or died; wait for one unless this process works meanwhile."""
         expected = [w.connection for w in self.workers if w.group is not None or not w.ready]
         ready = set(wait(expected, timeout=0 if self.meanwhile and not self._anyone_ready else None))
         return [w for w in self.workers if w.connection in ready]
 
-    def _hear(self, worker: Worker) -> dict[str, Any] | None:
-        """What a worker says; None if it died, and then it is one of the workers no more."""
+    def _receive(self, worker: Worker) -> dict[str, Any] | None:
+        """Return the answer of a worker, or remove it from the pool and return None if it died."""
         try:
             answer: dict[str, Any] = json.loads(worker.connection.recv_bytes())
             if answer["new_box"]:
                 worker.inbox.receive(worker.connection)
         except (EOFError, OSError):
-            self._dismiss(worker)
+            self._remove(worker)
             return None
         return answer
 
-    def _take_in(self, worker: Worker) -> list[Outcome] | None:
-        """The outcomes of a group, private states kept; None if the worker died."""
-        answer = self._hear(worker)
+    def _receive_outcomes(self, worker: Worker) -> list[Outcome] | None:
+        """Return the outcomes of a group and store new private states; return None if the worker died."""
+        answer = self._receive(worker)
         if answer is None:
             return None
         if answer["mistake"]:
@@ -242,7 +245,7 @@ class Pool(WithStates):
 
 @contextmanager
 def _no_main_module() -> Iterator[None]:
-    """A worker needs nothing of the script that called `motet.run`, and must not run it a second time."""
+    """Hide the main script while a process starts: `spawn` would otherwise run it again in the worker."""
     script = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -253,10 +256,10 @@ def _no_main_module() -> Iterator[None]:
 
 @contextmanager
 def _safe_path() -> Iterator[None]:
-    """Processes that start here do not import from the current folder, which may be a stranger's.
+    """Keep processes that start in this block from importing from the current folder, which may be untrusted.
 
     A worker and the resource tracker start by `python -c`, which looks there first: a `pickle.py` in it would run
-    before any word of ours. What a user's own code imports comes with the parent's path, after Python has started.
+    before any code of Motet. The user's own imports still work: workers get the parent's path after Python has started.
     """
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
@@ -270,9 +273,8 @@ def _safe_path() -> Iterator[None]:
 
 @contextmanager
 def _no_ctrl_c() -> Iterator[None]:
-    """Ctrl-C, and a terminal that goes away, are the parent's to handle: a process started here inherits that it hears
-    nothing of them."""
-    resource_tracker.ensure_running()  # or the first start does it, and lets Ctrl-C through again
+    """Block SIGINT and SIGHUP in processes that start in this block: Ctrl-C is handled by the parent."""
+    resource_tracker.ensure_running()  # the first start would do it, and unblock the signals again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield

@@ -1,4 +1,4 @@
-"""Engines by name, and a user's own by import: each name is a function that makes an engine of a request."""
+"""Engines by name, or by import for a user's own; each is a function that takes a request and returns an engine."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -15,15 +15,15 @@ from motet.io.plugins import is_import, load_object
 
 @dataclass(frozen=True)
 class EngineRequest:
-    """What an engine is made of. A user's own engine is a class, or a function, that takes one of these."""
+    """Everything an engine is built from. A user's own engine is a class or a function that takes one of these."""
 
     settings: EngineSettings
     device: str
-    work: Work  # does tasks in this process
-    build: Callable[[], Work]  # makes the same work in another process: a function that can be sent there
-    samples: Mapping[int, int]  # training samples of each client, which tell who takes long
-    groups: Groups  # which tasks are done as one
-    folder: Path | None  # where private states are kept; None: in memory
+    work: Work  # performs tasks in this process
+    build: Callable[[], Work]  # returns the same work object in another process; can be pickled
+    samples: Mapping[int, int]  # training samples by client, which estimate how long its tasks take
+    groups: Groups  # splits tasks into groups that are computed together
+    folder: Path | None  # where private states of checkpoints are kept; None: in memory
 
     @property
     def workers(self) -> int:
@@ -37,7 +37,7 @@ def inline(request: EngineRequest) -> Engine:
 
 
 def pool(request: EngineRequest) -> Engine:
-    """Return worker processes on this machine, which start at once."""
+    """Return an engine of worker processes on this machine, which start at once; raise where the system has none."""
     if not has_workers():
         raise MotetError(
             "engine.name is 'pool', but its workers share memory in a way that this system does not have; accepted: "
@@ -47,7 +47,7 @@ def pool(request: EngineRequest) -> Engine:
 
 
 def auto(request: EngineRequest) -> Engine:
-    """Return a pool that starts no process for a run of seconds; one process where more would not work, or not help."""
+    """Return a pool that starts workers only for longer runs, or the inline engine where workers would not help."""
     if request.workers == 1 or request.device != "cpu" or not has_workers():
         return inline(request)
     return Pool(
@@ -59,7 +59,7 @@ ENGINES: dict[str, Callable[[EngineRequest], Engine]] = {"auto": auto, "inline":
 
 
 def build_engine(request: EngineRequest) -> Engine:
-    """Return the engine that the settings name."""
+    """Return the engine that the settings name; raise `MotetError` if what they name makes none."""
     engine = factory_of(request.settings.name)(request)
     if not isinstance(engine, Engine):
         raise MotetError(
@@ -69,7 +69,7 @@ def build_engine(request: EngineRequest) -> Engine:
 
 
 def factory_of(name: str) -> Callable[[EngineRequest], Engine]:
-    """Return what makes the engine of that name, or by import `module:Name`; one sentence for any other name."""
+    """Return the function that makes the engine of a name or import (`module:Name`); raise for an unknown name."""
     if name in ENGINES:
         return ENGINES[name]
     if not is_import(name):
@@ -81,10 +81,10 @@ def factory_of(name: str) -> Callable[[EngineRequest], Engine]:
 
 
 def has_workers() -> bool:
-    """Return whether this system can hand descriptors of shared memory to another process, as the pool does."""
+    """Return whether this system can pass file descriptors to another process, which the pool needs."""
     return os.name == "posix"
 
 
 def cores() -> int:
-    """Return how many processes of this kind can compute at the same time."""
+    """Return the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

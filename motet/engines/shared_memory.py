@@ -1,4 +1,4 @@
-"""A box of shared memory between two processes: one writes, the other reads, and it grows when it must."""
+"""Shared memory from one process to another: `OutBox` is the writer's end, `InBox` the reader's; it grows on demand."""
 
 import mmap
 import os
@@ -10,19 +10,19 @@ from typing import IO
 from motet.errors import MotetError
 from motet.messages.message import Piece
 
-FOLDERS = ("/dev/shm", tempfile.gettempdir())  # memory, or where a container has little of it, a mapped file
-LEAST = 2**16
+FOLDERS = ("/dev/shm", tempfile.gettempdir())  # memory, or a mapped file where a container has little of it
+LEAST = 2**16  # bytes
 
 
 class OutBox:
-    """The writer's end. It has no name in any folder, so that nothing is left behind after any kill."""
+    """The writer's end. Its file has no name in any folder, so that nothing is left behind after a kill."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
         self._memory: mmap.mmap | None = None
 
     def write(self, *pieces: Piece) -> bool:
-        """Put the pieces one after the other; whether the box is a new one, to be handed over."""
+        """Write the pieces one after the other; return True if the memory is new, so that `hand_over` must follow."""
         size = sum(map(len, pieces))
         is_new = self._memory is None or len(self._memory) < size
         if is_new:
@@ -34,7 +34,7 @@ class OutBox:
         return is_new
 
     def hand_over(self, connection: Connection, reader: int) -> None:
-        """Give the reading process its end."""
+        """Send the file descriptor of new memory to the reading process."""
         assert self._file is not None
         send_handle(connection, self._file.fileno(), reader)
 
@@ -55,7 +55,7 @@ class OutBox:
         )
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         if self._memory is not None:
             self._memory.close()
         if self._file is not None:
@@ -70,27 +70,27 @@ class InBox:
         self._memory: mmap.mmap | None = None
 
     def receive(self, connection: Connection) -> None:
-        """Take over the end of a new box; the one before is not looked at again."""
+        """Receive the file descriptor that `hand_over` sent, and map its memory in place of the old."""
         self.close()
         handle = recv_handle(connection)
         self._memory = mmap.mmap(handle, 0)
         os.close(handle)
 
     def read(self, *sizes: int) -> list[bytes]:
-        """The pieces of these sizes, one after the other."""
+        """Return copies of the pieces, which have these sizes and lie one after the other."""
         assert self._memory is not None
         self._memory.seek(0)
         return [self._memory.read(size) for size in sizes]
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         if self._memory is not None:
             self._memory.close()
             self._memory = None
 
 
 def _file_of(size: int, folder: str) -> IO[bytes]:
-    """A nameless file whose room is really there: writing to a mapping beyond it would kill the process."""
+    """Return a nameless file with its space allocated: writing to a mapping beyond it would kill the process."""
     file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  the box closes it
     try:
         if hasattr(os, "posix_fallocate"):

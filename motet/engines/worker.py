@@ -1,4 +1,4 @@
-"""One worker process of the pool: it takes a task, works, answers, until its parent says stop or is gone."""
+"""The code of a worker process of the pool: it does groups of tasks until its parent stops it or is gone."""
 
 import gc
 import json
@@ -25,7 +25,7 @@ NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "outcomes": [], "mista
 
 
 def work(connection: Connection, parent: int, build: Callable[[], Work]) -> None:
-    """The life of a worker. Tensors come and go through shared memory, the pipe carries their sizes."""
+    """Run a worker process until it is stopped. Tensors travel through shared memory; the pipe carries their sizes."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     keep_freed_memory()
     torch.set_num_threads(1)
@@ -36,7 +36,7 @@ def work(connection: Connection, parent: int, build: Callable[[], Work]) -> None
         connection.send_bytes(json.dumps(NOTHING | _what_is_wrong(error)).encode())
         return
     gc.collect()
-    gc.freeze()  # what is here now stays, so that looking for garbage after each task costs next to nothing
+    gc.freeze()  # these objects stay, so that collecting after each task costs next to nothing
     connection.send_bytes(json.dumps(NOTHING).encode())  # ready
     while True:
         try:
@@ -49,15 +49,16 @@ def work(connection: Connection, parent: int, build: Callable[[], Work]) -> None
         connection.send_bytes(json.dumps(answer).encode())
         if answer["new_box"]:
             outbox.hand_over(connection, parent)
-        gc.collect()  # models of finished trainings, held by cycles
+        gc.collect()  # frees models of finished trainings, which reference cycles hold
     inbox.close()
     outbox.close()
 
 
 def _answer(connection: Connection, order: dict[str, Any], inbox: InBox, outbox: OutBox, here: Work) -> dict[str, Any]:
+    """Do a group of tasks, write replies and private states to the outbox, and return the answer for the pipe."""
     if order["new_box"]:
         inbox.receive(connection)
-    states = list(map(decode, inbox.read(*order["sizes"])))  # message and private state of each
+    states = list(map(decode, inbox.read(*order["sizes"])))  # message and private state of each task
     words = zip(order["tasks"], states[::2], strict=True)
     tasks = [Task(kind, client, round, message) for (kind, client, round), message in words]
     try:
@@ -73,7 +74,7 @@ def _answer(connection: Connection, order: dict[str, Any], inbox: InBox, outbox:
 
 
 def _what_is_wrong(error: BaseException) -> dict[str, object]:
-    """A user's mistake is one sentence, an error in his own code is told whole; anything else is a bug of ours."""
+    """Return an error as fields of an answer: a user's mistake, an error in the user's own code, or a bug of Motet."""
     if isinstance(error, MotetError):
         return {"mistake": str(error)}
     place = place_of(error)
@@ -81,7 +82,7 @@ def _what_is_wrong(error: BaseException) -> dict[str, object]:
 
 
 def _end_with(parent: int) -> None:
-    """A worker whose parent was killed ends too, also in the middle of its work."""
+    """End this process when its parent is gone, even in the middle of its work."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

@@ -1,7 +1,7 @@
-"""What malicious clients send in the place of their replies (Ditto's attacks, Li et al. 2021).
+"""What malicious clients send instead of their replies (Ditto's attacks, Li et al. 2021).
 
-All attackers train on random labels. An attack acts on the tensors of floats in a reply, relative to what the server
-sent; numbers, such as how many samples a client has, are told as they are.
+All attackers train on random labels. An attack changes the float tensors of a reply, relative to what the server sent;
+numbers, such as how many samples a client has, stay as they are.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ class RandomUpdate(Transform):
     """A2: the change is N(0, σ²I), where σ is the standard deviation of the change that would have been sent."""
 
     def pack(self, client: Sender, message: Message, reply: Message) -> Message:
-        """Each field with its own σ"""
+        """Return the reply with each field's change replaced by noise, with its own σ."""
         rng, sent = client.rng("attack"), dict(reply)
         for name, start, change in _changes(message, reply):
             noise = torch.randn(change.shape, generator=rng).to(change)
@@ -32,12 +32,12 @@ class ModelReplacement(Transform):
     cohort: int = Field(ge=1, description="the number of clients in a round")
 
     def pack(self, client: Sender, message: Message, reply: Message) -> Message:
-        """w + |S|·(w_i − w)"""
+        """Return w + |S|·(w_i − w) for each field."""
         return reply | {name: start + self.cohort * change for name, start, change in _changes(message, reply)}
 
 
 def attack_of(name: str, cohort: int) -> tuple[Transform, ...]:
-    """What an attack does to a malicious client's replies; poisoned labels (A1) are in its data already."""
+    """Return the transforms of an attack; none for poisoned labels (A1), which are in the client's data already."""
     return {
         "label-poison": (),
         "random-update": (RandomUpdate(),),

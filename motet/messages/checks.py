@@ -1,8 +1,8 @@
-"""Which replies a method is shown: a client may be broken, late, or a liar.
+"""Checks of replies before a method gets them: a client may be broken, late or malicious.
 
-A reply is looked at when it arrives (`ReplyChecks.wrong`), and once more when all are there (`ReplyChecks.outliers`),
-because some forms are known only from what most clients sent. A client that fails is set aside for the round with a
-sentence; the others go on.
+A reply is checked when it arrives (`ReplyChecks.wrong`), and again when all are there (`ReplyChecks.outliers`), because
+some shapes are known only from what most clients sent. A client that fails a check is set aside for the round, with the
+reason; the others go on.
 """
 
 import math
@@ -19,11 +19,11 @@ from motet.messages.task import Outcome, TaskKind
 Reasons = dict[int, str]
 _T = TypeVar("_T")
 Form = tuple[torch.dtype, tuple[int, ...]] | None
-"""The type and shape of a field; None of a number."""
+"""The type and shape of a field; None for a number."""
 
 
 def unusable(outcome: Outcome, kind: TaskKind, round: int, waiting: set[int], asked: Sequence[int]) -> str | None:
-    """Return why an outcome does not answer what was asked, or None; `waiting` are clients that have not answered."""
+    """Return why an outcome does not answer its task, or None; `waiting` are clients that have not answered yet."""
     if outcome.client_id not in asked:
         return "answered unasked"
     if outcome.client_id not in waiting:
@@ -38,8 +38,8 @@ def unusable(outcome: Outcome, kind: TaskKind, round: int, waiting: set[int], as
 class ReplyChecks:
     """Checks the replies of one round: the declared fields, of the form they should have, and finite.
 
-    `declared` are all fields that a reply may have; without it any. `like` has tensors whose form is known. For the
-    rest, what most replies have is right: clients of one round run one method on one net.
+    `declared` has all fields that a reply may have; without it, any field is allowed. `like` has tensors whose form is
+    known. For the rest, the form that most replies have is right: clients of one round run one method on one net.
     """
 
     def __init__(self, declared: Mapping[str, str] | None = None, like: Mapping[str, Tensor] | None = None):
@@ -49,7 +49,7 @@ class ReplyChecks:
         self._forms: dict[str, Counter[Form]] = {}
 
     def wrong(self, reply: Message) -> str | None:
-        """Return why a reply that just arrived cannot be used, or None; its form counts for the majority anyway."""
+        """Return why a reply that just arrived cannot be used, or None; its form counts for the majority either way."""
         self._names[frozenset(reply.keys() & self.declared if self.declared else reply)] += 1
         for name, value in reply.items():
             self._forms.setdefault(name, Counter())[form_of(value)] += 1
@@ -63,7 +63,7 @@ class ReplyChecks:
         return None
 
     def outliers(self, forms: Mapping[int, Mapping[str, Form]]) -> Reasons:
-        """Return which of the replies that passed differ from what most have, and how, when all are there."""
+        """Return how replies that passed differ from the form that most have, by client; call it when all are there."""
         usual = _most(self._names) or frozenset()
         right = {name: _most(self._forms[name]) for name in usual if name in self._forms} | {
             name: form for name, form in self.known.items() if name in usual
@@ -78,7 +78,7 @@ def well_formed(
     declared: Mapping[str, str] | None = None,
     like: Mapping[str, Tensor] | None = None,
 ) -> tuple[dict[int, Message], Reasons]:
-    """Return the replies that pass all checks, and why others do not, where all are there at once."""
+    """Return the replies that pass all checks, and why the others do not."""
     checks = ReplyChecks(declared, like)
     reasons = {i: why for i, reply in replies.items() if (why := checks.wrong(reply))}
     forms = {i: forms_of(reply) for i, reply in replies.items() if i not in reasons}
@@ -92,7 +92,7 @@ def forms_of(reply: Message) -> dict[str, Form]:
 
 
 def form_of(value: Tensor | Scalar) -> Form:
-    """Return the type and shape of a field; None of a number."""
+    """Return the type and shape of a field; None for a number."""
     return (value.dtype, tuple(value.shape)) if isinstance(value, Tensor) else None
 
 
@@ -140,5 +140,5 @@ def _finite(value: Tensor | Scalar) -> bool:
 
 
 def _most(found: Counter[_T]) -> _T | None:
-    """Return what most have; of equals, what came first in the order of client ids."""
+    """Return the most frequent item; of equals, the first in the order of client ids."""
     return found.most_common(1)[0][0] if found else None

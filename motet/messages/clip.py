@@ -1,4 +1,4 @@
-"""Norm clipping: no client moves the server further than a given length."""
+"""The transform `clip`, which bounds how far one client can move the server's model."""
 
 import math
 
@@ -10,7 +10,7 @@ from motet.messages.transform import Sender, Transform, TransformEntry, referenc
 
 
 class Clip(Transform):
-    """Scales what a reply changes so that its L2 norm over all its fields of floats is at most `norm`."""
+    """Scales the change in a reply so that its L2 norm over all float fields is at most `norm`."""
 
     norm: float = Field(1.0, gt=0, description="the largest L2 norm of what a reply changes")
 

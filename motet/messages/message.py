@@ -1,8 +1,8 @@
 """Messages and states: named tensors plus named scalars, nothing else.
 
-What a server sends, what a client answers, what either keeps: all are a `State`, a plain dictionary that
-can be counted in bytes, written with safetensors and sent by any engine. A scalar travels as a tensor
-without dimensions, so a tensor of a state always has at least one.
+What the server sends, what a client replies, and what either keeps is a `State`: a plain dictionary that can be counted
+in bytes, written with safetensors and sent by any engine. A scalar is encoded as a tensor without dimensions, so a
+tensor of a state always has at least one.
 """
 
 import json
@@ -53,7 +53,7 @@ _SCALAR_TYPES: dict[type, torch.dtype] = {bool: torch.bool, int: torch.int64, fl
 
 
 def tensor(state: Mapping[str, Tensor | Scalar], name: str) -> Tensor:
-    """The tensor of that name, or a sentence about what is wrong with the message."""
+    """Return the tensor of that name; raise `MotetError` if the message has none."""
     value = state.get(name)
     if not isinstance(value, Tensor):
         raise MotetError(f"message field {name!r} is {_describe(value)}; accepted: a tensor")
@@ -61,7 +61,7 @@ def tensor(state: Mapping[str, Tensor | Scalar], name: str) -> Tensor:
 
 
 def number(state: Mapping[str, Tensor | Scalar], name: str) -> float:
-    """The scalar of that name, as a float."""
+    """Return the scalar of that name as a float; raise `MotetError` if the message has none."""
     value = state.get(name)
     if value is None or isinstance(value, Tensor):
         raise MotetError(f"message field {name!r} is {_describe(value)}; accepted: a number")
@@ -69,14 +69,14 @@ def number(state: Mapping[str, Tensor | Scalar], name: str) -> float:
 
 
 def encode(state: Mapping[str, Tensor | Scalar]) -> bytes:
-    """The safetensors bytes of a state; the same state gives the same bytes."""
+    """Return a state as safetensors bytes; equal states give equal bytes."""
     return b"".join(pieces(state))
 
 
 def pieces(state: Mapping[str, Tensor | Scalar]) -> list[Piece]:
-    """The same bytes before they are one: a header, and every tensor's own memory, to be read before it changes.
+    """Return the bytes of `encode` as pieces: a header, and views of the tensors' memory, valid until they change.
 
-    Not written by safetensors' own `save`, which copies every tensor twice. Its `load` reads it.
+    This avoids safetensors' own `save`, which copies every tensor twice. Its `load` reads the result.
     """
     tensors = {name: _as_tensor(name, value) for name, value in state.items()}
     order, header = _header(tuple((name, t.dtype, tuple(t.shape)) for name, t in sorted(tensors.items())))
@@ -84,7 +84,7 @@ def pieces(state: Mapping[str, Tensor | Scalar]) -> list[Piece]:
 
 
 def decode(data: bytes) -> State:
-    """The state that `encode` wrote; one sentence for any other bytes."""
+    """Return the state that `encode` wrote; raise `MotetError` for any other bytes."""
     try:
         tensors = safetensors.torch.load(data)
         return {name: _checked(name, value) for name, value in sorted(tensors.items())}  # safetensors has no order
@@ -100,7 +100,7 @@ def _checked(name: str, value: Tensor) -> Tensor | Scalar:
 
 
 def byte_count(state: Mapping[str, Tensor | Scalar]) -> int:
-    """How many bytes `encode` would give, without doing it; a message that says nothing is not sent."""
+    """Return the length of `encode(state)` without encoding; 0 for an empty message, which is not sent."""
     if not state:
         return 0
     parts = []
@@ -116,7 +116,7 @@ def byte_count(state: Mapping[str, Tensor | Scalar]) -> int:
 
 @lru_cache(maxsize=4096)
 def _header(parts: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]) -> tuple[list[str], bytes]:
-    """The names in the order of their data, wider numbers first so that each is aligned, and what comes before."""
+    """Return the names in the order of their data, wider types first for alignment, and the header's bytes."""
     words, at = {}, 0
     for name, dtype, shape in sorted(parts, key=lambda part: -part[1].itemsize):
         if dtype not in _DTYPES:
@@ -151,7 +151,7 @@ def _describe(value: object) -> str:
 
 
 def decoded(entry: FileEntry, data: bytes) -> State:
-    """Return the state that these bytes are; bytes with the right SHA-256 may still be none, which is `Damaged`."""
+    """Return the state of a file's bytes; raise `Damaged` if they are no state, even with the right SHA-256."""
     try:
         return decode(data)
     except MotetError as error:

@@ -1,9 +1,8 @@
-"""The replies of a round as a method's server sees them: added up while they arrive, so that memory stays flat.
+"""The replies of a round as a method sees them, added up while they arrive to save memory.
 
-A method declares for every field of its replies how the server uses it: `mean`, `sum`, or `each` client's own. Tensors
-of the first two are added up as they come, in the order of client ids, so that the bits are those of adding them up at
-once; a cohort of ten thousand then takes the memory of one. Numbers and fields that are used one by one stay as they
-came.
+A method declares for every field of its replies how the server uses it: `mean`, `sum`, or `each` (one by one). Tensors
+with `mean` or `sum` are added up as they arrive, in the order of client ids, so that the bits are those of adding them
+up at once; ten thousand clients take the memory of one. Numbers and fields with `each` are kept as they are.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,10 +17,10 @@ from motet.messages.checks import Form, Reasons, ReplyChecks, forms_of
 from motet.messages.message import AddedUp, Message, number, tensor
 
 Rule = Literal["mean", "each", "sum"]
-"""How the server uses a field of the replies: their mean as the models', each client's own, or their sum."""
+"""How the server uses a field of the replies: their mean, each client's own, or their sum."""
 
 Weighting = Literal["samples", "uniform"]
-"""How a mean weighs clients: by their numbers of samples, or alike."""
+"""How a mean weights clients: by their numbers of samples, or uniformly."""
 
 _Signature = tuple[tuple[str, Form], ...]
 _K = TypeVar("_K")
@@ -30,8 +29,8 @@ _K = TypeVar("_K")
 class Replies(Mapping[int, Message]):
     """The usable replies of a round, in the order of client ids.
 
-    A field whose rule is `mean` or `sum` has been added up: ask `mean(name)` or `sum(name)` for it. In a single reply
-    its place is taken by a mark, so that who reads it there is told what to do instead.
+    A field whose rule is `mean` or `sum` has been added up: call `mean(name)` or `sum(name)` for it. A single reply
+    holds an `AddedUp` in its place, so that reading it there raises an error that says so.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Replies(Mapping[int, Message]):
 
 
 def average(replies: Mapping[int, Message], name: str, weighting: Weighting = "samples") -> Tensor:
-    """Return the mean of one field over the replies, by samples or uniform, added up in the order of client ids."""
+    """Return the mean of one field over replies that were not added up, by samples or uniform, in the order of ids."""
     return replies.mean(name, weighting) if isinstance(replies, Replies) else _mean_of(replies, name, weighting)
 
 
@@ -92,14 +91,14 @@ def _share(reply: Message, weighting: str) -> float:
 
 @dataclass
 class _Sums:
-    """What clients with replies of one form add up to."""
+    """The running sums of clients whose replies have the same form."""
 
     replies: dict[int, Message] = field(default_factory=dict)
     means: dict[tuple[str, Weighting], Tensor] = field(default_factory=dict)
     sums: dict[str, Tensor] = field(default_factory=dict)
 
     def take_in(self, other: "_Sums") -> None:
-        """Add what clients whose replies have another form add up to."""
+        """Add the sums of clients whose replies have another form."""
         self.replies |= other.replies
         for key, total in other.means.items():
             self.means[key] = self.means[key].add_(total) if key in self.means else total
@@ -108,11 +107,11 @@ class _Sums:
 
 
 class ReplyCollector:
-    """Takes the replies of a round one by one, in the order of client ids, and gives what a method's server sees.
+    """Collects the replies of a round one by one, in the order of client ids, into a `Replies`.
 
-    A mean needs the weight of everybody before the first reply is added. `expected` says how many samples each client
-    of the cohort should tell, which a server knows. Where somebody fails or tells another number, what was added up is
-    scaled by the ratio at the end: right up to rounding.
+    A mean needs the weights of all clients before the first reply is added. `expected` has the number of samples of
+    each client of the cohort, as the server knows it. If a client fails or reports another number, the sum is scaled by
+    the ratio at the end, which is right up to rounding.
     """
 
     def __init__(
@@ -128,7 +127,7 @@ class ReplyCollector:
         self._by_form: dict[_Signature, _Sums] = {}  # one of them, unless clients differ
 
     def add(self, client_id: int, reply: Message) -> None:
-        """Take in one reply; what is added up of it is not held any longer."""
+        """Add one reply; its fields that are added up are not kept."""
         if why := self.checks.wrong(reply):
             self.reasons[client_id] = why
             return
@@ -156,9 +155,9 @@ class ReplyCollector:
             if sums.replies.keys() - self.reasons.keys():
                 found.take_in(sums)
         for (name, weighting), total in found.means.items():
-            told = [_share(reply, weighting) for reply in found.replies.values() if name in reply]
-            if sum(told) != self.expected[weighting]:
-                total.mul_(self.expected[weighting] / sum(told))
+            weights = [_share(reply, weighting) for reply in found.replies.values() if name in reply]
+            if sum(weights) != self.expected[weighting]:
+                total.mul_(self.expected[weighting] / sum(weights))
         return Replies(dict(sorted(found.replies.items())), found.means, found.sums), self.reasons
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a client, and what came of it."""
+"""Tasks for clients, and their outcomes."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,15 +9,15 @@ from motet.messages.message import Message, State, byte_count
 TaskKind = Literal["prepare", "train", "score", "sync_score", "adapt", "export", "client_snapshot", "run_metric"]
 
 EVERY_TASK: frozenset[TaskKind] = frozenset(get_args(TaskKind))
-"""What a simulation serves, where all data are in one place."""
+"""The kinds of tasks that a simulation allows."""
 
 SITE_TASKS: frozenset[TaskKind] = frozenset({"prepare", "train", "score", "sync_score", "adapt"})
-"""What a real site serves: work that answers with a reply or with scores, and never hands over a model or samples."""
+"""The kinds of tasks that a real site allows: they send replies or scores, never a personal model or samples."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a task: a reply and perhaps a new private state, or the reason why there is none."""
+    """The outcome of a task: a reply and perhaps a new private state, or the reason for a failure."""
 
     kind: TaskKind
     client_id: int
@@ -25,9 +25,9 @@ class Outcome:
     reply: Message | None = None
     private: State | None = None
     failure: str | None = None
-    train_loss: float | None = None  # of a training, beside the reply: no method sees it
+    train_loss: float | None = None  # of a training; kept out of the reply, so that no method sees it
     sent: int = 0  # bytes of the message to the client, counted by the engine
-    received: int = 0  # bytes of the reply as it arrived, likewise
+    received: int = 0  # bytes of the reply, counted by the engine
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Task:
     kind: TaskKind
     client_id: int
     round: int
-    message: Message | Callable[[], Message]  # a function where it may be built late: many tasks wait at once
+    message: Message | Callable[[], Message]  # or a function that builds it late, since many tasks wait at once
 
     def build_message(self) -> Message:
-        """Return what the client is sent. It may take the memory of a model: build it when the task is handed out."""
+        """Return the message to the client. It may be as large as a model: build it only when the task starts."""
         return self.message() if callable(self.message) else self.message
 
     def with_message(self) -> "Task":
@@ -48,29 +48,28 @@ class Task:
         return replace(self, message=self.build_message())
 
     def answered(self, reply: Message, private: State | None = None, train_loss: float | None = None) -> Outcome:
-        """Return the outcome of work that was done."""
+        """Return a successful outcome of this task."""
         return Outcome(self.kind, self.client_id, self.round, reply, private, train_loss=train_loss)
 
     def failed(self, reason: str) -> Outcome:
-        """Return the outcome of work that came to nothing."""
+        """Return a failed outcome of this task."""
         return Outcome(self.kind, self.client_id, self.round, failure=reason)
 
 
 def counted(outcome: Outcome, sent: int) -> Outcome:
-    """Return an outcome as it leaves an engine: with the bytes that went and came, without the private state."""
+    """Return an outcome as an engine yields it: with the bytes sent and received, without the private state."""
     received = byte_count(outcome.reply) if outcome.reply is not None else 0
     return replace(outcome, private=None, sent=sent, received=received + LOSS_BYTES * (outcome.train_loss is not None))
 
 
 LOSS_BYTES = 8
-"""What the training loss adds to a reply on its way."""
+"""Bytes that the training loss adds to a reply."""
 
 
 def in_task_order(tasks: Sequence[Task], outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
     """Yield outcomes in the order of their tasks, each as soon as all before it are there.
 
-    An outcome that no task asked for, or that comes a second time, is passed on at once; one that never comes is
-    stepped over at the end.
+    An outcome without a task, or a second one of a task, is yielded at once; missing outcomes are skipped at the end.
     """
     places = {task.client_id: place for place, task in enumerate(tasks)}
     early: dict[int, Outcome] = {}

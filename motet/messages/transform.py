@@ -1,4 +1,4 @@
-"""What every transform is: a change of the reply at the client, and its counterpart at the server."""
+"""The interface of a transform: it changes a reply at the client, and may undo that at the server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from motet.training.randomness import generator
 
 
 class Sender(Protocol):
-    """What a transform may use of the client whose reply it changes."""
+    """The part of a client that a transform may use."""
 
     private: State
 
     def rng(self, purpose: str) -> torch.Generator:
-        """Return the client's randomness in this round for one purpose."""
+        """Return a generator for this client, round and purpose."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """One reply as it arrives at the server: whose, when, and one of how many."""
+    """Where a reply comes from: its client, its round, and the size of the cohort."""
 
     client_id: int
     round: int
@@ -31,25 +31,25 @@ class Arrival:
     seed: int
 
     def rng(self, purpose: str) -> torch.Generator:
-        """Randomness of this arrival for one purpose."""
+        """Return a generator for this client, round and purpose at the server."""
         return generator(self.seed, purpose, self.round, self.client_id)
 
 
 class Transform(Section):
-    """A transform acts on the reply of a training, whatever method made it. Its fields are its options."""
+    """Changes the reply of a training, of any method. Its fields are its options."""
 
     def pack(self, client: Sender, message: Message, reply: Message) -> Message:
-        """At the client, after training. What it keeps for the next time goes to `client.private`."""
+        """Return the changed reply, at the client after training. It may keep a state in `client.private`."""
         return reply
 
     def open(self, arrival: Arrival, message: Message, reply: Message) -> Message:
-        """At the server, after the bytes are counted: the reply as the method wants it."""
+        """Return the reply as the method expects it, at the server after the bytes are counted."""
         return reply
 
 
 @dataclass(frozen=True)
 class TransformEntry:
-    """One name: the line in a transform's own file."""
+    """The entry of a transform in the registry, defined in the transform's own file."""
 
     name: str
     summary: str
@@ -58,21 +58,21 @@ class TransformEntry:
 
 
 def pack_reply(transforms: Sequence[Transform], client: Sender, message: Message, reply: Message) -> Message:
-    """A reply as it leaves its client."""
+    """Return a reply with all transforms applied, as it leaves the client."""
     for transform in transforms:
         reply = transform.pack(client, message, reply)
     return reply
 
 
 def open_reply(transforms: Sequence[Transform], arrival: Arrival, message: Message, reply: Message) -> Message:
-    """A reply as the method's server sees it: what was done last is undone first."""
+    """Return a reply with all transforms undone, the last one first."""
     for transform in reversed(transforms):
         reply = transform.open(arrival, message, reply)
     return reply
 
 
 def references(message: Message, reply: Message) -> Message:
-    """What each field of floats of a reply is relative to: the message's field of that name and shape, or else 0."""
+    """Return what each float field of a reply is a change of: the message's field of that name and shape, or 0."""
     found: Message = {}
     for name, value in reply.items():
         sent = message.get(name)

@@ -1,4 +1,4 @@
-"""Every transform by name, and how names become transforms."""
+"""The registry of transforms, and the functions that build them from a text such as `clip(norm=1)`."""
 
 from motet.config.names import Term, parse
 from motet.config.section import checked
@@ -10,17 +10,17 @@ TRANSFORMS: dict[str, TransformEntry] = {entry.name: entry for entry in [clip.EN
 
 
 def build_transforms(text: str) -> tuple[Transform, ...]:
-    """The transforms of such a text, in the order in which they act at the client; of no text, none."""
+    """Return the transforms that a text names, in the order in which they act at the client; none for no text."""
     return tuple(checked(TRANSFORMS[t.name].transform, t.options, f"transform {t.name}") for t in _terms(text))
 
 
 def canonical_transforms(text: str) -> str:
-    """The same transforms in the house's spelling; their order is theirs."""
+    """Return the text in canonical spelling; the order of transforms stays."""
     return "+".join(map(str, _terms(text)))
 
 
 def describe_transforms() -> list[dict[str, object]]:
-    """One row per name, for `motet list transforms`."""
+    """Return one row per transform, for `motet list transforms`."""
     return [
         {
             "name": entry.name,

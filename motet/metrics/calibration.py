@@ -1,4 +1,4 @@
-"""Calibration: whether a model is as often right as it is confident (SuPerFed's ECE and MCE), and its diagram."""
+"""Calibration: whether a model is right as often as it is confident (SuPerFed's ECE and MCE), and its diagram."""
 
 from collections.abc import Callable, Mapping
 from typing import ClassVar
@@ -26,12 +26,12 @@ def ece(confidence: Tensor, correct: Tensor, bins: int = BINS, per_batch: int = 
 
 
 def mce(confidence: Tensor, correct: Tensor, bins: int = BINS, per_batch: int = 0) -> float | None:
-    """Maximum calibration error, the largest gap_b of a bin that is not empty; otherwise as `ece`."""
+    """Maximum calibration error: the largest gap_b of a bin that is not empty; arguments as in `ece`."""
     return _mean([float(gap.max()) for _, gap in _gaps(confidence, correct, bins, per_batch)])
 
 
 def bins_of(confidence: Tensor, correct: Tensor, bins: int = BINS) -> Tensor:
-    """Of each bin (l, u] of confidence: samples, the sum of their confidence, how many are right."""
+    """Return for each bin (l, u] of confidence: samples, the sum of their confidence, how many are right."""
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)[1:]
     p = confidence.double()
     bin_of = torch.bucketize(p, edges).clamp_max(bins - 1)  # rounding may lift a confidence above one
@@ -40,7 +40,7 @@ def bins_of(confidence: Tensor, correct: Tensor, bins: int = BINS) -> Tensor:
 
 
 def _gaps(confidence: Tensor, correct: Tensor, bins: int, per_batch: int) -> list[tuple[Tensor, Tensor]]:
-    """For each batch, or for all samples at once: n_b/n and |mean confidence − accuracy| of the bins (l, u]."""
+    """Return n_b/n and |mean confidence − accuracy| of the bins (l, u], for each batch or for all samples at once."""
     batches = zip(_batches(confidence, per_batch), _batches(correct, per_batch), strict=True)
     return [_gaps_of(bins_of(p, hit, bins)) for p, hit in batches]
 
@@ -87,7 +87,7 @@ MCE = SetMetric(
 
 
 class Calibration(RunMetric):
-    """The diagram: what clients counted in each bin, on their own test data, added up."""
+    """The calibration diagram: counts in each bin on clients' own test data, added up over clients."""
 
     name: ClassVar[str] = "calibration"
     summary: ClassVar[str] = "the calibration diagram of both models over all clients' test data, and its ECE"
@@ -97,7 +97,7 @@ class Calibration(RunMetric):
     needs_generic: ClassVar[bool] = True
 
     def at_client(self, here: ClientScope) -> Message:
-        """Three numbers for each bin and model; which samples they are of stays here."""
+        """Return three numbers for each bin and model; the samples themselves do not leave the client."""
         found: Message = {}
         models = {PERSONAL: here.heads().get(PERSONAL), GENERIC: here.generic()}
         for name, model in models.items():
@@ -106,7 +106,7 @@ class Calibration(RunMetric):
         return found
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
-        """One diagram per model."""
+        """Return one diagram per model."""
         finding = Finding()
         for name, words in ((PERSONAL, "personal models"), (GENERIC, "generic model")):
             tables = [tensor(reply, name) for reply in replies.values() if name in reply]
@@ -133,7 +133,7 @@ def _diagram(model: str, words: str, table: Tensor) -> LearnedFigure:
         f"calibration-{model}",
         f"Calibration of the {words}",
         "Where accuracy is below confidence the model is surer than it should be; bins with few samples say little.",
-        {what: share.tolist() for what, share in shares.items()},  # no number where there is no sample
+        {what: share.tolist() for what, share in shares.items()},  # NaN in an empty bin
         x=Axis("confidence (middle of the bin)", tuple(round(m, 4) for m in middle)),
         y="share",
     )

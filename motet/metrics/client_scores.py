@@ -1,4 +1,4 @@
-"""A client scores a model on the data it has: only numbers leave it."""
+"""The scoring of a model on a client's data, of which only numbers leave the client."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,35 +17,35 @@ from motet.metrics.pairs import remember_classes, remember_hits
 from motet.metrics.registry import metrics_of
 from motet.training.client import Client
 
-Common = Literal["no", "held", "all"]  # on the common test set: nothing, the classes that the client holds, everything
+Common = Literal["no", "held", "all"]  # of the common test set: nothing, the client's classes, everything
 
 COUNTS = "score.common.counts"
-FAILED = "failed:"  # before the name of a metric that raised: the field of a reply that says so
+FAILED = "failed:"  # prefix of the reply field that marks a metric that raised an error
 
 
 def right_of(metric: Metric) -> str:
-    """The field of a message that holds the generic model's right answers per class on the common test set."""
+    """Return the message field with the generic model's right answers per class on the common test set."""
     return f"score.{GENERIC}.{metric.name}"
 
 
 @dataclass
 class Scorer:
-    """What a client's scores are made with."""
+    """Computes a client's scores by the metrics of the experiment."""
 
     holdings: Holdings
     scoring: ScoringSettings
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
-        """Accuracy, and what else the experiment asks for."""
+        """Accuracy and loss, and the metrics that the experiment asks for."""
         return metrics_of(self.scoring.metrics)
 
     def sizes(self, client: Client) -> Message:
-        """How many samples each kind of figure rests on."""
+        """Return how many samples each kind of score is computed from."""
         return {TRAINING: client.samples, SPLIT: len(client.data.test), VALIDATION: len(client.data.val)}
 
     def score(self, name: str, model: nn.Module, client: Client, common: Common) -> Message:
-        """A model's values on the client's own test data, and on the common test set as far as it is asked for."""
+        """Return a model's scores on the client's own data, and on as much of the common test set as `common` says."""
         reply = self.on_own_data(name, model, client)
         test = None if common == "no" else self.holdings.common_test(client.data)
         if test is None:
@@ -54,7 +54,7 @@ class Scorer:
             if common == "all":
                 self._put_values(reply, name, "common", one_pass(model, test, self.metrics, client.classes))
             return reply
-        holds = (client.counts > 0)[test.y]  # other classes weigh nothing for this client
+        holds = (client.counts > 0)[test.y]  # other classes have weight 0 for this client
         by_class = [metric for metric in self.metrics if isinstance(metric, SampleMetric)]
         asked = self.metrics if common == "all" else by_class
         held = one_pass(model, test, asked, client.classes, holds.nonzero().squeeze(1))
@@ -71,7 +71,7 @@ class Scorer:
         return reply
 
     def on_own_data(self, name: str, model: nn.Module, client: Client) -> Message:
-        """A model's values on the client's test and validation data."""
+        """Return a model's scores on the client's test and validation data."""
         reply: Message = {}
         own = {"split": client.data.test, "validation": client.data.val}
         for data, samples in own.items():
@@ -89,7 +89,7 @@ class Scorer:
         return reply
 
     def generic_as_told(self, client: Client, message: Message) -> Message:
-        """The generic model's class-weighted values, from right answers per class that the server counted once."""
+        """Return the generic model's class-weighted scores, from the right answers per class that the server sent."""
         reply: Message = {}
         for metric in self.metrics:
             if right_of(metric) in message:
@@ -100,7 +100,7 @@ class Scorer:
         return reply
 
     def nothing_right(self, name: str, client: Client, common: Common) -> Message:
-        """The values of a model that left the finite numbers: leaving such clients out would flatter the others."""
+        """Return the worst scores, for a model that is not finite: leaving the client out would flatter the mean."""
         test = self.holdings.common_test(client.data)
         there = {
             "weighted": test is not None and common != "no" and bool(self.scoring.by_class),
@@ -119,11 +119,11 @@ class Scorer:
         return class_weighted(right, counts, client.counts, self.scoring.class_weights == "count_corrected")
 
     def _weights(self, counts: Tensor, client: Client) -> Tensor:
-        """What each class of the common test set weighs for the client, as in `class_weighted`."""
+        """Return the weight of each class of the common test set for the client, as in `class_weighted`."""
         return client.counts if self.scoring.class_weights == "count_corrected" else client.counts * counts
 
     def _put_weighted(self, reply: Message, name: str, data: str, answers: Answers, client: Client) -> None:
-        """Of a set that others share: each class by its share of this client's training data."""
+        """Add scores on a shared set to the reply, each class weighted by its share of this client's training data."""
         for metric, right in answers.right.items():
             _put(reply, MetricName(name, data, metric), self._weighted(right, answers.counts, client))
 

@@ -19,7 +19,7 @@ _IDS = "cross.ids"
 class CrossClient(RunMetric):
     """A[i, j]: accuracy of client i's model on client j's test data; for each head where a model has several.
 
-    Where one client's data are, others' are not: at a real site only the diagonal could be told.
+    It needs all data in one place: a real site could compute only the diagonal.
     """
 
     name: ClassVar[str] = "cross_client"
@@ -32,15 +32,15 @@ class CrossClient(RunMetric):
     samples: int = Field(100, ge=1, description="how many test samples of each, the first ones")
 
     def whom(self, run: RunFacts) -> list[int]:
-        """The first ones."""
+        """Return the first clients, as many as the matrix shows."""
         return run.facts.training_ids[: self.clients]
 
     def asked(self, run: RunFacts, client_id: int) -> Message:
-        """Whose data."""
+        """Return the clients on whose data to score."""
         return {_IDS: torch.tensor(self.whom(run))}
 
     def at_client(self, here: ClientScope) -> Message:
-        """One row of the matrix for each head; no number for clients whose data are not here."""
+        """Return one row of the matrix for each head; NaN for clients whose data are not here."""
         tests = [here.tests.get(j) for j in tensor(here.message, _IDS).tolist()]
         return {
             head: torch.tensor([self._right(here, model, t) for t in tests]) for head, model in here.heads().items()
@@ -53,7 +53,7 @@ class CrossClient(RunMetric):
         return sum(int((logits.argmax(1) == y).sum()) for logits, y in here.answers(model, some)) / len(some)
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
-        """A matrix for each head, and the mean off the diagonal."""
+        """Return a matrix for each head, and the mean off its diagonal."""
         asked, finding = self.whom(run), Finding()
         theirs = {i: replies[i] for i in asked if replies.get(i)}
         heads = sorted({head for reply in theirs.values() for head in reply}, key=_personal_first)
@@ -83,5 +83,5 @@ class CrossClient(RunMetric):
 
 
 def _personal_first(head: str) -> tuple[bool, str]:
-    """An order that does not depend on how a reply came: a message of another process has its fields in another."""
+    """Return a sort key for heads, because replies of another process have their fields in another order."""
     return head != PERSONAL, head

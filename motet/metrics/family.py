@@ -5,7 +5,7 @@
 `oracle`       each client's best on its own test data: an upper bound, not a result (SuPerFed's released code)
 `fixed`        one member named in advance
 
-Of equally good members the first of the family is taken. A client that lacks the data to choose by has the fixed one.
+Of equally good members the first is taken. A client without the data to choose by gets the fixed member.
 The record has every member's mean over clients (`member:0.4.split.accuracy.mean`), and what each rule would report
 (`rule:oracle.split.accuracy.mean`).
 """
@@ -24,7 +24,7 @@ Scored = Mapping[str, Any]  # a client's reply, or its row in the record
 
 
 def choose(replies: Sequence[Scored], family: Sequence[str], fixed: str, data: str) -> dict[Rule, list[str]]:
-    """The member chosen for each client, by every rule for which some client has the data."""
+    """Return the member chosen for each client, by every rule for which some client has the data."""
     curve = {name: mean for name in family if (mean := _mean(replies, MetricName(member(name), data))) is not None}
     rules = {"fixed": [fixed] * len(replies)}
     if curve:
@@ -36,37 +36,37 @@ def choose(replies: Sequence[Scored], family: Sequence[str], fixed: str, data: s
 
 
 def chosen_by(asked: Rule, rules: Mapping[Rule, list[str]]) -> list[str]:
-    """What a rule chose; it is missing only where there is no figure to report either."""
+    """Return the members that a rule chose, or the fixed ones if no client has the data for the rule."""
     return rules.get(asked, rules["fixed"])
 
 
 def reported(rows: Sequence[Scored], family: Sequence[str], fixed: str, asked: Rule, data: str) -> dict[int, str]:
-    """The member that each client's row of one round reports, by the client's number."""
+    """Return the member that each client reports, by client id, from the rows of one round."""
     scored = {row["client"]: row for row in rows if "client" in row and row.get("set_aside") is None}
     chosen = chosen_by(asked, choose(list(scored.values()), family, fixed, data))
     return dict(zip(scored, chosen, strict=True))
 
 
 def report(reply: Message, name: str) -> Message:
-    """A client's reply with that member as its personal model; how others differ from the generic one is left out."""
-    own, told = member(name), dict(reply)
+    """Return a client's reply with that member as its personal model, without comparisons of other members."""
+    own, result = member(name), dict(reply)
     for column, value in reply.items():
         figure = MetricName.read(column)
         if figure is not None and figure.model == own:
-            told[str(MetricName(PERSONAL, figure.data, figure.metric))] = value
+            result[str(MetricName(PERSONAL, figure.data, figure.metric))] = value
     if diverged(own) in reply:
-        told[diverged(PERSONAL)] = reply[diverged(own)]
-    return {column: value for column, value in told.items() if not is_of_a_pair_of_members(column)}
+        result[diverged(PERSONAL)] = reply[diverged(own)]
+    return {column: value for column, value in result.items() if not is_of_a_pair_of_members(column)}
 
 
 def sweep(replies: Sequence[Scored], family: Sequence[str]) -> dict[str, float]:
-    """The mean over clients of every member on every kind of test data, for the curve."""
+    """Return the mean over clients of every member on every kind of test data, for the curve."""
     figures = [MetricName(member(name), data) for name in family for data in DATA]
     return {str(f.over("mean")): mean for f in figures if (mean := _mean(replies, f)) is not None}
 
 
 def by_rule(replies: Sequence[Message], rules: Mapping[Rule, Sequence[str]], data: str) -> dict[str, float]:
-    """The mean over clients that each rule would report."""
+    """Return the mean over clients that each rule would report."""
     figures: dict[str, float] = {}
     for name, members in rules.items():
         chosen = [report(reply, one) for reply, one in zip(replies, members, strict=True)]
@@ -77,7 +77,7 @@ def by_rule(replies: Sequence[Message], rules: Mapping[Rule, Sequence[str]], dat
 
 
 def tally(members: Sequence[str]) -> dict[str, int]:
-    """How many clients have which member."""
+    """Return how many clients have each member."""
     return dict(sorted(Counter(members).items()))
 
 
@@ -87,7 +87,7 @@ def _each_best(replies: Sequence[Scored], family: Sequence[str], fixed: str, dat
 
 
 def _scores(reply: Scored, family: Sequence[str], data: str) -> dict[str, float]:
-    """A client's own accuracies, by member."""
+    """Return a client's own accuracy of each member."""
     own = {name: MetricName(member(name), data).of(reply) for name in family}
     return {name: value for name, value in own.items() if value is not None}
 

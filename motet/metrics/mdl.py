@@ -34,8 +34,8 @@ _Z, _Y, _WHICH = "mdl.z", "mdl.y", "mdl.which"
 class MDL(RunMetric):
     """Of the generic model's features at a stage, on a pooled sample of all training clients' test data.
 
-    The sample has every class in its share. Features and labels leave their clients for this: a simulation's metric.
-    Where clients keep no test data it is of the common test set, and nothing leaves. With DBE, z^g: before p is added.
+    Classes keep their shares in the sample. Features and labels leave their clients, so this is for simulations only.
+    If clients have no test data, the common test set is used and nothing leaves. With DBE, z^g: before p is added.
     """
 
     name: ClassVar[str] = "mdl"
@@ -53,7 +53,7 @@ class MDL(RunMetric):
     steps: int = Field(1000, ge=1, description="steps of Adam for each (the library: 4000)")
 
     def refuse(self, run: RunFacts) -> str | None:
-        """A stage that the net has not."""
+        """Return a sentence if the net does not have the stage."""
         inner = run.net.stage_names[:-1]
         if self.layer and self.layer not in inner:
             return f"mdl(layer={self.layer}) names no inner stage of the net; accepted: {', '.join(inner)}"
@@ -62,13 +62,13 @@ class MDL(RunMetric):
     # ------------------------------------------------------------ the pool
 
     def asked(self, run: RunFacts, client_id: int) -> Message:
-        """Which of its test samples, in the order of their classes: evenly spaced over the pool of everybody's."""
+        """Return which of the client's test samples, ordered by class, to use: evenly spaced over all clients' pool."""
         mine = run.own_tests[client_id]
         places = torch.tensor(evenly_spaced(self._pool(run), self.samples), dtype=torch.int64)
         return {_WHICH: places[(places >= mine.start) & (places < mine.stop)] - mine.start}
 
     def whom(self, run: RunFacts) -> list[int]:
-        """Those of whom samples are taken."""
+        """Return the clients whose samples are used."""
         places = evenly_spaced(self._pool(run), self.samples)
         return [
             i for i, mine in run.own_tests.items() if bisect_left(places, mine.start) < bisect_left(places, mine.stop)
@@ -78,7 +78,7 @@ class MDL(RunMetric):
         return sum(map(len, run.own_tests.values()))
 
     def at_client(self, here: ClientScope) -> Message:
-        """Features and labels of these samples."""
+        """Return the features and labels of the client's samples."""
         net, which = here.generic(), tensor(here.message, _WHICH)
         return {} if net is None else self._seen(net, here.client.data.test, which, here.client.rng("mdl"))
 
@@ -93,25 +93,25 @@ class MDL(RunMetric):
             return net.eval().between(x.to(device), None, self._end(net)).flatten(1).float().cpu()
 
     def _end(self, net: Net) -> str:
-        """The stage before which the features are taken."""
+        """Return the stage before which the features are taken."""
         return net.stage_names[net.stage_names.index(self.layer) + 1] if self.layer else net.split
 
     # ------------------------------------------------------------ the code length
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
-        """Of what clients handed over, or of the common test set."""
+        """Return the MDL of the clients' features, or of the common test set."""
         if run.generic is None:
             return Finding(notes=["mdl: the method has no generic model; accepted: scoring.derived_generic = true"])
-        told = [reply for reply in replies.values() if _Z in reply]
-        data = "split" if told else "common"
-        if not told and run.facts.test is not None:
+        pooled = [reply for reply in replies.values() if _Z in reply]
+        data = "split" if pooled else "common"
+        if not pooled and run.facts.test is not None:
             Layout(run.net).bind(run.net, run.generic)
             which = torch.tensor(evenly_spaced(len(run.facts.test), self.samples))
-            told = [self._seen(run.net, run.facts.test, which, generator(run.seed, "mdl"))]
-        if not told:
+            pooled = [self._seen(run.net, run.facts.test, which, generator(run.seed, "mdl"))]
+        if not pooled:
             return Finding(notes=["mdl: there are no test data"])
-        z, y = (torch.cat([tensor(reply, name) for reply in told]) for name in (_Z, _Y))
-        order = torch.randperm(len(y), generator=generator(run.seed, "mdl-order"))  # the validation part is the last
+        z, y = (torch.cat([tensor(reply, name) for reply in pooled]) for name in (_Z, _Y))
+        order = torch.randperm(len(y), generator=generator(run.seed, "mdl-order"))  # the last part is for validation
         pool = len(y) - held_out(len(y))
         if pool < FIRST_SIZE:
             return Finding(notes=[f"mdl: {len(y)} test samples are too few; accepted: at least {FIRST_SIZE + 2}"])
@@ -120,9 +120,9 @@ class MDL(RunMetric):
         return self._finding(run, data, sizes, losses)
 
     def loss_curve(self, z: Tensor, y: Tensor, sizes: Sequence[int], classes: int, seed: int) -> list[float]:
-        """ℓ(s): validation loss of probes that saw s samples, mean over seeds; the last tenth is for validation."""
+        """Return ℓ(s): validation loss of probes that saw s samples, mean over seeds; the last tenth validates."""
         pool = len(y) - held_out(len(y))
-        z = (z - z[:pool].mean()) / z[:pool].std().clamp_min(1e-12)  # one mean and one deviation for all entries
+        z = (z - z[:pool].mean()) / z[:pool].std().clamp_min(1e-12)  # one mean and one deviation for all features
         losses = []
         for size in sizes:
             found = []
@@ -156,30 +156,30 @@ class MDL(RunMetric):
 
 
 def held_out(samples: int) -> int:
-    """How many of them are for validation."""
+    """Return how many of the samples are for validation."""
     return math.ceil(round(HELD_OUT * samples, 9))
 
 
 def subset_sizes(pool: int, points: int) -> list[int]:
-    """So many sizes from 10 to the pool's, evenly spaced in their logarithms and rounded up."""
+    """Return `points` sizes from 10 to the pool's size, evenly spaced in their logarithms and rounded up."""
     reach = math.log10(pool) - math.log10(FIRST_SIZE)
     sizes = (FIRST_SIZE * 10 ** (k * reach / (points - 1)) for k in range(points))
     return [math.ceil(round(size, 9)) for size in sizes]  # 1800.0000000000002 is 1800
 
 
 def code_length(sizes: Sequence[int], losses: Sequence[float]) -> float:
-    """Σ_k (s_k − s_{k−1})·ℓ(s_k) with s_0 = 0, in the unit of the losses."""
+    """Return Σ_k (s_k − s_{k−1})·ℓ(s_k) with s_0 = 0, in the unit of the losses."""
     return sum((after - before) * loss for (before, after), loss in zip(pairwise([0, *sizes]), losses, strict=True))
 
 
 def evenly_spaced(total: int, count: int) -> list[int]:
-    """So many places among all, or all."""
+    """Return `count` evenly spaced indices below `total`, or all of them."""
     count = min(total, count)
     return [k * total // count for k in range(count)]
 
 
 def by_class(y: Tensor, rng: torch.Generator) -> Tensor:
-    """All rows, class after class, each class in random order: evenly spaced places have every class in its share."""
+    """Return all indices sorted by class, shuffled within each, so that evenly spaced ones keep the class shares."""
     drawn = torch.randperm(len(y), generator=rng)
     return drawn[y[drawn].argsort(stable=True)]
 
@@ -191,7 +191,7 @@ def _probe(features: int, classes: int) -> nn.Module:
 
 
 def _learn(probe: nn.Module, z: Tensor, y: Tensor, steps: int, rng: torch.Generator) -> None:
-    """Adam on batches of 256, or on everything where there is less; pass after pass in random order."""
+    """Train a probe with Adam on shuffled batches of 256, or on all samples if there are fewer."""
     adam = torch.optim.Adam(probe.parameters(), lr=PROBE_LR, fused=True)  # one pass over the weights: twice as fast
     size, rows = min(PROBE_BATCH, len(y)), torch.zeros(0, dtype=torch.int64)
     for _ in range(steps):

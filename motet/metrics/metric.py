@@ -1,4 +1,4 @@
-"""Accuracy and loss, which are always there, and the share of samples whose class is among the first five."""
+"""What a metric of logits and labels is, and the built-in ones: accuracy, loss and top-5 accuracy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,41 +6,39 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-# -------- The kinds of metrics that a client computes from logits and labels, at every scoring
-
 
 class MetricFailed(Exception):
-    """A metric of the user's own raised: that figure is missing, and nothing else."""
+    """Raised when a user's own metric raises an error; only that figure is missing then."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What is said of a metric whatever its kind."""
+    """What all kinds of metrics have in common."""
 
     name: str
     summary: str
     paper: str
     percent: bool = True  # how it is printed: a share as percent, or a plain number
     higher_is_better: bool = True
-    worst: float | None = 0.0  # the value of a model that left the finite numbers; None: it is left out
+    worst: float | None = 0.0  # the value of a model that is not finite; None: the client is left out
 
 
 @dataclass(frozen=True)
 class SampleMetric(Metric):
-    """Right or wrong, sample by sample; or a number of each."""
+    """A metric that is a mean over samples: right or wrong, or a number for each sample."""
 
     right: Callable[[Tensor, Tensor], Tensor] = lambda logits, y: logits.argmax(1) == y
-    counts: bool = True  # right or wrong; else `right` is a number, of which the mean counts
+    counts: bool = True  # right or wrong; otherwise `right` is a number, which is averaged
 
 
 @dataclass(frozen=True)
 class SetMetric(Metric):
-    """One number for all samples of a set; None where there is none."""
+    """A metric that is one number for a whole set of samples, or None if it is undefined."""
 
     value: Callable[[Tensor, Tensor], float | None] = lambda logits, y: None
 
 
-# -------- Accuracy and loss, which are always there, and the share of samples whose class is among the first five
+# -------- Accuracy, loss and top-5
 
 
 def _among_five(logits: Tensor, y: Tensor) -> Tensor:
@@ -48,7 +46,7 @@ def _among_five(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def _cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    return cross_entropy(logits, y, reduction="none").double()  # they are added up
+    return cross_entropy(logits, y, reduction="none").double()  # summed over many samples
 
 
 ACCURACY = SampleMetric(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 GENERIC, PERSONAL, BEFORE, AFTER = "generic", "personal", "before", "after"
 OF_A_MEMBER, OF_A_RULE = "member:", "rule:"
-BENIGN = "benign"  # over the clients that are no attackers
+BENIGN = "benign"  # statistics over the clients that are not malicious
 DERIVED = "generic.derived"  # a column of rounds.jsonl: the generic model is the mean of the personal ones
 
 DATA = {
@@ -41,20 +41,20 @@ STATISTICS = {
 
 @dataclass(frozen=True)
 class MetricName:
-    """Which number it is; without a statistic, of one client."""
+    """The name of a figure; without a statistic, the value of one client."""
 
     model: str
     data: str
     metric: str = "accuracy"
     statistic: str = ""
-    among: str = ""  # over which clients: all, or BENIGN
+    among: str = ""  # the clients of the statistic: all, or BENIGN
 
     def __str__(self) -> str:
         return ".".join(filter(None, (self.model, self.data, self.metric, self.among, self.statistic)))
 
     @classmethod
     def read(cls, text: str) -> "MetricName | None":
-        """The figure of that name; None where the text names something else. A model's name may have dots in it."""
+        """Return the parsed name, or None if the text is no name of a figure. A model's name may contain dots."""
         body, _, last = text.rpartition(".")
         statistic = last if last in STATISTICS else ""
         body = body if statistic else text
@@ -66,40 +66,40 @@ class MetricName:
         return cls(model, data, metric, statistic, among)
 
     def over(self, statistic: str) -> "MetricName":
-        """The same over clients; of benign ones where it was of these."""
+        """Return the name with this statistic over the same clients."""
         return replace(self, statistic=statistic)
 
     def of(self, row: Mapping[str, object]) -> float | None:
-        """Its value in a row of the record; None where there is none."""
+        """Return the value of this figure in a row of the record, or None."""
         value = row.get(str(self))
         return value if isinstance(value, int | float) else None
 
 
 def variant(model: str, word: str) -> str:
-    """Another reading of a model beside the headline's: `personal@global_plus_personal`, `after@best_on_validation`."""
+    """Return the name of another variant of a model: `personal@global_plus_personal`, `after@best_on_validation`."""
     return f"{model}@{word}"
 
 
 def member(name: str) -> str:
-    """One of a family of personal models."""
+    """Return the model name of a member of a family of personal models."""
     return OF_A_MEMBER + name
 
 
 def rule(name: str) -> str:
-    """The personal models that a rule chooses from a family."""
+    """Return the model name of the personal models that a rule chooses from a family."""
     return OF_A_RULE + name
 
 
 def diverged(model: str) -> str:
-    """The column that marks a client whose model left the finite numbers, and counts such clients."""
+    """Return the column that marks a client whose model is not finite, or counts such clients."""
     return f"{model}.diverged"
 
 
 def one_class(model: str) -> str:
-    """The column that marks a client whose model names one class for all its test samples, and counts such clients."""
+    """Return the column that marks a client whose model predicts one class only, or counts such clients."""
     return f"{model}.one_class"
 
 
 def is_scored(row: Mapping[str, object]) -> bool:
-    """Whether everybody was scored in the round of this row."""
+    """Return whether clients were scored in the round of this row."""
     return any(MetricName.read(name) for name in row)

@@ -15,30 +15,30 @@ EVALUATION_BATCH = 200  # as fast as larger ones, whatever the C library does wi
 
 @dataclass
 class Answers:
-    """What a pass told: samples per class, right ones (or a sum) per class and measure, logits if needed."""
+    """The result of a pass: samples per class, right ones (or a sum) per class and metric, logits if needed."""
 
     counts: Tensor
     right: dict[str, Tensor]
     logits: Tensor | None = None
     y: Tensor | None = None
     hits: Tensor | None = None  # which samples are right, in their order
-    answered: Tensor | None = None  # how often the model names each class
-    failed: set[str] = field(default_factory=set)  # measures that raised when their value was asked for
+    answered: Tensor | None = None  # how often the model predicts each class
+    failed: set[str] = field(default_factory=set)  # names of metrics that raised an error
 
     @property
     def one_class(self) -> bool:
-        """Whether the model names a single class, where the samples have several."""
+        """Whether the model predicts a single class although the samples have several."""
         return self.answered is not None and int((self.answered > 0).sum()) == 1 < int((self.counts > 0).sum())
 
     def __add__(self, other: "Answers") -> "Answers":
-        """Of both sets of samples together."""
+        """Return the answers on both sets of samples together."""
         both = Answers(self.counts + other.counts, {name: r + other.right[name] for name, r in self.right.items()})
         if self.logits is not None and other.logits is not None and self.y is not None and other.y is not None:
             both.logits, both.y = torch.cat([self.logits, other.logits]), torch.cat([self.y, other.y])
         return both
 
     def value(self, metric: Metric) -> float | None:
-        """Over all samples alike; None without samples. A value that is not finite is that of the worst model."""
+        """Return a metric over all samples; None without samples, and the metric's `worst` if it is not finite."""
         if not int(self.counts.sum()):
             return None
         if isinstance(metric, SampleMetric):
@@ -58,7 +58,7 @@ def _finite(value: float | None, metric: Metric) -> float | None:
 def one_pass(
     model: nn.Module, samples: Samples, metrics: Sequence[Metric], classes: int, rows: Tensor | None = None
 ) -> Answers:
-    """The model's answers on these rows, or on all samples; nothing is copied but a batch at a time."""
+    """Return the model's answers on these rows, or on all samples, copying only one batch at a time."""
     model.eval()
     device = next(model.parameters()).device
     each = [metric for metric in metrics if isinstance(metric, SampleMetric)]
@@ -96,7 +96,7 @@ def one_pass(
 
 
 def share_right(right: Tensor, counts: Tensor) -> float | None:
-    """Right answers among all samples, or the mean of a number of each; None without samples."""
+    """Return the share of right answers, or the mean of a number per sample; None without samples."""
     total = int(counts.sum())
     return right.sum().item() / total if total else None
 

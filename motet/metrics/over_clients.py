@@ -1,4 +1,4 @@
-"""From one value per client to the figures of a round: means, spreads, and who is worse off."""
+"""Statistics over clients: means, spreads, and how many clients are worse off."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +18,7 @@ Figures = dict[str, float | int | None]
 
 @dataclass(frozen=True)
 class Spread:
-    """One figure per client, summed up; the fields bear the names of statistics."""
+    """Statistics of one value per client; the fields have the names of the statistics."""
 
     mean: float
     by_samples: float
@@ -28,7 +28,7 @@ class Spread:
 
 
 def spread(values: Sequence[float], samples: Sequence[int], higher_is_better: bool = True) -> Spread | None:
-    """Mean (uniform and by samples), population standard deviation, minimum, mean of the worst tenth."""
+    """Return mean (uniform and by samples), population standard deviation, minimum, mean of the worst tenth."""
     if not values:
         return None
     array, weights = np.array(values), np.array(samples, dtype=float)
@@ -39,7 +39,7 @@ def spread(values: Sequence[float], samples: Sequence[int], higher_is_better: bo
 
 
 def figures_over(replies: Sequence[Message], models: Sequence[str], metrics: Sequence[Metric]) -> Figures:
-    """Every statistic of every model that clients scored; the mean accuracy is null where nobody has one."""
+    """Return every statistic of every model that clients scored; the mean accuracy is None without any value."""
     figures: Figures = {}
     for model in models:
         for data in DATA:
@@ -55,7 +55,7 @@ def figures_over(replies: Sequence[Message], models: Sequence[str], metrics: Seq
 
 
 def of_benign(figures: Mapping[str, object]) -> dict[str, object]:
-    """Figures that were made over benign clients alone, under their names beside those over all."""
+    """Return figures over benign clients renamed to say so, beside those over all clients."""
     return {str(replace(f, among=BENIGN)): value for name, value in figures.items() if (f := MetricName.read(name))}
 
 
@@ -77,9 +77,9 @@ def _statistics(replies: Sequence[Message], figure: MetricName, metric: Metric) 
 def worse_off(
     figure: MetricName, pairs: Sequence[tuple[float, float]], statistic: str, higher_is_better: bool
 ) -> Figures:
-    """Share and number of clients whose value, the first of the pair, is worse than the second; how many are better.
+    """Return share and number of clients whose first value is worse than the second, and how many are better.
 
-    `hurt` is said of the generic model, `hurt_vs_local` of Local's.
+    `statistic` is `hurt` for the generic model and `hurt_vs_local` for `local`.
     """
     if not pairs:
         return {}
@@ -96,7 +96,7 @@ def worse_off(
 
 
 def pooled_from_splits(replies: Sequence[Message], model: str, metrics: Sequence[Metric]) -> Figures:
-    """A model's share of right answers on all clients' test data, from what each client counted on its own."""
+    """Return a model's share of right answers on all clients' test data together, from each client's own share."""
     figures: Figures = {}
     for metric in metrics:
         name = str(MetricName(model, "split", metric.name))

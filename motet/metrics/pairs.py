@@ -1,7 +1,7 @@
 """Two models of one client on the same samples: how much one is better, and whether that may be chance.
 
-A client compares its own model with the one it would have without (the generic model; a new client: what it is handed)
-and tells three numbers. Which samples they are of stays with it.
+A client compares its own model with the one it would have without it (the generic model, or for a new client the model
+before adaptation) and sends three numbers. The samples themselves do not leave the client.
 
 `personal.split.righted`         own test samples that its model alone gets right
 `personal.split.wronged`         own test samples that the other model alone gets right
@@ -25,7 +25,7 @@ _HITS, _CLASSES = "pairs.hits.", "pairs.classes."
 
 @dataclass(frozen=True)
 class Gain:
-    """How much better a client's model is, with the 95 % interval where one can be told."""
+    """How much better a client's model is, with the 95 % interval if there is one."""
 
     value: float
     low: float | None = None
@@ -33,7 +33,7 @@ class Gain:
 
     @property
     def verdict(self) -> str:
-        """gain, lose, or noise where the interval has zero in it; unknown without one."""
+        """The verdict: gain, lose, noise if the interval contains zero, or unknown without an interval."""
         if self.low is None or self.high is None:
             return "unknown"
         return "gain" if self.low > 0 else "lose" if self.high < 0 else "noise"
@@ -43,36 +43,36 @@ class Gain:
 
 
 def remember_hits(reply: Message, model: str, hits: Tensor) -> None:
-    """Which of the client's own test samples a model gets right, until `compared`."""
+    """Put into the reply which own test samples a model gets right; `compared` removes it."""
     reply[_HITS + model] = hits
 
 
 def remember_classes(reply: Message, model: str, right: Tensor, counts: Tensor, weight: Tensor) -> None:
-    """A model's right answers per class of the common test set, and what each class weighs, until `compared`."""
+    """Put a model's right answers per class and the class weights into the reply; `compared` removes them."""
     reply[_CLASSES + model] = torch.stack([right.double(), counts.double(), weight.double()])
 
 
 def compared(reply: Message) -> Message:
-    """The reply with the numbers of every pair, and without what they were made from: that stays here."""
-    told = {name: value for name, value in reply.items() if not name.startswith((_HITS, _CLASSES))}
+    """Return the reply with the numbers of every pair, and without what they were computed from."""
+    result = {name: value for name, value in reply.items() if not name.startswith((_HITS, _CLASSES))}
     for name, value in reply.items():
         for kind in (_HITS, _CLASSES):
             if name.startswith(kind) and isinstance(value, Tensor):
                 model = name.removeprefix(kind)
                 other = reply.get(f"{kind}{instead_of(model)}")
                 if isinstance(other, Tensor):
-                    told |= _counts(model, value, other) if kind == _HITS else _error(model, value, other)
-    return told
+                    result |= _counts(model, value, other) if kind == _HITS else _error(model, value, other)
+    return result
 
 
 def instead_of(model: str) -> str:
-    """The model that a client would have without this one; a member of a family is a personal model."""
+    """Return the model that a client would have without this one; a family member counts as a personal model."""
     plain = PERSONAL if model.startswith(OF_A_MEMBER) else model.partition("@")[0]
     return INSTEAD_OF.get(plain, "")
 
 
 def is_of_a_pair_of_members(column: str) -> bool:
-    """Whether a column compares a member of a family with the generic model."""
+    """Return whether a column compares a member of a family with the generic model."""
     return column.startswith(OF_A_MEMBER) and column.rpartition(".")[2] in ("righted", "wronged", "gain_error")
 
 
@@ -82,9 +82,9 @@ def _counts(model: str, mine: Tensor, other: Tensor) -> Message:
 
 
 def _error(model: str, mine: Tensor, other: Tensor) -> Message:
-    """As if the two models answered independently: they rather agree, so that the error is rather too large.
+    """Return the standard error of the gain as if the models were independent, which is rather too large.
 
-    Half a sample is added to right and to wrong ones, or a class without a mistake would be told for certain.
+    Half a sample is added to right and wrong ones, since a class without a mistake would have no error.
     """
     counts, weight = mine[1], mine[2]
     there = (counts > 0) & (weight > 0)
@@ -98,7 +98,7 @@ def _error(model: str, mine: Tensor, other: Tensor) -> Message:
 
 
 def gain(row: Mapping[str, object], model: str, data: str) -> Gain | None:
-    """How much better a client's model is than the one it would have without; None where one of them is missing."""
+    """Return how much better a client's model is than the one it would have without it; None if one is missing."""
     mine, other = (MetricName(each, data).of(row) for each in (model, instead_of(model)))
     if mine is None or other is None:
         return None

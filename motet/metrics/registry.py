@@ -1,8 +1,8 @@
-"""The metrics by name, and a user's own: what an experiment asks for in `scoring.metrics`.
+"""The registry of metrics that an experiment names in `scoring.metrics`, and the loading of a user's own.
 
-Most are of logits and labels and computed at every scoring, by the client (`motet/metrics/metric.py`). Some are of a
-whole run and found once at its end (`motet/metrics/run_metric.py`); these may have options, as in `mdl(layer=fc1)`. A
-user's own is a function of logits and labels, `module:function` or `path/file.py:function`.
+Most are computed from logits and labels by the client, at every evaluation (`motet/metrics/metric.py`). Some are
+computed once at the end of a run (`motet/metrics/run_metric.py`); these may have options, as in `mdl(layer=fc1)`. A
+user's own metric is a function of logits and labels, `module:function` or `path/file.py:function`.
 """
 
 import traceback
@@ -44,11 +44,11 @@ OF_A_RUN: dict[str, type[RunMetric]] = {
     metric.name: metric for metric in (Calibration, CrossClient, MDL, RoundsTo, UpdateVariance)
 }
 _FIELD = "metric (scoring.metrics)"
-_told: set[str] = set()  # whose traceback this process has shown
+_traceback_shown: set[str] = set()  # metrics whose traceback this process has shown
 
 
 def metrics_of(asked: Sequence[str]) -> tuple[Metric, ...]:
-    """Accuracy and loss, and the metrics of logits that are asked for, in their order."""
+    """Return accuracy, loss, and the metrics of logits that are asked for, in their order."""
     found: dict[str, Metric] = {ACCURACY.name: ACCURACY, LOSS.name: LOSS}
     for text in asked:
         metric = _own(text) if is_import(text) else _of_logits(_term(text))
@@ -61,20 +61,20 @@ def metrics_of(asked: Sequence[str]) -> tuple[Metric, ...]:
 
 
 def run_metrics_of(asked: Iterable[str]) -> tuple[RunMetric, ...]:
-    """The metrics of a whole run that are asked for, in their order; what is asked for twice is there once."""
+    """Return the metrics of a whole run that are asked for, in their order and without duplicates."""
     terms = [_term(text) for text in asked if not is_import(text)]
     found = [checked(OF_A_RUN[t.name], t.options, f"metric {t.name}") for t in terms if t.name in OF_A_RUN]
     return tuple(dict.fromkeys(found))
 
 
 def require_metrics(asked: Sequence[str]) -> None:
-    """Refuse a name or an option that no metric has, for who asks long before anything is measured."""
+    """Raise `MotetError` for a name or an option that no metric has, long before anything is measured."""
     metrics_of(asked)
     run_metrics_of(asked)
 
 
 def describe_metrics() -> list[dict[str, Any]]:
-    """Name, summary and paper of every metric, for a list or for JSON; last, what is told of each over clients."""
+    """Return name, summary and paper of every metric, and last a row about the statistics over clients."""
     of_logits = [{"name": m.name, "summary": m.summary, "paper": m.paper} for m in METRICS.values()]
     run_metric = [
         {
@@ -105,7 +105,7 @@ _PAPERS = {
 
 
 def _term(text: str) -> Term:
-    """A name with its options."""
+    """Return a name with its options; raise if the text is none."""
     terms = parse(text, _FIELD, "ece or mdl(layer=fc1)")
     if len(terms) > 1:
         raise MotetError(f"{_FIELD} {text!r} is a sum; accepted: one name, each in a --metrics of its own")
@@ -115,7 +115,7 @@ def _term(text: str) -> Term:
 
 
 def _of_logits(term: Term) -> Metric | None:
-    """None for a metric of a run."""
+    """Return the metric of logits of this name, or None for a metric of a run."""
     metric = METRICS.get(term.name)
     if metric is not None and term.options:
         raise MotetError(f"{_FIELD} {term} has options; accepted: {term.name}, which takes none")
@@ -123,7 +123,7 @@ def _of_logits(term: Term) -> Metric | None:
 
 
 def _own(text: str) -> Metric:
-    """A user's function of logits and labels; `function.higher_is_better = False` says that it is an error."""
+    """Return a user's function as a metric; `function.higher_is_better = False` says that lower values are better."""
     function = load_object(text, _FIELD)
     if not callable(function):
         raise MotetError(f"scoring.metrics: {text} is no function; accepted: one of logits and labels")
@@ -134,9 +134,9 @@ def _own(text: str) -> Metric:
     def value(logits: Tensor, y: Tensor) -> float | None:
         try:
             found = function(logits, y)
-        except Exception as error:  # whatever his function does: no metric is worth a run
-            if text not in _told:
-                _told.add(text)
+        except Exception as error:  # any error of a user's function: no metric may lose a run
+            if text not in _traceback_shown:
+                _traceback_shown.add(text)
                 traceback.print_exception(error)
             raise MetricFailed(text) from error
         try:

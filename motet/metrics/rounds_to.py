@@ -1,4 +1,4 @@
-"""How many rounds, and bytes, until an accuracy is reached for the first time (PGFed's Table 2)."""
+"""The number of rounds and bytes until an accuracy is first reached (PGFed's Table 2)."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -13,7 +13,7 @@ from motet.metrics.run_metric import Finding, RunFacts, RunMetric
 class RoundsTo(RunMetric):
     """The first scored round whose mean over clients is at least the target, read from the record's curve.
 
-    A curve on test data chooses nothing here, but it tells of them: their name is in the figure's.
+    The kind of data is part of the figure's name, because a curve on test data reveals test results.
     """
 
     name: ClassVar[str] = "rounds_to"
@@ -28,11 +28,11 @@ class RoundsTo(RunMetric):
 
     @property
     def label(self) -> str:
-        """The target in percent, as it stands in the names of figures."""
+        """The target in percent, as in the names of figures."""
         return f"{100 * self.target:.6g}".replace(".", "_")
 
     def refuse(self, run: RunFacts) -> str | None:
-        """Validation data that nobody has."""
+        """Return a sentence if the metric needs validation data that no client has."""
         if self.data == "validation" and not any(run.facts.by_id[i].val for i in run.facts.training_ids):
             return (
                 "rounds_to reads the curve on validation data, and no client has any; accepted: a data.val_share above "
@@ -41,7 +41,7 @@ class RoundsTo(RunMetric):
         return None
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
-        """From the rows of the rounds."""
+        """Return rounds and bytes to the target, from the rows of the rounds."""
         curve = MetricName(self.model, self.data, statistic=run.scoring.mean_over_clients)
         scored = {row["round"]: value for row in run.rows if (value := curve.of(row)) is not None}
         reached = next((round for round, value in scored.items() if value >= self.target), None)

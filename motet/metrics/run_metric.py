@@ -1,7 +1,7 @@
-"""Metrics of a whole run, found once after its last round; their fields are the options of their names.
+"""Metrics of a whole run, computed once after its last round; their fields are their options.
 
-Those that ask clients go through the engine in a task of their own kind (`metric`): for them more than scores may
-leave a client, so that they are for simulations, and a real site refuses the task.
+Those that ask clients use tasks of their own kind (`run_metric`), in which more than scores may leave a client. So they
+are for simulations, and a real site refuses the task.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,10 +26,10 @@ BATCH = 200
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the server has of a run after its last round; before the first, without rows and generic model."""
+    """What the server knows of a run after its last round; before the first, without rows and generic model."""
 
     facts: FederationFacts
-    net: Net  # a plain one
+    net: Net  # without what the method added to it
     scoring: ScoringSettings
     seed: int
     rows: Sequence[Mapping[str, Any]] = ()
@@ -37,12 +37,12 @@ class RunFacts:
 
     @property
     def names(self) -> dict[int, str]:
-        """Of the training clients, short enough for a picture."""
+        """The names of the training clients, shortened for a figure."""
         return {i: (self.facts.by_id[i].name or str(i))[:100] for i in self.facts.training_ids}
 
     @cached_property
     def own_tests(self) -> dict[int, range]:
-        """Where each training client's test samples would be in the pool of all, one client after the other."""
+        """The range of each training client's test samples in the pool of all, one client after the other."""
         ids = self.facts.training_ids
         ends = list(accumulate((self.facts.by_id[i].test for i in ids), initial=0))
         return {i: range(*between) for i, between in zip(ids, pairwise(ends), strict=True)}
@@ -50,7 +50,7 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class ClientScope:
-    """What there is where a client's work is done."""
+    """What a metric may use at a client."""
 
     client: Client
     message: Message
@@ -60,7 +60,7 @@ class ClientScope:
 
     @staticmethod
     def answers(model: nn.Module, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
-        """Logits and labels, batch by batch."""
+        """Yield logits and labels, batch by batch."""
         device = next(model.parameters()).device
         with torch.inference_mode():
             for x, y in samples.all_batches(BATCH):
@@ -69,44 +69,44 @@ class ClientScope:
 
 @dataclass
 class Finding:
-    """What a metric found: figures by their names, pictures, and sentences about what is missing."""
+    """The result of a metric: values by name, figures to draw, and notes about what is missing."""
 
     figures: dict[str, float] = field(default_factory=dict)
-    training: dict[str, float] = field(default_factory=dict)  # numbers about the training, which no figure is
+    training: dict[str, float] = field(default_factory=dict)  # numbers about the training that are not figures
     figures_learned: list[LearnedFigure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 class RunMetric(Section):
-    """What a metric of a run may do; each default does nothing."""
+    """The base of a metric of a run; override what it needs, each default does nothing."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     paper: ClassVar[str]
     asks_clients: ClassVar[bool] = False
     needs_generic: ClassVar[bool] = False
-    needs_own_tests: ClassVar[bool] = False  # of clients; a preset may leave them none
+    needs_own_tests: ClassVar[bool] = False  # whether clients need own test data, which some presets do not give them
 
     def refuse(self, run: RunFacts) -> str | None:
-        """One sentence where the experiment lacks what the metric needs, said before anything runs."""
+        """Return a sentence if the experiment lacks what the metric needs, or None; called before anything runs."""
         return None
 
     def in_round(self, sent: Tensor, models: Sequence[Tensor]) -> dict[str, float]:
-        """Numbers for the record of a round: from the net's own weights as they were sent, and as they came back."""
+        """Return numbers for the row of a round, from the net's own weights as sent and as they came back."""
         return {}
 
     def whom(self, run: RunFacts) -> list[int]:
-        """The clients that are asked."""
+        """Return the clients to ask."""
         return run.facts.training_ids
 
     def asked(self, run: RunFacts, client_id: int) -> Message:
-        """What a client is told, besides what it is sent to be scored."""
+        """Return what to add to the message for scoring a client."""
         return {}
 
     def at_client(self, here: ClientScope) -> Message:
-        """What a client answers."""
+        """Return a client's reply."""
         return {}
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
-        """Back at the server."""
+        """Return the result, computed at the server from the run and the replies."""
         return Finding()

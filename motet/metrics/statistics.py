@@ -1,9 +1,9 @@
-"""What may be chance: the one place where intervals and verdicts are computed, for every table, page and study.
+"""Intervals and significance: the one place that computes them, for every table, page and study.
 
-A method's values are a table, a row per client and a column per seed. Both vary by chance: other clients, another
-training. The variance of the mean is the sum of that over clients and that over seeds, each in closed form, s²/n of the
-means along the other side. What both have in common is counted twice, so that intervals are rather too wide. They take
-Student's distribution with the degrees of freedom that the two parts have together (Welch and Satterthwaite).
+A method's values are a table with a row per client and a column per seed. Both vary by chance: other clients, another
+training. The variance of the mean is the sum of two parts, over clients and over seeds, each in closed form: s²/n of
+the means along the other axis. What both have in common is counted twice, so that intervals are rather too wide. They
+use Student's distribution with the degrees of freedom of both parts together (Welch and Satterthwaite).
 Differences of two methods are paired over clients and seeds.
 """
 
@@ -18,18 +18,18 @@ import numpy.typing as npt
 
 LEVEL = 0.95
 CONTROL = "fedavg+ft"
-"""The method that others are compared with, named before anything is looked at: fine-tuning often wins."""
+"""The method that others are compared with, fixed before any result is seen: fine-tuning often wins."""
 NORMAL = NormalDist().inv_cdf((1 + LEVEL) / 2)
 SHOWN = 5e-4
-"""Half of what a table shows of a share: values that are nearer are one value to a reader."""
-_NOTHING = 1e-12  # of shares: what sums of the same numbers differ by
+"""Half the last digit that a table shows of a share: values closer than this look equal."""
+_NOTHING = 1e-12  # rounding error of sums of the same shares
 
 Table = npt.NDArray[np.float64]  # clients × seeds
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over clients and seeds, its interval, and the chance of a mean as far from 0 where the true one is 0."""
+    """A mean over clients and seeds, its interval, and its p-value: the chance of such a mean if the true one is 0."""
 
     mean: float
     low: float | None
@@ -43,19 +43,19 @@ class Estimate:
 
 
 def estimate(table: Table) -> Estimate:
-    """Of one method's values, or of the differences of two; one client with one seed has no interval."""
+    """Return the estimate of one method's values or of the differences of two; no interval for a single value."""
     return _with_variances(float(table.mean()), [each for each in (table.mean(1), table.mean(0)) if len(each) > 1])
 
 
 def apart(a: Sequence[float], b: Sequence[float]) -> Estimate:
-    """How much more a has than b, where nothing pairs their values: Welch's interval of two means."""
+    """Return the difference of the means of a and b, whose values are not paired, with Welch's interval."""
     return _with_variances(
         float(np.mean(a) - np.mean(b)), [np.array(each) for each in (a, b) if min(len(a), len(b)) > 1]
     )
 
 
 def _with_variances(mean: float, means: Sequence[Table]) -> Estimate:
-    """A mean whose variance is the sum of those of these means."""
+    """Return an estimate whose variance is the sum of the variances of these means."""
     from scipy.stats import t as student  # type: ignore[import-untyped]
 
     if not means:
@@ -70,7 +70,7 @@ def _with_variances(mean: float, means: Sequence[Table]) -> Estimate:
 
 
 def accuracy(table: Table) -> Estimate:
-    """Of accuracies, whose interval stays within 0 and 1."""
+    """Return the estimate of accuracies, with its interval cut to 0 and 1."""
     found = estimate(table)
     if found.low is None or found.high is None:
         return found
@@ -82,17 +82,17 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Differences:
-    """Every pair of methods: the difference, and its p-value after Holm's correction for all that are looked at.
+    """The differences of all pairs of methods, with p-values after Holm's correction for all that are compared.
 
-    Against a control that was named before, those are the other methods. Who else leads is seen in the results, so
-    that any other difference is one of all pairs.
+    For the control, which was named before the results were seen, these are its differences to the other methods. Any
+    other difference is corrected for all pairs, because the leader is known only from the results.
     """
 
     pairs: Mapping[Pair, Estimate]
     adjusted: Mapping[Pair, float]
 
     def of(self, a: str, b: str) -> Estimate:
-        """How much more a has than b."""
+        """Return the estimate of a minus b."""
         if (a, b) in self.pairs:
             return self.pairs[a, b]
         back = self.pairs[b, a]
@@ -100,26 +100,26 @@ class Differences:
         return Estimate(-back.mean, low, high, back.p)
 
     def certain(self, a: str, b: str) -> bool:
-        """Whether the two differ by more than chance, after the correction."""
+        """Return whether the two differ significantly after the correction."""
         return self.adjusted.get((a, b), self.adjusted.get((b, a), 1.0)) < 1 - LEVEL
 
     def known(self, a: str, b: str) -> bool:
-        """Whether anything can be told of chance in their difference."""
+        """Return whether their difference has an interval."""
         return self.of(a, b).p is not None
 
     def may_be_equal(self, a: str, b: str) -> bool:
-        """Whether the interval of this one difference has 0 in it."""
+        """Return whether the interval of this difference contains 0."""
         p = self.of(a, b).p
         return p is None or p >= 1 - LEVEL
 
 
 def differences(tables: Mapping[str, Table], control: str = CONTROL) -> Differences:
-    """Of all pairs of methods, paired over clients and seeds."""
+    """Return the differences of all pairs of methods, paired over clients and seeds."""
     return corrected({(a, b): estimate(tables[a] - tables[b]) for a, b in combinations(tables, 2)}, control)
 
 
 def corrected(pairs: Mapping[Pair, Estimate], control: str = CONTROL) -> Differences:
-    """All pairs that are looked at, with Holm's correction."""
+    """Return these differences with Holm's correction."""
     known = {pair: found.p for pair, found in pairs.items() if found.p is not None}
     beside = {pair: p for pair, p in known.items() if control in pair}
     return Differences(pairs, _corrected(known) | _corrected(beside))
@@ -130,7 +130,7 @@ def _corrected(ps: Mapping[Pair, float]) -> dict[Pair, float]:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the order given."""
+    """Return Holm's adjusted p-values, in the order given."""
     adjusted, largest = [0.0] * len(ps), 0.0
     for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
         largest = max(largest, min(1.0, (len(ps) - rank) * ps[i]))
@@ -139,17 +139,17 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def tied(a: float, b: float, samples: int = 0) -> bool:
-    """Whether two shares are one to a reader: equal as far as a table shows them, or within one sample of so many.
+    """Return whether two shares look equal: the same in a table, or no more than one sample apart.
 
-    Twins that differ by rounding alone may answer a sample that is on the border differently.
+    Models that differ by rounding alone may answer a borderline sample differently.
     """
     return abs(a - b) <= max(SHOWN, 1 / samples if samples else 0.0)
 
 
 def paired_interval(righted: int, wronged: int, samples: int) -> tuple[float, float]:
-    """The 95 % interval of a difference of two shares of the same samples (Agresti and Min, 2005).
+    """Return the 95 % interval of a difference of two shares of the same samples (Agresti and Min, 2005).
 
-    Half a sample is added to each of the four outcomes, without which few samples would make it too narrow.
+    Half a sample is added to each of the four outcomes; without that it would be too narrow for few samples.
     """
     n, difference = samples + 2, righted - wronged
     middle = difference / n
@@ -158,5 +158,5 @@ def paired_interval(righted: int, wronged: int, samples: int) -> tuple[float, fl
 
 
 def normal_interval(value: float, error: float) -> tuple[float, float]:
-    """The 95 % interval of a value with this standard error."""
+    """Return the 95 % interval of a value with this standard error."""
     return value - NORMAL * error, value + NORMAL * error

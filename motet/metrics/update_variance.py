@@ -1,4 +1,4 @@
-"""How much the clients of a round pull in different directions (FED-ROD's Figures 5 and 9)."""
+"""The variance of the clients' updates in a round (FED-ROD's Figures 5 and 9)."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -22,13 +22,13 @@ class UpdateVariance(RunMetric):
     paper: ClassVar[str] = "FED-ROD, Chen and Chao 2022, Figures 5 and 9"
 
     def in_round(self, sent: Tensor, models: Sequence[Tensor]) -> dict[str, float]:
-        """V and V/d of one round."""
+        """Return V and V/d of one round."""
         updates = torch.stack([model.double() - sent.double() for model in models])
         V = float((updates - updates.mean(0)).square().sum(1).mean())
         return {WHOLE: V, PER_WEIGHT: V / max(1, updates.shape[1])}
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
-        """The curve, and its mean."""
+        """Return the curve over rounds, and its mean."""
         rows = [row for row in run.rows if WHOLE in row]
         if not rows:
             return Finding(notes=["update_variance: in no round did clients send weights of the net"])

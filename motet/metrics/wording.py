@@ -1,4 +1,4 @@
-"""How figures, sizes and times are written in sentences and tables, and in words which model was scored."""
+"""The text form of figures, sizes and times in tables and sentences, and of which model was scored."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
@@ -15,7 +15,7 @@ def percent(share: object) -> str:
 
 
 def signed(share: float) -> str:
-    """Return a difference of shares in percentage points, always with its sign; a difference of nothing has none."""
+    """Return a difference of shares in percentage points with its sign; 0 has none."""
     text = f"{100 * share:+.1f}"
     return "0.0" if float(text) == 0 else text.replace("-", "−")
 
@@ -26,7 +26,7 @@ def number(value: object) -> str:
 
 
 def megabytes(*counts: object, runs: int = 1) -> str:
-    """Return the sum of byte counts in millions, or its mean over so many runs; a dash where one is not there."""
+    """Return the sum of byte counts in millions, or its mean over several runs; a dash if one is missing."""
     known = [count for count in counts if isinstance(count, int | float)]
     return f"{sum(known) / runs / 1e6:.2f}" if known and len(known) == len(counts) else NOTHING
 
@@ -40,7 +40,7 @@ def duration(seconds: float) -> str:
 
 
 def data_name(name: str) -> str:
-    """Return the name of data without the folder of their file: where it lies on a machine is private."""
+    """Return the name of data without the folder of their file, which is private."""
     return PurePath(name).name or name
 
 
@@ -63,8 +63,6 @@ def _value(value: object) -> str:
         return f"{value:g}"
     return str(value).lower() if isinstance(value, bool) else printable(value)
 
-
-# -------- Which model of a client was scored
 
 _OWN_MODELS = {
     "last_participation": "the client's after its last local training",

@@ -1,12 +1,12 @@
-"""Checkpoints: the server's state, where the run stands, and where the clients' private states are.
+"""Checkpoints: the server's state, the round, and where the clients' private states are.
 
     checkpoint/
       server-000012.safetensors         data files never change
-      client-00005-000011.safetensors   a client's state is the engine's to write, here or elsewhere
-      000012.json                       the manifest, written last: it names every file and its SHA-256
+      client-00005-000011.safetensors   a client's state, written by the engine, here or elsewhere
+      000012.json                       the manifest, written last: every file with its SHA-256
 
-A checkpoint exists once its manifest does. The two newest are kept, so that a damaged one has a predecessor.
-Whoever uses a folder holds its lock (`Record`). What a manifest says is checked before it is followed (`Manifest`).
+A checkpoint exists once its manifest does. The two newest are kept, so that a damaged one has a predecessor. The caller
+holds the lock of the folder (`Record`). A manifest is validated before any file that it names is read (`Manifest`).
 """
 
 import hashlib
@@ -28,9 +28,6 @@ from motet.io.hashed_files import ClientFiles, Damaged, FileEntry, read_entry, w
 from motet.io.json_models import Count, FileModel, first_fault, plain
 from motet.messages.message import State, decoded, encode
 
-# -------- The manifest of a checkpoint
-
-
 FORMAT: Final = 1
 MOST_BYTES = 2**30  # a manifest takes less than 200 bytes per client
 SERVER = "server"
@@ -42,9 +39,9 @@ LinesFile = Annotated[str, Field(pattern=r"^[a-z]{1,40}\.jsonl$")]
 
 
 class Manifest(FileModel):
-    """One checkpoint: where the run stood, and the files that hold it.
+    """The description of one checkpoint: its round and its files.
 
-    On disk it has a `checksum` beside these keys. A client's file is its engine's, which checks the name again.
+    On disk it has a `checksum` beside these keys. The engine, which reads clients' files, checks their names again.
     """
 
     format: Literal[1]
@@ -64,33 +61,33 @@ class Manifest(FileModel):
 
     @property
     def server(self) -> FileEntry:
-        """The file of the server's state."""
+        """The entry of the file with the server's state."""
         return self.files[SERVER]
 
     @property
     def clients(self) -> ClientFiles:
-        """The files of the clients' private states, by the clients' numbers."""
+        """The entries of the clients' private states, by client id."""
         return {int(role.partition("/")[2]): entry for role, entry in self.files.items() if role != SERVER}
 
 
-# -------- When a run is saved
+# -------- Schedule
 
 
 SHARE = 0.05  # of a run's time that saving may take
 
 
 class CheckpointSchedule:
-    """Tells after which rounds to save: every so many, or by what the last save took."""
+    """Decides after which rounds to save: every `every` rounds, or (`auto`) so that saving takes little of the time."""
 
     def __init__(self, every: int | Literal["auto"], last: int, clock: Callable[[], float] = time.perf_counter):
-        """`last` is the number of the last round."""
+        """Save every `every` rounds, and after round `last`, which is the last of the run."""
         self.every, self.last, self.clock = every, last, clock
-        self._took: float | None = None  # seconds of the last save of this process
+        self._took: float | None = None  # seconds of the last save in this process
         self._ended = 0.0
-        self._untold = 0.0
+        self._unreported = 0.0
 
     def is_due(self, round: int) -> bool:
-        """Whether to save now; what is before the first round and what is after the last are always saved."""
+        """Return whether to save after this round; round 0 and the last round are always saved."""
         if round in (0, self.last):
             return True
         if self.every != "auto":
@@ -99,32 +96,30 @@ class CheckpointSchedule:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Around a save."""
+        """Measure the time of a save, which is done inside this block."""
         began = self.clock()
         yield
         self._ended = self.clock()
         self._took = self._ended - began
-        self._untold += self._took
+        self._unreported += self._took
 
     def seconds(self) -> float:
-        """What saving took since this was asked the last time."""
-        told, self._untold = self._untold, 0.0
-        return told
+        """Return the seconds that saving took since the last call of this method."""
+        seconds, self._unreported = self._unreported, 0.0
+        return seconds
 
 
-# -------- Checkpoints: the server's state, where the run stands, and where the clients' private states are
+# -------- Checkpoints
 
 
 _MANIFEST = re.compile(r"[0-9]{6,12}\.json")
 
-IsOurs = Callable[[str, dict[str, Any]], bool]  # whether a fingerprint, saved with that `extra`, is of this run
-GoBack = Callable[
-    [int, ClientFiles], None
-]  # an engine's: give the clients of that round their states back, or `Damaged`
+IsOurs = Callable[[str, dict[str, Any]], bool]  # (fingerprint, extra): whether they belong to this run
+GoBack = Callable[[int, ClientFiles], None]  # `Engine.go_back`: restores private states, or raises `Damaged`
 
 
 class OtherExperiment(MotetError):
-    """A checkpoint of another experiment."""
+    """Raised for a checkpoint of another experiment."""
 
 
 @dataclass(frozen=True)
@@ -140,13 +135,13 @@ class Loaded:
 
 
 class Checkpoints:
-    """The checkpoints of one run. A folder that holds some is loaded before it is saved to."""
+    """The checkpoints of one run. If the folder holds some, `load` must come before `save`."""
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._round: int | None = None  # of the checkpoint last saved or loaded
-        self._server: FileEntry | None = None  # its file
-        self._outdated: list[str] | None = None  # what only its predecessor needs; None: nobody has looked yet
+        self._round: int | None = None  # the round of the checkpoint last saved or loaded
+        self._server: FileEntry | None = None  # its server file
+        self._outdated: list[str] | None = None  # files that only the one before needs; None: not listed yet
 
     def save(
         self,
@@ -158,7 +153,11 @@ class Checkpoints:
         fingerprint: str,
         data_hash: str,
     ) -> None:
-        """Write a checkpoint; `clients` says where the engine has kept their private states."""
+        """Write a checkpoint and delete the ones that are no longer needed.
+
+        `clients` are the entries of private states that the engine has written, `lengths` the bytes of the record's
+        line files, and `extra` is stored as it is.
+        """
         if self._round is None and self._manifests():
             raise RuntimeError(
                 f"{self.folder} holds checkpoints that were not loaded; saving would forget their clients"
@@ -185,7 +184,11 @@ class Checkpoints:
         self._round, self._server = round, saved
 
     def load(self, is_ours: IsOurs, data_hash: str, go_back: GoBack) -> Loaded | None:
-        """The newest checkpoint that is whole, or None if there never was one; its clients have gone back to it."""
+        """Return the newest undamaged checkpoint and restore its private states; None if there never was one.
+
+        Raise `OtherExperiment` if it belongs to another experiment, and `MotetError` if it was trained on other data or
+        all checkpoints are damaged.
+        """
         if not is_own_folder(self.folder):
             return None
         remove_temporaries(self.folder)
@@ -202,7 +205,7 @@ class Checkpoints:
         return None
 
     def recorded_extra(self) -> dict[str, Any]:
-        """The `extra` of the newest manifest that can be read, whatever experiment it belongs to."""
+        """Return the `extra` of the newest readable manifest, of any experiment; empty if there is none."""
         for round in sorted(self._manifests(), reverse=True):
             with suppress(Damaged):
                 return dict(self._manifest(round).extra)
@@ -216,6 +219,7 @@ class Checkpoints:
         return Loaded(round, server, manifest.lengths, manifest.extra, warning, manifest.clients)
 
     def _check_origin(self, manifest: Manifest, is_ours: IsOurs, data_hash: str) -> None:
+        """Raise if a checkpoint belongs to another experiment or other data."""
         which = f"the checkpoint of round {manifest.round} in {self.folder}"
         if not is_ours(manifest.fingerprint, manifest.extra):
             raise OtherExperiment(f"{which} belongs to another experiment; accepted: the one in its experiment.toml")
@@ -223,11 +227,13 @@ class Checkpoints:
             raise MotetError(f"{which} was trained on other data; accepted: data with the hash {manifest.data_hash}")
 
     def _manifests(self) -> list[int]:
+        """Return the rounds of all manifests in the folder."""
         if not is_own_folder(self.folder):
             return []
         return [int(path.stem) for path in self.folder.iterdir() if _MANIFEST.fullmatch(path.name)]
 
     def _manifest(self, round: int) -> Manifest:
+        """Return the manifest of a round; raise `Damaged` unless it is exactly what `save` wrote."""
         path = self.folder / f"{round:06d}.json"
         try:
             found = json_models.loads(read_own(path, MOST_BYTES))
@@ -249,9 +255,9 @@ class Checkpoints:
         return manifest
 
     def _remove_outdated(self, round: int, saved: FileEntry) -> None:
-        """Keep this checkpoint and its predecessor, which is the one last saved or loaded."""
+        """Delete all checkpoints but this one and its predecessor, the one last saved or loaded."""
         now, before = {saved.file}, {self._server.file} if self._server else set()
-        if self._outdated is None:  # the first time, whatever earlier processes left
+        if self._outdated is None:  # the first time: everything that earlier processes left
             kept = {f"{known:06d}.json" for known in (round, self._round) if known is not None}
             names = [path.name for path in self.folder.iterdir()]
             self._outdated = [name for name in names if _MANIFEST.fullmatch(name) and name not in kept]
@@ -264,7 +270,7 @@ class Checkpoints:
 
 
 def _listed(damage: list[str]) -> str:
-    """The newest two: a folder may hold any number."""
+    """Return the first two sentences and the number of the others, of which there may be many."""
     return ", ".join(damage[:2]) + (f" and {len(damage) - 2} more" if len(damage) > 2 else "")
 
 
@@ -273,7 +279,7 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
 
 
 def _canonical(manifest: Mapping[str, Any]) -> str:
-    """A manifest as it is signed; it may name thousands of files, so the one call that writes JSON fastest."""
+    """Return the JSON text of a manifest that its checksum is of."""
     return json.dumps(manifest, sort_keys=True, allow_nan=False, ensure_ascii=False)
 
 

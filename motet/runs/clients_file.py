@@ -1,8 +1,11 @@
-"""clients.json of a record: who the clients are, by name, and how much data each has; what the classes are called."""
+"""clients.json of a record: names and data sizes of the clients, and names of the classes."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated
+
+from pydantic import Field
 
 from motet.data import FederationFacts
 from motet.io.files import write_atomic
@@ -15,7 +18,7 @@ Counts = Mapping[int, tuple[int, ...]]
 
 
 class ClientInfo(FileModel):
-    """One client: its number, by which all commands know it, its name, and its samples of each kind."""
+    """One client: its id, which all commands use, its name, and how many samples it has of each kind."""
 
     id: Count
     name: Text
@@ -25,29 +28,29 @@ class ClientInfo(FileModel):
     test: Count | None = None
     domain: Text | None = None
     counts: tuple[Count, ...] = ()
-    """Its training samples of each class: where all data are in one place, never what a site told."""
+    """Training samples of each class, in a simulation only: a real site does not send them."""
 
 
 class ClientsInfo(FileModel):
-    """All clients, the names of classes, and the size of the common test set as far as it is known."""
+    """All clients, the names of the classes, and the size of the common test set, if there is one."""
 
-    clients: tuple[ClientInfo, ...]
+    clients: Annotated[tuple[ClientInfo, ...], Field(min_length=1)]
     classes: tuple[Text, ...] = ()
     common_test: Count | None = None
 
     @property
     def by_id(self) -> dict[int, ClientInfo]:
-        """Each client by its number."""
+        """The clients by id."""
         return {client.id: client for client in self.clients}
 
     @property
     def own_test(self) -> int:
-        """How many test samples the training clients have of their own."""
+        """The number of test samples that the training clients have of their own."""
         return sum(client.test or 0 for client in self.clients if not client.new)
 
 
 def clients_info_of(facts: FederationFacts, counts: Counts = MappingProxyType({})) -> ClientsInfo:
-    """Return what the data say of the clients; with class counts of those that are simulated."""
+    """Return the content of clients.json; `counts` has class counts of simulated clients."""
     clients = tuple(
         ClientInfo(
             id=c.id,
@@ -66,7 +69,7 @@ def clients_info_of(facts: FederationFacts, counts: Counts = MappingProxyType({}
 
 
 def write_clients_info(folder: Path, facts: FederationFacts, counts: Counts = MappingProxyType({})) -> None:
-    """Write clients.json into a run folder, a line per client; the same bytes whenever it is written."""
+    """Write clients.json into a run folder, one line per client; the bytes depend on the arguments alone."""
     clients_info = clients_info_of(facts, counts)
     clients = ",\n    ".join(to_json(client.model_dump()) for client in clients_info.clients)
     classes, common_test = to_json(clients_info.classes), to_json(clients_info.common_test)
@@ -75,7 +78,7 @@ def write_clients_info(folder: Path, facts: FederationFacts, counts: Counts = Ma
 
 
 def read_clients_info(record: Record) -> ClientsInfo:
-    """Return the clients of a run."""
+    """Return the content of a run's clients.json; raise `MotetError` if it is missing or damaged."""
     return ClientsInfo.from_json(record.read_bytes(FILE), f"{record.folder / FILE}")
 
 

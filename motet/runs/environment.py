@@ -1,4 +1,4 @@
-"""Where a run was computed: versions and kind of machine, but no name of a machine, a user or a folder."""
+"""environment.json of a record: versions and kind of machine, without names of machine, user or folder."""
 
 import importlib.metadata
 import os
@@ -18,7 +18,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class Environment(FileModel):
-    """environment.json of a record: what someone needs to know to get the same numbers."""
+    """The software and kind of machine that a run was computed with, which reproducing its numbers needs."""
 
     motet: Text
     git_commit: Text | None
@@ -32,11 +32,11 @@ class Environment(FileModel):
     cpu_has_bf16: bool
     threads: Count
     code: dict[Text, Sha256] = Field(default_factory=dict)
-    """The SHA-256 of each file of the user's own that the experiment names (`motet/runs/trust.py`)."""
+    """The SHA-256 of each of the user's own files that the experiment names (`motet/runs/trust.py`)."""
 
 
 def environment(code: Mapping[str, str] | None = None) -> Environment:
-    """Return what is known of this machine and its software."""
+    """Return the environment of this process; `code` has the SHA-256 of the user's own files."""
     return Environment(
         motet=_motet_version(),
         git_commit=_git_commit(),
@@ -59,7 +59,7 @@ def machine_of(here: Environment) -> dict[str, Any]:
 
 
 def cpu_has_bf16() -> bool:
-    """Whether torch's kernels compute bfloat16 on this processor; else they emulate it."""
+    """Return whether this processor computes bfloat16 in hardware; otherwise torch emulates it."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
@@ -73,7 +73,7 @@ def _motet_version() -> str:
 
 
 def _git_commit() -> str | None:
-    """The commit of this source, marked if files differ from it; None for an installed package."""
+    """Return the git commit of this source, marked if files differ from it; None for an installed package."""
     if _git("ls-files", "--error-unmatch", "__init__.py") is None:
         return None  # not under git, or inside a repository of something else
     commit = _git("rev-parse", "HEAD")

@@ -1,8 +1,8 @@
-"""Whether the states of a checkpoint fit their method: a folder may hold whole states of other shapes.
+"""Detect states of a checkpoint that do not fit their method: undamaged files may still have other shapes.
 
-Nothing can tell what shapes a method's states may have, so the states are tried. If their first use fails, it is the
-folder's fault where a field of the server is of another kind than the method begins with, or where the method does the
-same from its own beginning. Anything else is a bug, and shows as one.
+A method does not declare the shapes of its states, so the states are tried. If their first use fails, the folder is to
+blame where a field of the server has another type or shape than in the method's start state, or where the same work
+succeeds from the start state. Any other error is a bug and is raised as it is.
 """
 
 from collections.abc import Callable
@@ -20,14 +20,14 @@ from motet.runs.checkpoint import Loaded
 T = TypeVar("T")
 
 _OF_TENSORS = (ArithmeticError, LookupError, RuntimeError, ValueError)
-"""What torch raises for tensors of other shapes, types or values."""
+"""Errors that torch raises for tensors of wrong shapes, types or values."""
 
 
 class UsedStates:
-    """States of a checkpoint in their first use."""
+    """The states of a checkpoint, with errors of their first use explained."""
 
     def __init__(self, what: str, method: Method, engine: Engine, loaded: Loaded):
-        """`what` begins the sentence about states that do not fit, such as `run x cannot go on`."""
+        """Take the states; `what` begins the sentence of the error, such as `run x cannot go on`."""
         self.what, self.method, self.engine, self.loaded = what, method, engine, loaded
 
     def make(
@@ -36,10 +36,10 @@ class UsedStates:
         trial: Callable[[State], object] | None = None,
         is_first: Callable[[], bool] = lambda: True,
     ) -> T:
-        """Return what `use` makes of the server's state, or raise one sentence if the states do not fit.
+        """Return `use(server state)`; raise `MotetError` if it fails because the states do not fit.
 
-        `trial` does the same from the method's beginning, if `use` itself cannot; `is_first` tells whether what failed
-        was still the first use of the states.
+        `trial` does the same work from a start state, where `use` itself cannot be called twice; `is_first` returns
+        whether the failure was still in the first use of the states.
         """
         try:
             return use(self.loaded.server)
@@ -56,7 +56,7 @@ class UsedStates:
             raise MotetError(f"{self.what}: the states in its checkpoint do not fit its method ({why})") from error
 
     def _misfit(self) -> str | None:
-        """The first field of the server that is of another kind or shape than the method begins with."""
+        """Return a description of the first field whose type or shape differs from the start state, or None."""
         server = self.loaded.server
         for name, begun in self.method.start().items():
             if name in server and not _alike(server[name], begun):
@@ -64,6 +64,7 @@ class UsedStates:
         return None
 
     def _works_from_the_beginning(self, trial: Callable[[State], object]) -> bool:
+        """Return whether `trial` succeeds from the method's start state; private states are restored afterwards."""
         self.engine.go_back(0, {})  # no client has a private state then
         try:
             trial(self.method.start())
@@ -75,7 +76,7 @@ class UsedStates:
 
 
 def _alike(found: Tensor | Scalar, begun: Tensor | Scalar) -> bool:
-    """Whether both are numbers, or tensors of one shape; a side that is 0 at the beginning may have any length."""
+    """Return whether both are numbers, or tensors of one type and shape; a side of length 0 may have grown."""
     if not isinstance(found, Tensor) or not isinstance(begun, Tensor):
         return isinstance(found, Tensor) == isinstance(begun, Tensor)
     sides = zip(found.shape, begun.shape, strict=False)

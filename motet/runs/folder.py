@@ -1,4 +1,4 @@
-"""A run keeps the file that its first weights came from: it goes on, and serves models, wherever its folder is."""
+"""Choose the folder of a new run, and keep a copy of its pretrained weights in it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,15 +9,12 @@ from motet.errors import MotetError
 from motet.io.files import write_atomic, writing
 from motet.runs.record import default_folder
 
-# -------- A folder for a run that names none
-
-
 MOST_TRIES = 1000
 
 
 @contextmanager
 def claimed(folder: Path | None, experiment: Experiment) -> Iterator[Path]:
-    """The folder that is named, or the next free one in runs/; what is still empty after an error goes again."""
+    """Yield `folder`, or a new folder in runs/ if it is None; delete that one if it is still empty after an error."""
     if folder is not None:
         yield folder
         return
@@ -32,14 +29,14 @@ def claimed(folder: Path | None, experiment: Experiment) -> Iterator[Path]:
 
 
 def new_folder(free: Callable[[], Path]) -> Path:
-    """Make the folder that `free` finds free; if another process was faster, the one that it finds then."""
+    """Create and return the folder that `free` returns; ask again if another process created it first."""
     for _ in range(MOST_TRIES):
         folder = free()
         with writing(folder):
             try:
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 folder.mkdir()
-            except (FileExistsError, FileNotFoundError):  # taken, or runs/ went with somebody's refused run
+            except (FileExistsError, FileNotFoundError):  # another process took it, or deleted the empty runs/
                 if folder.parent.exists() and not folder.parent.is_dir():
                     raise
                 continue
@@ -47,20 +44,23 @@ def new_folder(free: Callable[[], Path]) -> Path:
     raise MotetError(f"{folder} is taken again and again; choose a folder with --out")
 
 
-# -------- A run keeps the file that its first weights came from
+# -------- Pretrained weights
 
 
 FILE = "first-weights.safetensors"
 
 
 def keep_first_weights(experiment: Experiment, folder: Path) -> None:
-    """A copy of `net.weights` in the run's folder, once."""
+    """Copy the file `net.weights` into the run's folder, unless it is there already."""
     if experiment.net.weights and not (folder / FILE).exists():
         write_atomic(folder / FILE, Path(experiment.net.weights).expanduser().read_bytes())
 
 
 def with_kept_weights(experiment: Experiment, folder: Path) -> Experiment:
-    """The experiment with the folder's own copy, which must have the SHA-256 that was noted."""
+    """Return the experiment with `net.weights` set to the copy in the run's folder, if there is one.
+
+    Its SHA-256 is checked when the net is built.
+    """
     copy = folder / FILE
     if not experiment.net.weights or copy.is_symlink() or not copy.is_file():
         return experiment

@@ -1,4 +1,4 @@
-"""Who would be better off alone: a run's personal models beside those of a run of `local` on the same data."""
+"""Compare a run's personal models with those of a run of `local` on the same data: who would be better off alone?"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,44 +12,39 @@ from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.runs.summary import Summary
 
-# -------- Individual gain
-
 
 def gained(figure: MetricName, pairs: Sequence[tuple[float, float]], statistic: str) -> Figures:
-    """Mean and standard deviation over clients of what the first of each pair is above the second."""
+    """Return mean and standard deviation over clients of the first minus the second value of each pair."""
     if not pairs:
         return {}
     gains = [mine - other for mine, other in pairs]
     return {str(figure.over(statistic)): fmean(gains), str(figure.over(f"{statistic}_std")): pstdev(gains)}
 
 
-# -------- Who would be better off alone
-
-
 LOCAL = "local"
 
 
 def same_clients(one: Experiment, other: Experiment) -> bool:
-    """Whether two runs have the same clients with the same data."""
-    where = {"download"}  # how the data came here
+    """Return whether two experiments have the same clients with the same data."""
+    where = {"download"}  # does not change the data
     a, b = (experiment.data.model_dump(exclude=where) for experiment in (one, other))
     return a == b and one.seed == other.seed
 
 
 def local_among(records: Sequence[Record], of: Record) -> Record | None:
-    """The run of `local` on the same clients among several, if there is one."""
+    """Return the first of these runs that is a run of `local` on the same clients as `of`, or None."""
     runs = (record for record in records if record.experiment.method == LOCAL)
     return next((record for record in runs if same_clients(record.experiment, of.experiment)), None)
 
 
 def gains_over_local(record: Record, local: Record) -> dict[int, float]:
-    """By how much each client's model is better than Local's on the headline data, by the client's number."""
+    """Return each client's gain in accuracy over `local` on the headline data; raise if `local` does not match."""
     _refuse_others(record, local)
     return {client: mine - alone for client, (mine, alone) in _pairs(record, local).items()}
 
 
 def compared_with_local(record: Record, local: Record) -> Summary:
-    """The run's summary with what its models gain over Local's on the headline data, and who is worse off."""
+    """Return the run's summary with its gain over `local` and the share of clients worse off; raise if unmatched."""
     _refuse_others(record, local)
     summary, headline = record.summary, _headline(record)
     pairs = list(_pairs(record, local).values())
@@ -61,6 +56,7 @@ def compared_with_local(record: Record, local: Record) -> Summary:
 
 
 def _refuse_others(record: Record, local: Record) -> None:
+    """Raise unless `local` is a run of `local` on the same clients."""
     if local.experiment.method != LOCAL:
         raise MotetError(f"{local.folder} is a run of {local.experiment.method!r}; accepted: a run of 'local'")
     if not same_clients(record.experiment, local.experiment):
@@ -77,14 +73,14 @@ def _headline(record: Record) -> MetricName:
 
 
 def _pairs(record: Record, local: Record) -> dict[int, tuple[float, float]]:
-    """Each client's accuracy, and Local's for it."""
+    """Return each client's accuracy in the run and in the run of `local`, by client id."""
     headline = _headline(record)
     mine, alone = (_values(each, headline) for each in (record, local))
     return {client: (mine[client], alone[client]) for client in mine if client in alone}
 
 
 def _values(record: Record, headline: MetricName) -> dict[int, float]:
-    """Each client's accuracy in the reported round; without attackers where the headline is."""
+    """Return each training client's accuracy in the reported round, without attackers if the headline is."""
     round, figure = record.summary.reported.round, MetricName(PERSONAL, headline.data)
     left_out = {"new", "malicious"} if headline.among else {"new"}
     rows: list[Row] = [row for row in record.clients if row["round"] == round and not any(map(row.get, left_out))]

@@ -1,4 +1,4 @@
-"""Metrics of a finished run that were asked for afterwards: its last models are scored again, its record stays."""
+"""Compute more metrics of a finished run from its last models; the record does not change."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from motet.server.final_evaluation import FinalState
 
 
 def measure_again(record: Record, asked: Sequence[str], trust_code: bool = False) -> Finding:
-    """What these metrics find where the run ended, on the data it was made with."""
+    """Return what these metrics find for the last models of a finished run, on its data; raise if it cannot be done."""
     record.require_finished()
     require_trust(record.experiment, record.folder, trust_code)
     recorded = with_kept_weights(record.experiment, record.folder)

@@ -1,11 +1,10 @@
-"""The record of a run: one folder that says what was asked, what happened and what came out.
+"""The record of a run: one folder with the experiment, what happened in each round, and the results.
 
 experiment.toml  environment.json  clients.json  rounds.jsonl  clients.jsonl  summary.json  figures_learned.json
 checkpoint/  lock
 
-Each file has one model, by which it is written and read: `Environment`, `ClientsInfo`, the lines of
-`motet/runs/rows.py`, `Summary`, `LearnedFigure`. The folder may be anybody's: files are read as they are in it, never
-through links, and up to a sane size.
+Each file is written and read through one model: `Environment`, `ClientsInfo`, the lines of `motet/runs/rows.py`,
+`Summary`, `LearnedFigure`. The folder may come from a stranger: links are not followed, and file sizes are limited.
 """
 
 import os
@@ -38,42 +37,39 @@ from motet.runs.environment import Environment
 from motet.runs.rows import CLIENT, ROUND, LineFormat, Row
 from motet.runs.summary import Summary
 
-# -------- The record of a run
-
-
 MOST_BYTES = 2**26  # of an object or a line of JSON, and of an experiment; a round of 100,000 clients takes a tenth
 
 MOST_TEXT = 4096  # of a field of an experiment: a path, or a sum of methods
 
 _ROUNDS, _CLIENTS = "rounds.jsonl", "clients.jsonl"
 _ENVIRONMENT, _SUMMARY, _FIGURES = "environment.json", "summary.json", "figures_learned.json"
-_BEFORE_A_RUN = {"lock", _ENVIRONMENT}  # all that a process killed while creating a run leaves
+_BEFORE_A_RUN = {"lock", _ENVIRONMENT}  # what a process leaves that was killed while creating a run
 
 
 class Record:
-    """A run folder. Reading needs nothing; writing needs `create` or `reopen`, which lock it until `close`."""
+    """A run folder. Anyone may read it; writing needs `create` or `reopen`, which lock it until `close`."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self._lock: FolderLock | None = None
 
     def create(self, experiment: Experiment, environment: Environment) -> "Record":
-        """Begin a new run in a folder that is empty or not there."""
+        """Create a new run in a folder that is empty or does not exist, and lock it; raise `MotetError` otherwise."""
         self._refuse_if_taken()
         make_folder(self.folder)
         self._lock = FolderLock(self.folder)
         try:
-            self._refuse_if_taken()  # by another process, a moment ago
+            self._refuse_if_taken()  # again under the lock: another process may have been faster
             remove_temporaries(self.folder)
             write_atomic(self.folder / _ENVIRONMENT, environment.to_json(indent=2))
-            experiments.write(experiment, self.folder / "experiment.toml")  # last: with it the folder is a run
+            experiments.write(experiment, self.folder / "experiment.toml")  # last: this file makes the folder a run
         except BaseException:
             self.close()
             raise
         return self
 
     def reopen(self) -> "Record":
-        """Go on writing a run."""
+        """Lock an existing run to continue it; raise `MotetError` if it is no run or contains links."""
         self._require_run()
         self._lock = FolderLock(self.folder)
         try:
@@ -85,7 +81,7 @@ class Record:
         return self
 
     def close(self) -> None:
-        """Let another process write the run."""
+        """Release the lock, if this record holds it."""
         if self._lock:
             self._lock.release()
             self._lock = None
@@ -102,11 +98,11 @@ class Record:
 
     @property
     def checkpoint_folder(self) -> Path:
-        """Where the checkpoints are."""
+        """The folder of the checkpoints."""
         return self.folder / "checkpoint"
 
     def refuse_links(self) -> None:
-        """Before a run is continued: nothing in it may lead out of its folder."""
+        """Raise if a file or folder that a continued run writes is a link out of the run folder."""
         is_own_folder(self.checkpoint_folder)
         for name in (_ROUNDS, _CLIENTS):
             synced_length(self.folder / name)
@@ -124,13 +120,16 @@ class Record:
         append_text(path, "".join(line.written(row, f"a line of {path}") for row in rows))
 
     def lengths(self) -> dict[str, int]:
-        """The bytes of both line files, for a checkpoint; they are on disk when this returns."""
+        """Return the lengths of both line files in bytes, after syncing them to disk."""
         lengths = {name: synced_length(self.folder / name) for name in (_ROUNDS, _CLIENTS)}
         sync_folder(self.folder)
         return lengths
 
     def truncate(self, lengths: Mapping[str, int] | None = None) -> None:
-        """Forget the lines written after a checkpoint; without lengths, all lines. First all is checked, then cut."""
+        """Cut both line files to the lengths of a checkpoint, or to nothing without lengths.
+
+        Raise `MotetError`, and change nothing, if a length is not at the end of a line.
+        """
         wanted = {name: (lengths or {}).get(name, 0) for name in (_ROUNDS, _CLIENTS)}
         for name, length in wanted.items():
             if length and not self._ends_a_line(name, length):
@@ -139,7 +138,7 @@ class Record:
             truncate(self.folder / name, length)
 
     def _ends_a_line(self, name: str, length: int) -> bool:
-        """Also true of a file that is too short, of which `truncate` says more."""
+        """Return whether a line ends at this length; True for a file that is too short, which `truncate` reports."""
         try:
             with os.fdopen(open_own(self.folder / name, os.O_RDONLY), "rb") as file:
                 file.seek(length - 1)
@@ -148,15 +147,15 @@ class Record:
             return True
 
     def write_figures_learned(self, figures: Sequence[LearnedFigure]) -> None:
-        """Write figures_learned.json; the same bytes whenever it is written."""
+        """Write figures_learned.json."""
         write_atomic(self.folder / _FIGURES, figures_to_json(figures))
 
     def write_summary(self, summary: Summary) -> None:
-        """Write summary.json: with it the run is finished."""
+        """Write summary.json, which marks the run as finished."""
         write_atomic(self.folder / _SUMMARY, summary.to_json(indent=2))
 
     def write_weights(self, data: bytes, name: str = "weights.safetensors") -> Path:
-        """Write a weights file, whole or not at all."""
+        """Write a weights file atomically and return its path."""
         path = self.folder / name
         make_folder(path.parent)
         write_atomic(path, data)
@@ -166,7 +165,7 @@ class Record:
 
     @property
     def experiment(self) -> Experiment:
-        """What was asked."""
+        """The experiment of the run; raises `MotetError` if its file is damaged."""
         self._require_run()
         path = self.folder / "experiment.toml"
         try:
@@ -176,62 +175,63 @@ class Record:
             return experiments.resolve(values)
         except MotetError as error:
             raise MotetError(f"{path}: {_cut(str(error))}") from error
-        except (ValueError, RecursionError, OverflowError) as error:  # no TOML, no UTF-8, numbers without end
+        except (ValueError, RecursionError, OverflowError) as error:  # invalid TOML or UTF-8, or huge numbers
             raise MotetError(f"{path} is damaged ({_cut(str(error))}); accepted: an experiment in TOML") from error
 
     @property
     def environment(self) -> Environment:
-        """Where it was computed."""
+        """The software and machine that the run was computed with."""
         self._require_run()
         return Environment.from_json(self.read_bytes(_ENVIRONMENT), f"{self.folder / _ENVIRONMENT}")
 
     @property
     def figures_learned(self) -> list[LearnedFigure]:
-        """What the method learned, to be drawn; none where the run has not ended."""
+        """The figures of what the method learned; empty if the run has not ended."""
         self._require_run()
         path = self.folder / _FIGURES
         return figures_from_json(self.read_bytes(_FIGURES), str(path)) if os.path.lexists(path) else []
 
     @property
     def rounds(self) -> list[Row]:
-        """One row per round so far."""
+        """The rows of all rounds so far."""
         return self._read_lines(_ROUNDS, ROUND)
 
     @property
     def clients(self) -> list[Row]:
-        """One row per client and scoring so far."""
+        """The rows of all clients in all evaluations so far."""
         return self._read_lines(_CLIENTS, CLIENT)
 
     def clients_of(self, round: int) -> list[Row]:
-        """The rows of one round and those of new clients; others are passed over unread, there may be many."""
+        """Return the client rows of one round and of new clients, without parsing the other lines."""
         wanted = re.compile(rb'"round"\s*:\s*%d\b|"new"\s*:\s*true' % round)
         rows = self._read_lines(_CLIENTS, CLIENT, wanted)
         return [row for row in rows if row["new"] or row["round"] == round]
 
     @property
     def finished(self) -> bool:
-        """Whether the run came to its end."""
+        """Whether the run is finished."""
         self._require_run()
         return (self.folder / _SUMMARY).exists()
 
     @property
     def how_far(self) -> str:
-        """How many rounds are done, in words such as "round 7 of 20"."""
+        """The number of rounds done, in words such as "round 7 of 20"."""
         rounds = self.rounds
         return f"round {rounds[-1]['round'] if rounds else 0} of {self.experiment.rounds.count}"
 
     def require_finished(self) -> None:
-        """Refuse a run that did not come to its end."""
+        """Raise `MotetError` if the run is not finished."""
         if not self.finished:
             raise MotetError(f"run {self.folder} is not finished; continue it with `motet resume {self.folder}`")
 
     @property
     def summary(self) -> Summary:
-        """What came out."""
+        """The summary of a finished run."""
         self.require_finished()
         return Summary.from_json(self.read_bytes(_SUMMARY), f"{self.folder / _SUMMARY}")
 
     def _refuse_if_taken(self) -> None:
+        """Raise unless a new run may be created in the folder."""
         if not self.folder.exists():
             return
         if not self.folder.is_dir():
@@ -257,7 +257,7 @@ class Record:
                     if len(line) == MOST_BYTES:
                         raise MotetError(f"line {i} of {path} has {MOST_BYTES} bytes or more; accepted: a row in JSON")
                     if not line.endswith(b"\n"):
-                        break  # half a line of a process that was killed or still writes
+                        break  # an incomplete line: the process was killed or is still writing
                     if wanted is not None and not wanted.search(line):
                         continue
                     rows.append(format.read(line, f"line {i} of {path}"))
@@ -268,7 +268,7 @@ class Record:
         return rows
 
     def read_bytes(self, name: str) -> bytes:
-        """Return the bytes of a file of the folder, or raise one sentence about why they cannot be read."""
+        """Return the bytes of a file in the folder; raise `MotetError` if it cannot be read."""
         try:
             return read_own(self.folder / name, MOST_BYTES)
         except OSError as error:
@@ -276,7 +276,7 @@ class Record:
 
 
 def default_folder(experiment: Experiment, base: Path = Path("runs")) -> Path:
-    """runs/DATA-METHOD-seedN, with -2, -3 and so on if that is taken."""
+    """Return runs/DATA-METHOD-seedN, with -2, -3 and so on if that exists already."""
     words = f"{Path(experiment.data.name).stem}-{experiment.method}"
     safe = re.sub(r"[^A-Za-z0-9.+=_-]+", "-", words).strip("-.")[:100]
     name = f"{safe}-seed{experiment.seed}"
@@ -288,7 +288,7 @@ def default_folder(experiment: Experiment, base: Path = Path("runs")) -> Path:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in nested values."""
+    """Yield every string in nested values."""
     if isinstance(value, str):
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

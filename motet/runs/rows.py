@@ -1,7 +1,7 @@
-"""The lines of a record: what rounds.jsonl and clients.jsonl may say.
+"""The lines of rounds.jsonl and clients.jsonl.
 
-A line is written and read through one model, and is a dictionary in between: most of its columns are metrics, and their
-names (`motet/metrics/names.py`) are known only when the run has its method and its metrics.
+A line is written and read through one model, and is a dictionary in between: most of its columns are metrics, whose
+names (`motet/metrics/names.py`) depend on the method and the metrics of the run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,20 +17,20 @@ from motet.io.json_models import LARGEST_NUMBER, Count, Number, Text, damaged, f
 from motet.metrics.names import is_scored
 
 Row = dict[str, Any]
-"""A line as it is used: `RoundLine` or `ClientLine`, with a column for each metric."""
+"""A line in memory: `RoundLine` or `ClientLine`, with a column for each metric."""
 
 Round = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 ClientId = Annotated[int, Field(ge=-1, lt=10**12)]  # the pooled client is number -1
 ClientKey = Annotated[str, Field(pattern=r"^(-1|[0-9]{1,12})$")]
 Column = Number | bool | None
-"""Of every column that is not named below: a metric, which is a number or null, or a flag such as `generic.derived`."""
+"""The value of any other column: a metric (a number or null), or a flag such as `generic.derived`."""
 
 _LINE = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
 
 @with_config(_LINE)
 class RoundLine(TypedDict, extra_items=Column):  # type: ignore[call-arg]  # PEP 728, which mypy does not know yet
-    """One round: who took part, what was sent and how long it took; then metrics, and the method's diagnostics."""
+    """One round: its cohort, bytes and seconds, then metrics and the method's diagnostics."""
 
     round: Round
     cohort: list[ClientId]
@@ -49,7 +49,7 @@ class RoundLine(TypedDict, extra_items=Column):  # type: ignore[call-arg]  # PEP
 
 @with_config(_LINE)
 class ClientLine(TypedDict, extra_items=Column):  # type: ignore[call-arg]
-    """One client in one scoring: its metrics, or why it was set aside."""
+    """One client in one evaluation: its metrics, or why it was set aside."""
 
     round: Round
     client: ClientId
@@ -59,13 +59,13 @@ class ClientLine(TypedDict, extra_items=Column):  # type: ignore[call-arg]
 
 
 class LineFormat:
-    """One kind of line, written and read through its model."""
+    """Writes and reads one kind of line through its model."""
 
     def __init__(self, model: type):
         self._model: TypeAdapter[Any] = TypeAdapter(model)
 
     def read(self, line: bytes, where: str) -> Row:
-        """Return the row that a line holds; `where` names the line in the sentence about any other."""
+        """Return the row of a line; raise `MotetError`, which names the line by `where`, if it is damaged."""
         try:
             row: Row = self._model.validate_json(line)
         except ValidationError as error:
@@ -73,7 +73,7 @@ class LineFormat:
         return row
 
     def written(self, row: Mapping[str, Any], where: str) -> str:
-        """Return the line of a row; a number that is not finite or beyond all bounds becomes null."""
+        """Return the line of a row; numbers that are not finite or too large become null. Raise for an invalid row."""
         values = {name: _within(value) for name, value in plain(row).items()}
         try:
             self._model.validate_python(values)
@@ -84,7 +84,7 @@ class LineFormat:
 
 ROUND, CLIENT = LineFormat(RoundLine), LineFormat(ClientLine)
 ROUND_COLUMNS = frozenset(RoundLine.__annotations__)
-"""Of rounds.jsonl that are no metrics."""
+"""The columns of rounds.jsonl that are not metrics."""
 
 
 def _within(value: Any) -> Any:
@@ -92,7 +92,7 @@ def _within(value: Any) -> Any:
 
 
 def refuse_gaps(rows: Sequence[Row], done: int, last: int, folder: Path) -> None:
-    """Refuse a run that stands at round `done` of `last` and lacks the rows to go on with."""
+    """Raise if a run with a checkpoint of round `done` of `last` lacks rows of rounds up to there."""
     if done > last:
         raise MotetError(f"the checkpoint in {folder} is of round {done}; accepted: up to the {last} of the experiment")
     if [row["round"] for row in rows] not in ([*range(1, done + 1)], [*range(done + 1)]):

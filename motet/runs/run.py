@@ -1,4 +1,4 @@
-"""Run an experiment into a folder, or continue one: nothing is lost, and every byte comes out the same."""
+"""Run an experiment into a folder, or resume one after a kill with the same results to the byte."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -34,27 +34,27 @@ from motet.training.flat_weights import Layout
 
 
 class Watcher(Protocol):
-    """Who looks on: a progress bar, a test."""
+    """Is called as a run proceeds, for example a progress bar."""
 
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
-        """The run goes on after that many rounds."""
+        """React to the start of the rounds; `round` is 0, or the round of the checkpoint that is resumed."""
 
     def round(self, row: Row) -> None:
-        """A round ended."""
+        """React to the end of a round."""
 
 
 class Silent:
-    """Nobody looks on."""
+    """A watcher that does nothing."""
 
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def round(self, row: Row) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | None = None) -> Path:
-    """Run an experiment to its end and return the folder of its record."""
+    """Run an experiment to its end and return its folder, a new one in runs/ unless `folder` is given."""
     experiment = settle(experiment)
     keep_freed_memory()
     with one_thread(), claimed(folder, experiment) as mine:
@@ -68,7 +68,10 @@ def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | N
 
 
 def resume(folder: Path, watcher: Watcher | None = None, trust_code: bool = False) -> Path:
-    """Continue a run that was stopped at any moment; with `trust_code`, whatever Python code it names."""
+    """Continue a run that was stopped at any moment, and return its folder; do nothing if it is finished.
+
+    Raise `MotetError` if the run names Python code that the user has not run before, unless `trust_code` is True.
+    """
     record = Record(folder)
     if record.finished:
         return folder
@@ -91,7 +94,7 @@ def resume(folder: Path, watcher: Watcher | None = None, trust_code: bool = Fals
 
 
 def restore(assembly: ServerSide, checkpoints: Checkpoints) -> Loaded | None:
-    """The newest whole checkpoint; its clients have the private states of then."""
+    """Return the newest undamaged checkpoint, if there is one, and restore the private states of its clients."""
     experiment = assembly.experiment
     try:
         data_hash = assembly.federation_facts.content_hash
@@ -101,7 +104,7 @@ def restore(assembly: ServerSide, checkpoints: Checkpoints) -> Loaded | None:
 
 
 def _differences(checkpoints: Checkpoints, experiment: Experiment) -> str:
-    """What is another in the experiment that the newest checkpoint tells, if it can be read."""
+    """Return the fields in which the newest checkpoint's experiment differs, as text for an error; may be empty."""
     there = checkpoints.recorded_extra().get("experiment")
     try:
         found = differences(resolve(there), experiment) if isinstance(there, dict) else []
@@ -112,23 +115,23 @@ def _differences(checkpoints: Checkpoints, experiment: Experiment) -> str:
 
 
 def _is_of(experiment: Experiment, saved_as: str, extra: Mapping[str, Any]) -> bool:
-    """Whether a checkpoint with this fingerprint is one of the experiment."""
+    """Return whether a checkpoint with this fingerprint belongs to the experiment."""
     return same_experiment(saved_as, experiment)
 
 
 def _finish(
     assembly: ServerSide, record: Record, checkpoints: Checkpoints, loaded: Loaded | None, watcher: Watcher
 ) -> None:
-    """The rounds that are left, the new clients, the weights, what was learned, the summary."""
+    """Do the remaining rounds and the final evaluation, then write weights, figures and the summary."""
     experiment, method = assembly.experiment, assembly.method
     progress = RunState(loaded.round, loaded.server) if loaded else RunState(0, method.start())
     write_clients_info(record.folder, assembly.federation_facts, _class_counts(assembly))
     notes = assembly.federation_facts.notes
     warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment), *notes) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
-    keeper = _Keeper(assembly, record, checkpoints, watcher)
+    log = _RecordLog(assembly, record, checkpoints, watcher)
     keep_first_weights(experiment, record.folder)
-    loop = RoundLoop(assembly, keeper, already_prepared=loaded is not None)
+    loop = RoundLoop(assembly, log, already_prepared=loaded is not None)
     try:
         if loaded is None:
             progress = loop.run(progress)
@@ -136,7 +139,7 @@ def _finish(
             states = UsedStates(f"run {record.folder} cannot go on", method, assembly.engine, loaded)
             start = progress.round
             progress = states.make(
-                lambda server: loop.run(RunState(start, server)), partial(_first_round, loop), keeper.no_round_yet
+                lambda server: loop.run(RunState(start, server)), partial(_first_round, loop), log.no_round_yet
             )
         began = time.perf_counter()
         scores = assembly.evaluator.new_clients(progress.server, progress.round)
@@ -154,7 +157,7 @@ def _finish(
 
 
 def _class_counts(assembly: ServerSide) -> dict[int, tuple[int, ...]]:
-    """Each client's training samples of each class, for the report, where all data are here: no site tells them."""
+    """Return each client's training samples by class for the report; empty where clients are real sites."""
     if not isinstance(assembly, Assembly):
         return {}
     classes = assembly.federation.classes
@@ -162,14 +165,14 @@ def _class_counts(assembly: ServerSide) -> dict[int, tuple[int, ...]]:
 
 
 def slow_precision(experiment: Experiment) -> str | None:
-    """A warning where bfloat16 costs time instead of saving it."""
+    """Return a warning if bfloat16 costs time on this processor instead of saving it, or None."""
     if experiment.precision == "bf16" and experiment.device == "cpu" and not cpu_has_bf16():
         return "this processor emulates bfloat16, so that precision = bf16 is many times slower than fp32"
     return None
 
 
 def write_generic(assembly: ServerSide, server: State, record: Record) -> None:
-    """The generic model as named tensors, if the method has one."""
+    """Write the generic model as named tensors to weights.safetensors, if the method has one."""
     generic = assembly.method.generic(server)
     if generic is not None:
         named = Layout(assembly.generic_net).named(generic)
@@ -177,39 +180,39 @@ def write_generic(assembly: ServerSide, server: State, record: Record) -> None:
 
 
 class _OneRound:
-    """Ends a loop after its first round, which it does not record."""
+    """A log that ends the loop after its first round and records nothing."""
 
     class Ended(Exception):
-        """The round is done."""
+        """Raised when the round is done."""
 
     def round_done(self, row: Row, clients: list[Row], progress: RunState) -> None:
-        """Stop."""
+        """Raise `Ended`."""
         raise self.Ended
 
 
 def _first_round(loop: RoundLoop, start: State) -> None:
-    """Do one round from a method's beginning, and record nothing."""
+    """Do one round from a method's start state and record nothing."""
     with suppress(_OneRound.Ended):
         replace(loop, log=_OneRound(), already_prepared=False).run(RunState(0, start))
 
 
-class _Keeper:
-    """Writes each round to the record, and a checkpoint when one is due."""
+class _RecordLog:
+    """A log that writes each round to the record, and a checkpoint when one is due."""
 
     def __init__(self, assembly: ServerSide, record: Record, checkpoints: Checkpoints, watcher: Watcher):
         self.assembly, self.record, self.checkpoints, self.watcher = assembly, record, checkpoints, watcher
         self.fingerprint = fingerprint(assembly.experiment)
-        self.rounds = 0  # since this process began
+        self.rounds = 0  # done in this process
         self.schedule = CheckpointSchedule(assembly.experiment.checkpoint.every, assembly.experiment.rounds.count)
 
     def no_round_yet(self) -> bool:
-        """Whether this process has done nothing so far."""
+        """Return whether this process has not finished a round yet."""
         return not self.rounds
 
     def round_done(self, row: Row, clients: list[Row], progress: RunState) -> None:
-        """Record first, then checkpoint: a kill in between costs rounds, never a line."""
+        """Write the rows, then a checkpoint if due: a kill in between repeats rounds but loses no line."""
         self.rounds += 1
-        row["checkpoint_seconds"] = self.schedule.seconds()  # of what was saved since the row before
+        row["checkpoint_seconds"] = self.schedule.seconds()  # of checkpoints since the row before
         self.record.append_round(row)
         self.record.append_clients(clients)
         if self.schedule.is_due(progress.round):
@@ -218,7 +221,7 @@ class _Keeper:
         self.watcher.round(row)
 
     def _save(self, progress: RunState) -> None:
-        """Clients' states first, then the manifest that names them, then the older ones may go."""
+        """Save private states, then the manifest that names them; after that the engine may delete older states."""
         engine = self.assembly.engine
         self.checkpoints.save(
             progress.round,
@@ -234,7 +237,7 @@ class _Keeper:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread per process: the same bits whatever engine runs the work."""
+    """Limit torch to one thread inside the block, so that all engines compute the same bits."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""The models that a finished run serves, as plain torch modules with memory of their own."""
+"""The models of a finished run, as plain torch modules that share no memory with it."""
 
 import difflib
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class RawModel(nn.Module):
-    """A model behind the preparation of its data: takes samples as the data file has them."""
+    """A model that prepares its input itself: it takes samples as they are in the data file."""
 
     def __init__(self, model: nn.Module, prepare: Prepare):
         super().__init__()
@@ -47,7 +47,7 @@ class RawModel(nn.Module):
         self.eval()
 
     def forward(self, x: npt.ArrayLike | Tensor) -> Tensor:
-        """Logits of a batch of samples, to read and not to learn from."""
+        """Return the logits of a batch of samples, without gradients."""
         device = next(self.model.parameters()).device
         with torch.no_grad():
             logits: Tensor = self.model(self.prepare.raw(x).to(device))
@@ -55,26 +55,26 @@ class RawModel(nn.Module):
 
 
 class OnlyCounts(ClientData):
-    """A client of which nothing is known but its class counts."""
+    """The data of a client of which only the class counts are known."""
 
     def __post_init__(self) -> None:
-        """That it has no samples is the point."""
+        """Skip the check that a client has samples."""
 
 
 @dataclass
 class ToldClient(Client):
-    """A client whose class counts were told, not counted."""
+    """A client whose class counts are given instead of counted from samples."""
 
     told: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
 
     @property
     def counts(self) -> Tensor:
-        """As told."""
+        """The class counts that were given."""
         return self.told
 
 
 class ModelWorkbench:
-    """A method with the last states of a run, and the data of its clients or their absence."""
+    """Makes models from the last states of a run, with or without the data of its clients."""
 
     def __init__(self, record: Record, side: ServerSide, workplace: Workplace):
         self.record, self.side, self.workplace = record, side, workplace
@@ -89,14 +89,14 @@ class ModelWorkbench:
 
     @classmethod
     def with_data(cls, record: Record) -> "ModelWorkbench":
-        """Where the data of the run are, or can be read again."""
+        """Return a workbench that reads the data of the run again; raise `MotetError` if they are not here."""
         recorded = with_kept_weights(record.experiment, record.folder)
         assembly = assemble(_here(recorded), record.checkpoint_folder)
         return cls(record, replace(assembly, experiment=recorded), assembly.workplace)
 
     @classmethod
     def without_data(cls, record: Record) -> "ModelWorkbench | None":
-        """From what the folder keeps; None where it keeps nothing for that."""
+        """Return a workbench made from the run folder alone, or None if it holds no serving.json."""
         kept = read_serving(record)
         if kept is None:
             return None
@@ -104,7 +104,7 @@ class ModelWorkbench:
         recorded = with_kept_weights(record.experiment, record.folder)
         try:
             workplace = workplace_of(_here(recorded), AbsentFederation(facts, prepare), facts)
-        except (RuntimeError, ValueError) as error:  # what torch has for samples that the net cannot take
+        except (RuntimeError, ValueError) as error:  # torch's errors for inputs that the net cannot take
             if place_of(error):
                 raise
             why = (str(error).splitlines() or [""])[0][:150]
@@ -115,29 +115,29 @@ class ModelWorkbench:
         return cls(record, ServerSide(recorded, facts, workplace.method, workplace.generic_net, engine), workplace)
 
     def generic_model(self) -> nn.Module:
-        """The G-FL model."""
+        """Return the generic (G-FL) model; raise `MotetError` if the method has none."""
         return self.states.make(self._generic_model)
 
     def personal_model(self, client_id: int) -> nn.Module:
-        """The P-FL model of a client, as the last round scored it; a new client's is the adapted one."""
+        """Return the personal (P-FL) model of a client as last scored; a new client's is the adapted one."""
         with one_thread():
             return self.states.make(lambda server: self._personal_model(server, client_id))
 
     def adapted(self, client_id: int, samples: Samples) -> nn.Module:
-        """The model of a client that comes with samples and labels."""
+        """Return the model of a new client, adapted to its samples."""
         client = self._newcomer(client_id, samples)
         with one_thread():
             return self.states.make(lambda server: self._adapt(client, self.method.broadcast(server, client.id)))
 
     def before_adapting(self, client_id: int, samples: Samples) -> nn.Module | None:
-        """What such a client is served before it learns anything; None where the method has nothing for it."""
+        """Return the model of a new client before adaptation, or None if the method has none."""
         client = self._newcomer(client_id, samples)
         with one_thread():
             model = self.states.make(lambda s: self.method.personal(client, self.method.broadcast(s, client.id)))
             return None if model is None else RawModel(model, self.prepare)
 
     def adapted_to_counts(self, client_id: int, told: Tensor) -> nn.Module:
-        """The model of a client that tells its class counts and nothing else."""
+        """Return the model of a new client made from its class counts; raise if the method cannot do that."""
         if not self.method.from_counts:
             raise MotetError(
                 f"method {self.name!r} makes no model from class counts alone; "
@@ -177,11 +177,11 @@ class ModelWorkbench:
 
     @property
     def name(self) -> str:
-        """The method's."""
+        """The name of the method."""
         return self.side.experiment.method
 
     def _member(self, client_id: int) -> str:
-        """Which of the client's family of models the last round reported, told from the scores in the record."""
+        """Return which member of the method's family the last round reported for a client, from the record."""
         of = self.method.family
         assert of is not None
         rows = [row for row in self.record.clients if row["round"] == self.round and not row["new"]]
@@ -200,7 +200,7 @@ class ModelWorkbench:
 
 
 class ServedModels:
-    """The models of a run: made from its folder alone where that is enough, else with its data."""
+    """The models of a run, made from its folder alone where that is enough, otherwise with its data."""
 
     def __init__(self, record: Record, trust_code: bool = False):
         require_trust(record.experiment, record.folder, trust_code)
@@ -216,53 +216,53 @@ class ServedModels:
 
     @property
     def facts(self) -> FederationFacts:
-        """Who took part, and the names."""
+        """Facts about the clients and classes of the run."""
         return self._any.facts
 
     def generic_model(self) -> nn.Module:
-        """The G-FL model."""
+        """Return the generic (G-FL) model; raise `MotetError` if the method has none."""
         return self._any.generic_model()
 
     def personal_model(self, client: int | str) -> nn.Module:
-        """The P-FL model of a client by its number or name; a new client's is the adapted one."""
+        """Return the personal (P-FL) model of a client by its id or name; a new client's is the adapted one."""
         client_id = self.number_of(client)
         return self._made(lambda bench: bench.personal_model(client_id), f"the personal model of client {client}")
 
     def adapted(self, x: Any, y: Any) -> nn.Module:
-        """The model of a client that comes with samples and labels."""
+        """Return the model of a new client, adapted to these samples and labels."""
         samples = self._samples(x, y)
         return self._made(lambda bench: bench.adapted(self.next_id, samples), "the model of a new client")
 
     def before_adapting(self, x: Any, y: Any) -> nn.Module | None:
-        """What such a client is served before it learns anything; None where the method has nothing for it."""
+        """Return the model of a new client with these data before adaptation, or None if the method has none."""
         samples = self._samples(x, y)
         return self._made(lambda bench: bench.before_adapting(self.next_id, samples), "the model of a new client")
 
     def adapted_to_counts(self, counts: Sequence[int]) -> nn.Module:
-        """The model of a client that tells its class counts and nothing else."""
-        told, classes = np.array(counts), self.facts.classes
-        if told.shape != (classes,) or told.dtype.kind not in "iu" or told.min() < 0 or not told.any():
-            raise MotetError(f"counts is {told.tolist()}; accepted: {classes} whole numbers, not negative, not all 0")
-        asked = torch.from_numpy(told.astype(np.int64))
+        """Return the model of a new client made from its class counts; raise if the method cannot do that."""
+        given, classes = np.array(counts), self.facts.classes
+        if given.shape != (classes,) or given.dtype.kind not in "iu" or given.min() < 0 or not given.any():
+            raise MotetError(f"counts is {given.tolist()}; accepted: {classes} whole numbers, not negative, not all 0")
+        asked = torch.from_numpy(given.astype(np.int64))
         return self._made(lambda bench: bench.adapted_to_counts(self.next_id, asked), "the model of a new client")
 
     @property
     def plain_net(self) -> Net:
-        """A net as the run's, that no method has extended."""
+        """The net of the run without what the method added to it."""
         return self._any.workplace.generic_net
 
     @property
     def prepare(self) -> Prepare:
-        """From samples as the data file has them to network input."""
+        """The preparation that turns samples of the data file into network input."""
         return self._any.prepare
 
     @property
     def round(self) -> int:
-        """Of the states that the models are made of."""
+        """The round of the states that the models are made from."""
         return self._any.round
 
     def real_samples(self, most: int) -> Tensor | None:
-        """So many samples of the common test set, as `prepare` takes arrays; None where the data are not here."""
+        """Return up to `most` samples of the common test set as in the data file; None if they are not here."""
         try:
             test = self._whole.facts.test
         except MotetError:
@@ -271,11 +271,11 @@ class ServedModels:
 
     @property
     def next_id(self) -> int:
-        """The number of a client that joins now."""
+        """The id that a new client gets."""
         return len(self.facts.clients)
 
     def number_of(self, client: int | str) -> int:
-        """A client by its number, or by its name in the data."""
+        """Return the id of a client given by id or name; raise `MotetError` unless there is exactly one."""
         clients = self.facts.clients
         if isinstance(client, str):
             found = [each.id for each in clients if each.name == client]
@@ -290,7 +290,7 @@ class ServedModels:
         return int(client)
 
     def _made(self, make: Callable[[ModelWorkbench], T], what: str) -> T:
-        """Without data first: a folder may be all that there is."""
+        """Return what `make` makes without the data, or with them if it needs them; raise if they are not here."""
         if self._alone is None:
             return make(self._whole)
         try:
@@ -307,7 +307,7 @@ class ServedModels:
         return make(whole)
 
     def _samples(self, x: Any, y: Any) -> Samples:
-        """A user's arrays as the federation stores samples."""
+        """Return a user's arrays as samples; raise `MotetError` if labels do not fit the samples or the classes."""
         prepare, classes = self._any.prepare, self.facts.classes
         stored = prepare.stored(x)
         labels = y.numpy(force=True) if isinstance(y, Tensor) else np.array(y)
@@ -324,7 +324,7 @@ class ServedModels:
         return Samples(stored.contiguous(), torch.from_numpy(labels.astype(np.int64)), prepare)
 
     def _numbers_of(self, labels: list[object]) -> npt.NDArray[np.int64]:
-        """Labels by the names of their classes."""
+        """Return the class numbers of labels that are class names; raise for a name that is no class."""
         number = {name: i for i, name in enumerate(self.facts.class_names)}
         unknown = next((label for label in labels if str(label) not in number), None)
         if unknown is not None:
@@ -333,6 +333,6 @@ class ServedModels:
 
 
 def _here(experiment: Experiment) -> Experiment:
-    """The same on this machine, wherever it ran."""
+    """Return the experiment set to the inline engine and the CPU, wherever the run was computed."""
     here = {"engine": EngineSettings.model_validate({"name": "inline"}), "device": "cpu"}
     return experiment.model_copy(update=here)

@@ -1,9 +1,9 @@
-"""What a run folder keeps so that its models can be served without its data: the facts, and how samples are prepared.
+"""The files with which the models of a run are served without its data.
 
     serving.json          sizes and names of clients, names of classes, kind and shape of the samples
     serving.safetensors   the constants of the normalization, if there are any
 
-No sample is in it, and no class counts: they never leave a client.
+They hold no samples and no class counts, which never leave a client.
 """
 
 import os
@@ -25,7 +25,7 @@ MOST_CLASSES = 2**20
 
 
 class ServedClient(NamedTuple):
-    """A client as the file lists it, without the names of its columns: there may be very many."""
+    """One client of serving.json, written as a list without field names because there may be very many."""
 
     id: Count
     train: Annotated[int, Field(gt=0)]
@@ -37,7 +37,7 @@ class ServedClient(NamedTuple):
 
 
 class ServingFile(FileModel):
-    """serving.json of a record."""
+    """The content of serving.json."""
 
     format: Literal[1]
     name: Text
@@ -45,9 +45,9 @@ class ServingFile(FileModel):
     class_names: tuple[Text, ...]
     content_hash: Text
     prepare: dict[str, JsonValue]
-    """What `Prepare.saved` says, which `restored` reads."""
+    """What `Prepare.saved` returned; `restored` reads it."""
     stored: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,20}$")]
-    """The type of the samples as they are stored, before they are prepared."""
+    """The torch type of the samples before they are prepared."""
     clients: Annotated[tuple[ServedClient, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -59,7 +59,7 @@ class ServingFile(FileModel):
         return self
 
     def facts(self, prepare: Prepare) -> FederationFacts:
-        """Return the federation without its data."""
+        """Return the facts of the federation, without a test set."""
         clients = tuple(ClientFacts(*client) for client in self.clients)
         return FederationFacts(
             self.name, clients, self.classes, prepare.input, self.content_hash, None, class_names=self.class_names
@@ -67,7 +67,7 @@ class ServingFile(FileModel):
 
 
 def write_serving(record: Record, facts: FederationFacts) -> None:
-    """Write both files at the end of a run; nothing where the server has no test set, whose preparation is kept."""
+    """Write both files at the end of a run; nothing if the server has no test set to take the preparation from."""
     if facts.test is None:
         return
     prepare, constants = facts.test.prepare.saved()
@@ -90,7 +90,7 @@ def write_serving(record: Record, facts: FederationFacts) -> None:
 
 
 def read_serving(record: Record) -> tuple[FederationFacts, Prepare] | None:
-    """Return what was kept; None where nothing was, and the run is served with its data."""
+    """Return facts and preparation from the files, or None if the run has no serving.json; raise if damaged."""
     kept, path = _read(record), record.folder / FACTS
     if kept is None:
         return None
@@ -105,7 +105,7 @@ def read_serving(record: Record) -> tuple[FederationFacts, Prepare] | None:
 
 
 def stored_type(record: Record) -> str:
-    """Return the type of the samples as they are stored; nothing where the run kept nothing to serve."""
+    """Return the torch type of the samples before they are prepared; empty if the run has no serving.json."""
     kept = _read(record)
     return "" if kept is None else kept.stored
 

@@ -1,4 +1,4 @@
-"""The summary of a run: the figures of the reported rounds under names that say what they are."""
+"""summary.json of a record: the figures of the reported rounds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from motet.runs.record import Record
 
 TRAINING_LOSS = "training loss"
-NEAR_CHANCE = 0.02  # above the share of one class among all: whoever is no better has learned nothing
+NEAR_CHANCE = 0.02  # above 1/classes: an accuracy up to there counts as chance
 
 
 def _headline(name: str) -> str:
@@ -34,7 +34,7 @@ Value = Number | None
 
 
 class Reported(FileModel):
-    """Which models and rounds the figures are of."""
+    """The models and rounds that are reported."""
 
     rule: Literal["last", "best", "best_on_validation"]
     round: Round
@@ -47,27 +47,27 @@ class Reported(FileModel):
 
 
 class GenericSummary(FileModel):
-    """Of the generic model; without a figure where the method has none."""
+    """The accuracy of the generic model, null if there is none."""
 
     accuracy: Value
     derived: bool
 
 
 class PersonalOnly(FileModel):
-    """One kind of test data on which only the personal models are compared."""
+    """Accuracy on a kind of test data where only personal models are reported."""
 
     personal_models: Value
 
 
 class Pair(FileModel):
-    """Both models on one kind of test data."""
+    """Accuracies of the generic and the personal models on one kind of test data."""
 
     generic_model: Value
     personal_models: Value
 
 
 class PersonalSummary(FileModel):
-    """Of the personal models; a run of `local` beside it adds statistics such as `hurt_vs_local`."""
+    """Statistics of the personal models; a comparison with `local` adds more, such as `hurt_vs_local`."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Value] = Field(init=False)
@@ -87,21 +87,21 @@ class PersonalSummary(FileModel):
 
 
 class BytesPerRound(FileModel):
-    """What the server sent and received; null where nothing is sent at all."""
+    """Mean bytes that the server sent and received in a round; null where nothing is sent."""
 
     down: Value
     up: Value
 
 
 class DivergedClients(FileModel):
-    """How many models left the finite numbers."""
+    """How many models were not finite."""
 
     personal_models: Count
     new_clients: Count
 
 
 class Summary(FileModel):
-    """summary.json: what came out of a run."""
+    """The content of summary.json: the results of a run."""
 
     method: Text
     data: Text
@@ -209,7 +209,7 @@ def summarize(
 
 
 def warnings_of(method: Method, trained: Sequence[Row], rows: Mapping[str, Row], headline: MetricName) -> list[str]:
-    """What failed in a run that came to its end all the same, a sentence each: nobody shall take it for a result."""
+    """Return a sentence for each thing that failed in a finished run, so that it is not taken for a good result."""
     said, asked = [], sum(len(row.get("cohort", ())) for row in trained)
     aside = [why for row in trained for why in row["set_aside"].values()]
     if aside and len(aside) == asked:
@@ -230,10 +230,10 @@ def warnings_of(method: Method, trained: Sequence[Row], rows: Mapping[str, Row],
 
 
 def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headline: MetricName | None = None) -> Row:
-    """The row of the last scored round, or of the model's own best on test or on validation data.
+    """Return the row of the round that is reported for a model: the last, or its best on test or validation data.
 
-    The generic model's test is the whole common test set, the personal models' is the headline. Without a figure of its
-    own a model goes with the other.
+    The best round of the generic model is chosen on the common test set, that of the personal models by the headline. A
+    model without such a figure is reported from the other's round.
     """
     scored = [row for row in rounds if is_scored(row)]
     if scoring.report == "last":
@@ -253,7 +253,7 @@ def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headli
 
 
 def values_of_clients(record: "Record", figure: MetricName) -> dict[int, float]:
-    """Each client's value of a figure in the reported round, attackers left out; of new clients where it is theirs."""
+    """Return each client's value of a figure in the reported round, without attackers; new clients' if it is theirs."""
     round, new = record.summary.reported.round, figure.model.partition("@")[0] in (BEFORE, AFTER)
     plain = replace(figure, statistic="", among="")
     rows = (row for row in record.clients if bool(row.get("new")) == new and not row.get("malicious"))
@@ -262,14 +262,14 @@ def values_of_clients(record: "Record", figure: MetricName) -> dict[int, float]:
 
 
 def figures_of(generic: Row, personal: Row, new_clients: Row) -> dict[str, float]:
-    """Every figure there is, each from the round that is reported of its model."""
+    """Return all figures, each from the row that is reported for its model."""
     sources = ((generic, True), (personal, False), (new_clients, False))
     named = ((name, MetricName.read(name), row, of_generic) for row, of_generic in sources for name in row)
     return _numbers({name: f.of(row) for name, f, row, of_generic in named if f and (f.model == GENERIC) == of_generic})
 
 
 def _numbers(values: Mapping[str, float | None]) -> dict[str, float]:
-    """Return those that are finite numbers within the bounds of a record."""
+    """Return the values that are finite and not too large for a record."""
     return {name: v for name, v in plain(values).items() if v is not None and abs(v) <= LARGEST_NUMBER}
 
 
@@ -278,11 +278,11 @@ def _best(rows: Sequence[Row], figure: MetricName) -> Row:
         found = figure.of(row)
         return -1.0 if found is None else found
 
-    return max(rows, key=value)  # the earliest of equals
+    return max(rows, key=value)  # the first of equals
 
 
 def _of_new_clients(row: Row) -> list[str]:
-    """Before and after adaptation, and every other choice of the adapted model that was scored."""
+    """Return the names of the models of new clients: before, after, and other choices of the adapted model."""
     models = {figure.model for name in row if (figure := MetricName.read(name))}
     return [BEFORE, AFTER, *sorted(models - {BEFORE, AFTER})]
 

@@ -1,7 +1,7 @@
-"""Whose code a run folder may run: an experiment can name a Python file, and a folder can come from anybody.
+"""Decide which code a run folder may run: an experiment can name a Python file, and a folder can come from a stranger.
 
-What a user ran himself, by `motet run` or `motet.run`, is remembered beside his other settings, by path and content:
-that it may run again needs no word. Any other code that a folder names runs only if the user says so.
+Files that the user ran, by `motet run` or `motet.run`, are remembered by path and content in the user's state folder,
+and may run again. Any other code that a folder names runs only with `--trust-code`.
 """
 
 import hashlib
@@ -24,38 +24,38 @@ _in_this_process: set[str] = set()
 
 
 def imports_of(experiment: Experiment) -> list[str]:
-    """Everything in an experiment that names Python code."""
+    """Return every name in an experiment that is an import of Python code."""
     names = [term.name for term in parse(experiment.method)]
     net = net_term(experiment.net.name).name
     return [text for text in (*names, net, experiment.data.name, *experiment.scoring.metrics) if is_import(text)]
 
 
 def remember(experiment: Experiment) -> None:
-    """The user runs this experiment: its code may run again."""
+    """Remember the code of an experiment that the user runs, so that it may run again."""
     new = {mark for text in imports_of(experiment) if (mark := _mark(text))} - _known()
     if not new:
         return
     _in_this_process.update(new)
     path = _file()
-    with suppress(OSError):  # where there is no home to write to, it is remembered while this process lives
+    with suppress(OSError):  # without a writable home, this process alone remembers it
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
             file.write("".join(f"{mark}\n" for mark in sorted(new)))
 
 
 def require_trust(experiment: Experiment, folder: Path, said: bool) -> None:
-    """Refuse a folder that names code which the user did not run before, unless he says that he trusts it."""
+    """Raise `MotetError` if a folder names code that the user has not run before, unless `said` is True."""
     require_trust_in(imports_of(experiment), f"run {_short(folder)}", said)
 
 
 def require_trust_in(names: Iterable[str], what: str, said: bool) -> None:
-    """The same of these names; `what` would run their code."""
+    """Raise the same for a list of imports; `what` names the thing that would run them."""
     if said:
         return
     for text in names:
         mark = _mark(text)
         if mark is None and text.rpartition(":")[0].endswith(".py"):
-            continue  # there is no such file: nothing can run, and whoever loads it says so
+            continue  # there is no such file; loading it reports that
         if mark not in _known():
             raise MotetError(
                 f"{what} would run code of {_short(find_file(text) or text)}, which you did not run "
@@ -64,16 +64,16 @@ def require_trust_in(names: Iterable[str], what: str, said: bool) -> None:
 
 
 def code_of(experiment: Experiment) -> dict[str, str]:
-    """The SHA-256 of each file of the user's that the experiment names, by the name without its folder.
+    """Return the SHA-256 of each of the user's own files that the experiment names, by name without its folder.
 
-    What such a file imports of its neighbours is not looked at.
+    Modules that such a file imports are not included.
     """
     files = {text: path for text in imports_of(experiment) if (path := find_file(text))}
     return {Path(text).name: hashlib.sha256(path.read_bytes()).hexdigest() for text, path in files.items()}
 
 
 def refuse_other_code(recorded: Mapping[str, str], experiment: Experiment, folder: Path) -> None:
-    """Refuse to count or go on with a run that another version of the user's code made."""
+    """Raise `MotetError` if a run was made with another version of the user's code."""
     for name, digest in code_of(experiment).items():
         if recorded.get(name) != digest:
             raise MotetError(
@@ -83,7 +83,10 @@ def refuse_other_code(recorded: Mapping[str, str], experiment: Experiment, folde
 
 
 def _mark(text: str) -> str | None:
-    """A file by its place and its content; code beside it may belong to it, so that a copy elsewhere is another."""
+    """Return a hash of a file's path and content, or None if there is no such file.
+
+    The path is part of it because a copy elsewhere may import other code from beside it.
+    """
     path = find_file(text)
     if path is None:
         return None

@@ -1,4 +1,4 @@
-"""From an experiment to the parts that run it."""
+"""Build everything that runs an experiment (data, net, method, engine), and refuse experiments that cannot run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from motet.training.randomness import seeded
 
 @dataclass
 class ServerSide:
-    """All that the rounds need: no sample of any client is here, only the engine reaches them."""
+    """Everything the server needs for its rounds. It holds no sample of any client: only the engine reaches those."""
 
     experiment: Experiment
     federation_facts: FederationFacts
@@ -47,12 +47,12 @@ class ServerSide:
 
     @cached_property
     def transforms(self) -> tuple[Transform, ...]:
-        """What happens to replies on their way."""
+        """The transforms of replies that the experiment asks for."""
         return build_transforms(self.experiment.transforms)
 
     @property
     def policy(self) -> PersonalModelPolicy:
-        """Which models of clients are scored."""
+        """The rule that decides which models of clients are scored."""
         return PersonalModelPolicy.of(self.experiment.scoring, self.method)
 
     def samples_of(self, cohort: Sequence[int]) -> dict[int, float]:
@@ -62,7 +62,7 @@ class ServerSide:
         return {i: float(whole if i == POOLED else by_id[i].train) for i in cohort}
 
     def refuse_what_cannot_be_followed(self) -> None:
-        """What the method lacks in this experiment, in one sentence before anything runs."""
+        """Raise `MotetError` if the method, a transform, an attack or a metric cannot work in this experiment."""
         if why := self.method.refuse(self.method.facts):
             raise MotetError(f"method {self.experiment.method!r} cannot run here: {why}")
         transforms = self.transforms  # built here, so that a wrong option is said before anything runs
@@ -84,7 +84,7 @@ class ServerSide:
             self._refuse_lone_samples()
 
     def _refuse_lone_samples(self) -> None:
-        """A net that normalizes over its batches cannot learn from one sample."""
+        """Raise if a batch could have a single sample, from which batch normalization cannot learn."""
         net = f"net {self.experiment.net.name!r} normalizes over batches, so that"
         if self.experiment.local.batch == 1:
             raise MotetError(f"{net} local.batch = 1 cannot train it; accepted: 2 or more")
@@ -94,32 +94,32 @@ class ServerSide:
 
     @property
     def evaluator(self) -> Evaluator:
-        """Scores server states through the engine."""
+        """The evaluator, which scores a server state through the engine."""
         return Evaluator(
             self.method, self.generic_net, self.federation_facts, self.experiment.scoring, self.policy, self.engine
         )
 
     @property
     def final_evaluation(self) -> FinalEvaluation:
-        """Looks at the run after its last round."""
+        """The evaluation after the last round."""
         return FinalEvaluation(self.evaluator, self.experiment.seed)
 
     @property
     def client_ids(self) -> list[int]:
-        """Whom the rounds draw from."""
+        """The clients that rounds draw their cohorts from."""
         return [POOLED] if self.method.pooled else self.federation_facts.training_ids
 
 
 @dataclass
 class Assembly(ServerSide):
-    """Everything that an experiment's words stand for, where all data are in one place."""
+    """Everything that an experiment needs in a simulation, where all data are on this machine."""
 
     federation: Federation
     workplace: Workplace
 
 
 def settle(experiment: Experiment) -> Experiment:
-    """Replace every `auto` by what it means, so that the recorded experiment says all."""
+    """Return the experiment with every `auto` replaced by its value, so that the record is complete."""
     data, net, scoring = experiment.data, experiment.net, experiment.scoring
     if data.partition_seed is None:
         data = data.model_copy(update={"partition_seed": experiment.seed})
@@ -138,24 +138,23 @@ def settle(experiment: Experiment) -> Experiment:
 
 
 def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) -> ScoringSettings:
-    """With the one rule for which model of a client is scored: what the method's classes declare, unless one is named.
+    """Return the scoring settings with `auto` replaced in `personal_model` and `by_class`.
 
-    What a client trained last is its model where the method makes models of clients' own; where it does not, as
-    FedAvg, that is a step on the way to the next average, and what everybody is served is the server's model. And
-    scores that tell class counts are made where no real client is, or where they are asked for.
+    The personal model is the one that the method declares (`motet/training/personal_model_policy.py`). Scores by class
+    reveal class counts, so that `auto` computes them only where clients are simulated or share a common test set.
     """
     if scoring.personal_model == "auto":
         scoring = scoring.model_copy(update={"personal_model": declared_source(method)})
     if scoring.by_class == "auto":
-        told = data.partition != "natural" or scoring.test not in ("split", "none")
-        scoring = scoring.model_copy(update={"by_class": told})
+        by_class = data.partition != "natural" or scoring.test not in ("split", "none")
+        scoring = scoring.model_copy(update={"by_class": by_class})
     return scoring
 
 
 def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
-    """Read the data, build net, method and engine; refuse what cannot be run.
+    """Read the data, build net, method and engine, and return them; raise `MotetError` for what cannot run.
 
-    Private states are kept in `folder`, a run's checkpoint folder; without one in memory.
+    Private states are kept in `folder`, a run's checkpoint folder, or in memory without one.
     """
     scoring = _settled_scoring(experiment.scoring, experiment.method, experiment.data)
     experiment = experiment.model_copy(update={"scoring": scoring})
@@ -194,7 +193,7 @@ def _perform_elsewhere(
     methods: dict[str, MethodEntry],
     transforms: dict[str, TransformEntry],
 ) -> Workplace:
-    """In a worker process: the same workplace, from the same experiment and names, on the same shared data."""
+    """Return the same workplace in a worker process: the same experiment and registries, on the shared data."""
     METHODS.clear()
     METHODS.update(methods)  # the caller may have added some
     TRANSFORMS.clear()
@@ -217,20 +216,20 @@ def workplace_of(
 
 
 def method_of(experiment: Experiment, facts: FederationFacts) -> Method:
-    """The method on a net of its own."""
+    """Return the method, built on a new net."""
     with seeded(experiment.seed, "method"):  # parts may add weights to the net
         return build_method(experiment.method, net_of(experiment, facts), told_to_methods(experiment, facts))
 
 
 def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
-    """What a method's server may know; a cohort that this federation has no clients for is refused."""
+    """Return the facts that a method may know; raise if the cohort is larger than the federation."""
     ids, rounds = tuple(facts.training_ids), experiment.rounds
     validating, samples = sum(facts.by_id[i].val > 0 for i in ids), tuple(facts.by_id[i].train for i in ids)
     return Facts(ids, rounds.cohort_size(len(ids)), rounds.count, facts.classes, experiment.seed, validating, samples)
 
 
 def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
-    """A fresh plain net."""
+    """Return a new net as the experiment describes it, on its device; raise if the device does not work."""
     asked = experiment.net
     with seeded(experiment.seed, "net"):
         split = None if asked.head == "auto" else asked.head
@@ -243,7 +242,7 @@ def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
 
 
 def _refuse_device(device: str) -> None:
-    """A device that torch does not have here, or that computes nothing."""
+    """Raise if torch cannot compute on this device."""
     try:
         torch.ones(1, device=device).add(1).item()
     except Exception as error:  # each kind of device has its own
@@ -252,7 +251,7 @@ def _refuse_device(device: str) -> None:
 
 
 def _refuse_methods_of_the_script(experiment: Experiment) -> None:
-    """Worker processes do not run the script that called, so that what it defines is not there."""
+    """Raise if a method is defined in the calling script, which worker processes do not run."""
     for term in parse(experiment.method):
         thing = entry_of(term.name).thing
         if thing.__module__ == "__main__" or "<locals>" in thing.__qualname__:
@@ -263,6 +262,7 @@ def _refuse_methods_of_the_script(experiment: Experiment) -> None:
 
 
 def _refuse_contradictions(experiment: Experiment) -> None:
+    """Raise if choices of the experiment exclude each other."""
     data, scoring = experiment.data, experiment.scoring
     factory_of(experiment.engine.name)
     _refuse_device(experiment.device)

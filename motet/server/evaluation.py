@@ -1,4 +1,4 @@
-"""Both answers, always: the generic model and the personal models are scored through the engine."""
+"""Score the generic model and the personal models of a server state, through the engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,18 +26,16 @@ from motet.nets import Net
 from motet.training.flat_weights import Layout
 from motet.training.personal_model_policy import PersonalModelPolicy
 
-# -------- A generic model for methods that have none
-
-
 AT_ONCE = 16  # models in memory at a time, besides their sum
 
 
 def mean_of_personal_models(
     method: Method, server: State, engine: Engine, client_ids: Sequence[int], round: int
 ) -> Tensor | None:
-    """Σ n_i w_i / Σ n_i in the order of client ids; None where clients' models are no weights of the plain net.
+    """Return Σ n_i w_i / Σ n_i over clients, a generic model for methods that have none.
 
-    For this the personal models leave their clients. A client whose model left the finite numbers is left out.
+    Return None where personal models are not weights of the plain net. A client whose model is not finite is left out.
+    The personal models leave their clients for this.
     """
     total, samples = None, 0.0
     for start in range(0, len(client_ids), AT_ONCE):
@@ -53,15 +51,12 @@ def mean_of_personal_models(
     return None if total is None else (total / samples).to(torch.get_default_dtype())
 
 
-# -------- Both answers, always
-
-
 Row = dict[str, object]
 
 
 @dataclass
 class Scores:
-    """One evaluation: the figures of the round and one row per client."""
+    """The result of one evaluation: the figures of the round and one row per client."""
 
     figures: Row
     clients: list[Row]
@@ -78,14 +73,14 @@ class Evaluator:
     policy: PersonalModelPolicy
     engine: Engine
     metrics: tuple[Metric, ...] = field(init=False)
-    run_metrics_of: tuple[RunMetric, ...] = field(init=False)
+    run_metrics: tuple[RunMetric, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.metrics = metrics_of(self.scoring.metrics)
         self.run_metrics = run_metrics_of(self.scoring.metrics)
 
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
-        """Generic and personal figures over the clients that take part in training."""
+        """Score the generic and the personal models on the clients that take part in training."""
         generic, derived = self._generic(server, round)
         tested = self.scoring.looks_at_test
         common = tested and self.facts.test is not None and (last or self.scoring.common_test == "always")
@@ -94,12 +89,12 @@ class Evaluator:
         sync = last and self.policy.trains_at_the_end
 
         def build_message(client_id: int) -> Message:
-            message = dict(self.method.broadcast(server, client_id, scoring=not sync))  # it may be the server's own
+            message = dict(self.method.broadcast(server, client_id, scoring=not sync))  # may be the server's state
             message |= {"score.common": common, "score.whole": common and last}
             if generic is not None:
                 message |= generic_beside(message, generic)
             if answers and self.scoring.by_class:
-                message |= self._told(answers[self.facts.by_id[client_id].domain])
+                message |= self._answers_by_class(answers[self.facts.by_id[client_id].domain])
             return message
 
         kind: TaskKind = "sync_score" if sync else "score"
@@ -122,11 +117,11 @@ class Evaluator:
         return Scores(figures, self._rows(outcomes, replies, round, new=False))
 
     def generic(self, server: State, round: int) -> Tensor | None:
-        """The generic model, the method's own or a derived one."""
+        """Return the generic model: the method's own, or the mean of personal models, or None."""
         return self._generic(server, round)[0]
 
     def new_clients(self, server: State, round: int) -> Scores:
-        """Before and after adaptation, over the clients that took no part in training."""
+        """Score clients that took no part in training, before and after adaptation."""
         if not self.scoring.looks_at_test:
             return Scores({}, [])
 
@@ -142,7 +137,7 @@ class Evaluator:
         return Scores(figures, self._rows(outcomes, replies, round, new=True))
 
     def _over(self, replies: dict[int, Message], models: Sequence[str]) -> Row:
-        """Figures over all clients and, where some are malicious, over the others too."""
+        """Return figures over all clients and, where some are malicious, over the benign ones too."""
         figures: Row = dict(figures_over(list(replies.values()), models, self.metrics))
         if self.facts.malicious_ids:
             figures |= of_benign(figures_over(list(self._benign(replies).values()), models, self.metrics))
@@ -153,12 +148,12 @@ class Evaluator:
 
     @staticmethod
     def _models_of_new_clients(replies: dict[int, Message]) -> list[str]:
-        """Before, after, and other choices of the adapted model that clients were asked for."""
+        """Return the names of the models in the replies: before, after, and other choices of the adapted model."""
         scored = {figure.model for reply in replies.values() for name in reply if (figure := MetricName.read(name))}
         return [BEFORE, AFTER, *sorted(scored - {BEFORE, AFTER})]
 
     def _generic(self, server: State, round: int) -> tuple[Tensor | None, bool]:
-        """The generic model, and whether it is derived from the personal ones."""
+        """Return the generic model, and whether it is the mean of the personal ones."""
         generic = self.method.generic(server)
         if generic is not None or not self.scoring.derived_generic:
             return generic, False
@@ -166,7 +161,7 @@ class Evaluator:
         return mean, mean is not None
 
     def _on_common_test(self, generic: Tensor) -> dict[int | None, Answers]:
-        """The generic model's answers on the whole common test set and, class by class, on each domain's."""
+        """Return the generic model's answers on the whole common test set (None) and on each domain's, by class."""
         Layout(self.generic_net).bind(self.generic_net, generic)
         by_class = [metric for metric in self.metrics if isinstance(metric, SampleMetric)]
         found: dict[int | None, Answers] = {}
@@ -176,8 +171,8 @@ class Evaluator:
                 found[domain] = one_pass(self.generic_net, test, metrics, self.facts.classes)
         return found
 
-    def _told(self, answers: Answers) -> Message:
-        """What a client needs to weight the generic model's answers by its classes, without a pass of its own."""
+    def _answers_by_class(self, answers: Answers) -> Message:
+        """Return counts per class, with which a client weights the generic model's answers by its own class shares."""
         by_class = [metric for metric in self.metrics if metric.name in answers.right]
         return {COUNTS: answers.counts, **{right_of(metric): answers.right[metric.name] for metric in by_class}}
 
@@ -189,7 +184,7 @@ class Evaluator:
         return figures | {f"{FAILED}{name}": True for name in answers.failed}
 
     def _choose_members(self, replies: dict[int, Message], of: Family) -> tuple[dict[int, Message], Row]:
-        """Report one member of each client's family of personal models; keep the curve and every rule's figure."""
+        """Return the replies with one member of each family as the personal model, and the figures of all members."""
         every, data = list(replies.values()), self.scoring.headline.data
         rules = family.choose(every, of.members, of.fixed, data)
         chosen = family.chosen_by(of.rule, rules)
@@ -202,7 +197,7 @@ class Evaluator:
         return {i: family.report(r, one) for (i, r), one in zip(replies.items(), chosen, strict=True)}, row
 
     def _rows(self, outcomes: Sequence[Outcome], replies: dict[int, Message], round: int, new: bool) -> list[Row]:
-        """One line of clients.jsonl each: its columns are the names of figures."""
+        """Return one row of clients.jsonl per client; its columns are the names of figures."""
         attackers = self.facts.malicious_ids
         return [
             {"round": round, "client": o.client_id, "new": new, "set_aside": o.failure}
@@ -213,7 +208,7 @@ class Evaluator:
 
 
 def generic_beside(message: Message, generic: Tensor) -> Message:
-    """The generic model to score, or a word where the message carries it anyway: models are most of the bytes."""
+    """Return the field with the generic model, or a flag where `w` of the message is the same, to send it once."""
     w = message.get("w")
     same = isinstance(w, Tensor) and w.shape == generic.shape and torch.equal(w, generic)
     return {"score.generic_is_w": True} if same else {"score.generic": generic}

@@ -1,8 +1,8 @@
-"""What is found once, after the last round: measures of the whole run, and pictures of what the method learned.
+"""The evaluation after the last round: metrics of the whole run, and figures of what the method learned.
 
-Both go through the engine, in tasks of their own kinds: here clients hand over what in rounds never leaves them. All
-data are in one place in a simulation; a real site refuses these tasks, and the server has what it knows by itself.
-Nothing here can lose a run: what fails becomes a note.
+Both use tasks of their own kinds, in which clients send what never leaves them in rounds. A simulation may do that; a
+real site refuses these tasks, and only what the server knows is reported. A failure here becomes a note in the summary
+and never loses the run.
 """
 
 import re
@@ -29,7 +29,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class FinalState:
-    """Where a run stands after its last round, and what its record says."""
+    """The state of a run after its last round, with the rows of its record."""
 
     server: State
     round: int
@@ -39,13 +39,13 @@ class FinalState:
 
 @dataclass
 class FinalEvaluation:
-    """Looks at a run after its last round."""
+    """Evaluates a run after its last round."""
 
     evaluator: Evaluator
     seed: int
 
     def find(self, end: FinalState) -> Finding:
-        """Everything that the experiment asks for."""
+        """Return all run metrics and figures that the experiment asks for; what fails is a note among them."""
         found, method, scoring = Finding(), self.evaluator.method, self.evaluator.scoring
         if not scoring.looks_at_test:  # a run for tuning
             return found
@@ -61,7 +61,7 @@ class FinalEvaluation:
         return found
 
     def without_figures(self, clients: Rows, last: Mapping[str, Any]) -> list[str]:
-        """Metrics of the user's own that raised when everybody was scored for the last time."""
+        """Return a sentence for each of the user's own metrics that raised an error in the last scoring."""
         scored = [row for row in clients if row.get("set_aside") is None]
         times = {m: sum(bool(row.get(f"{FAILED}{m.name}")) for row in scored) for m in self.evaluator.metrics}
         at_clients = [
@@ -77,11 +77,11 @@ class FinalEvaluation:
             if last.get(f"{FAILED}{metric.name}")
         ]
 
-    # ------------------------------------------------------------ measures of the run
+    # ------------------------------------------------------------ metrics of the run
 
     @property
     def before(self) -> RunFacts:
-        """What is known before the first round."""
+        """The facts of the run that are known before its first round."""
         return RunFacts(self.evaluator.facts, self.evaluator.generic_net, self.evaluator.scoring, self.seed)
 
     def _measured(self, metric: RunMetric, which: int, end: FinalState) -> Finding:
@@ -97,14 +97,14 @@ class FinalEvaluation:
         return metric.found(run, replies)
 
     def _shown(self, metric: RunMetric, which: int, end: FinalState) -> Finding:
-        """A metric that nobody asked for, as one of the method's pictures."""
+        """Return only the figures of a metric that the method shows but the experiment did not ask for."""
         found = self._measured(metric, which, end)
         return Finding(figures_learned=found.figures_learned, notes=found.notes)
 
     def _build_message(
         self, metric: RunMetric, which: int, server: State, run: RunFacts, members: Mapping[int, int], client_id: int
     ) -> Message:
-        """What a client is sent to be scored, and which metric it is about."""
+        """Return the message for scoring a client, with the index of the metric and what the metric adds."""
         syncs = self.evaluator.policy.headline == "final_sync"  # then the client trains once more
         message = dict(self.evaluator.method.broadcast(server, client_id, scoring=not syncs))
         if run.generic is not None:
@@ -112,7 +112,7 @@ class FinalEvaluation:
         return message | {WHICH: which, MEMBER: members.get(client_id, 0), **metric.asked(run, client_id)}
 
     def _members_of(self, clients: Rows) -> dict[int, int]:
-        """Which of its family of personal models each client reports."""
+        """Return the index of the family member that each client reports; empty for methods without a family."""
         of = self.evaluator.method.family
         if of is None:
             return {}
@@ -124,10 +124,10 @@ class FinalEvaluation:
     # ------------------------------------------------------------ what the method learned
 
     def learned_by_the_method(self, end: FinalState) -> list[LearnedFigure]:
-        """The method's own pictures."""
+        """Return the figures that the method draws of what it learned."""
         method, snapshots = self.evaluator.method, dict[int, Message]()
         if method.takes_snapshots:
-            some = self.evaluator.facts.training_ids[: MOST["cells"]]  # as many as a picture shows
+            some = self.evaluator.facts.training_ids[: MOST["cells"]]  # as many as a figure shows
             snapshots = self._ask(
                 "client_snapshot", some, end.round, lambda i: method.broadcast(end.server, i, scoring=True)
             )
@@ -136,7 +136,7 @@ class FinalEvaluation:
         return [_drawable(picture) for picture in method.figures_learned(learned)]
 
     def _means_of_members(self, rows: Rows) -> dict[str, float]:
-        """Mean accuracy of each of the method's family of personal models, where it was last scored."""
+        """Return the mean accuracy of each member of the method's family, from the last scored round."""
         last = next((row for row in reversed(rows) if is_scored(row)), {})
         of, data = self.evaluator.method.family, self.evaluator.scoring.headline.data
         means = {name: MetricName(member(name), data).over("mean").of(last) for name in (of.members if of else ())}
@@ -145,23 +145,24 @@ class FinalEvaluation:
     def _ask(
         self, kind: TaskKind, clients: Sequence[int], round: int, build_message: Callable[[int], Message]
     ) -> dict[int, Message]:
-        """The replies of those who give one."""
+        """Send a task to each client and return the replies by client; clients without a reply are left out."""
         outcomes = self.evaluator.engine.run([Task(kind, i, round, partial(build_message, i)) for i in clients])
         return {o.client_id: o.reply for o in outcomes if o.reply is not None}
 
 
 def _add(found: Finding, what: str, look: Callable[[], Finding]) -> None:
+    """Add what `look` finds; if it raises, add a note that `what` could not be made."""
     try:
         more = look()
         found.figures_learned += [_drawable(picture, found.figures_learned) for picture in more.figures_learned]
         found.figures |= more.figures
         found.training |= more.training
         found.notes += more.notes
-    except Exception as error:  # of a user's own method too: neither a picture nor a metric is worth a run
+    except Exception as error:  # also of a user's own method: no figure or metric may lose a run
         found.notes.append(one_sentence(f"{what} could not be made ({type(error).__name__}: {error})"))
 
 
 def _drawable(picture: LearnedFigure, beside: Sequence[LearnedFigure] = ()) -> LearnedFigure:
-    """The picture, if it is one, under a name of its own: a metric may be asked for twice, with other options."""
+    """Return the figure, checked, with a number after its name if `beside` has the name already."""
     taken = sum(re.fullmatch(rf"{re.escape(picture.name)}(-[0-9]+)?", other.name) is not None for other in beside)
     return LearnedFigure.read(picture.plain() | ({"name": f"{picture.name}-{taken + 1}"} if taken else {}))

@@ -1,4 +1,4 @@
-"""The memory that an experiment asks for where sizes multiply, before anything of that size is built."""
+"""Estimate the memory that an experiment needs, and refuse what does not fit before it is allocated."""
 
 import torch
 
@@ -16,8 +16,8 @@ from motet.nets import NETS, Net, build_net, net_term
 _FLOAT = 4  # bytes
 
 
-def refuse_what_needs_too_much(experiment: Experiment, facts: FederationFacts, told: Facts) -> None:
-    """Raise one sentence about the first thing that memory has no room for; nets of the user's own are not foreseen."""
+def refuse_what_needs_too_much(experiment: Experiment, facts: FederationFacts, method_facts: Facts) -> None:
+    """Raise `MotetError` about the first thing that does not fit in memory; a user's own net is not estimated."""
     if net_term(experiment.net.name).name not in NETS:
         return
     net = _without_weights(experiment, facts)
@@ -25,26 +25,29 @@ def refuse_what_needs_too_much(experiment: Experiment, facts: FederationFacts, t
         return
     model = _FLOAT * sum(p.numel() for p in net.parameters())
     refuse_if_too_large(COPIES * model, f"net {experiment.net.name!r} on {facts.input}", "a smaller net, or input")
-    each = False  # whether the server holds on to every client's model
+    each = False  # whether the server holds every client's model at once
     for term in parse(experiment.method):
         entry = entry_of(term.name)
         options = checked(entry.options, term.options, f"method {term.name}")
         if isinstance(options, Part):
-            need = options.memory(net, told, model)
+            need = options.memory(net, method_facts, model)
             combines = type(options).combine is not Part.combine
         else:
-            need = (entry.whole or Method).memory(options, net, told, model)
+            need = (entry.whole or Method).memory(options, net, method_facts, model)
             combines = False
         each = each or combines or entry.thing.uploads.get("w") == "each"
         if need is not None:
-            _refuse(f"method {term}", need, told)
+            _refuse(f"method {term}", need, method_facts)
             model += need.model
     if each:
-        what = f"a round of {told.cohort} clients with models of {model:,} bytes, all of which its method needs,"
-        refuse_if_too_large(told.cohort * model, what, "a smaller rounds.cohort")
+        what = (
+            f"a round of {method_facts.cohort} clients with models of {model:,} bytes, all of which its method needs,"
+        )
+        refuse_if_too_large(method_facts.cohort * model, what, "a smaller rounds.cohort")
 
 
 def _refuse(method: str, need: MemoryNeed, facts: Facts) -> None:
+    """Raise if a method needs more memory than is free, and name the largest option that fits."""
     if need.option:
         most = max(1, free_memory() // max(1, need.bytes // max(1, need.value)))
         refuse_if_too_large(need.bytes, method, f"{need.option} of at most {most:,} for this net")
@@ -53,10 +56,10 @@ def _refuse(method: str, need: MemoryNeed, facts: Facts) -> None:
 
 
 def _without_weights(experiment: Experiment, facts: FederationFacts) -> Net | None:
-    """The net as torch's meta device has it, which holds shapes and nothing else."""
+    """Return the net on torch's meta device, which holds shapes and no values; None if it cannot be built."""
     split = None if experiment.net.head == "auto" else experiment.net.head
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
             return build_net(experiment.net.name, facts.input, facts.classes, split)
-    except (MotetError, RuntimeError, TypeError, OverflowError):  # whoever builds it in earnest says what is wrong
+    except (MotetError, RuntimeError, TypeError, OverflowError):  # building the real net reports the error
         return None

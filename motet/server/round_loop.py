@@ -1,4 +1,4 @@
-"""The one round loop: draw a cohort, send, let work, collect, aggregate, score, record."""
+"""The round loop: draw a cohort, send messages, collect replies, aggregate, score, record."""
 
 import math
 import time
@@ -23,22 +23,22 @@ from motet.training.randomness import numpy_generator
 
 @dataclass
 class RunState:
-    """Where a run stands: rounds done, and the server state after them."""
+    """The state of a run: the number of rounds done, and the server state after them."""
 
     round: int
     server: State
 
 
 class RoundLog(Protocol):
-    """Who hears about each round: the record on disk, a progress bar, a test."""
+    """Is called after each round, for example by the record of a run."""
 
     def round_done(self, row: Row, clients: list[Row], state: RunState) -> None:
-        """Take in a round that ended."""
+        """Record a round that ended: its row, the rows of its clients, and the state of the run."""
 
 
 @dataclass
 class _Exchange:
-    """What came back from the clients that were asked."""
+    """What came back from the clients of a cohort."""
 
     replies: Replies
     set_aside: Reasons
@@ -49,14 +49,14 @@ class _Exchange:
 
 @dataclass
 class RoundLoop:
-    """Runs an experiment from where it stands to its last round."""
+    """Runs the rounds of an experiment, from any state to its last round."""
 
     side: ServerSide
     log: RoundLog
     already_prepared: bool = False
 
     def run(self, state: RunState) -> RunState:
-        """Do what is left of the run, and return where it stands then."""
+        """Do the remaining rounds and return the final state."""
         if self.side.method.prepares and not self.already_prepared:
             state = self._prepare(state)
         while state.round < self.side.experiment.rounds.count:
@@ -64,7 +64,7 @@ class RoundLoop:
         return state
 
     def _prepare(self, state: RunState) -> RunState:
-        """Do what some methods do once with every training client before the first round."""
+        """Run the preparation of methods that ask every training client once before the first round."""
         began = time.perf_counter()
         method, cohort = self.side.method, self.side.client_ids
         came = self._exchange("prepare", cohort, 0, state.server)
@@ -74,6 +74,7 @@ class RoundLoop:
         return state
 
     def _round(self, state: RunState) -> RunState:
+        """Do one round, report it to the log, and return the new state."""
         began = time.perf_counter()
         method, experiment = self.side.method, self.side.experiment
         round, last = state.round + 1, state.round + 1 == experiment.rounds.count
@@ -84,7 +85,7 @@ class RoundLoop:
         row = self._row(round, cohort, came) | self._trained(cohort, came) | self._measured(server, came.replies)
         if came.replies:
             server = {**method.aggregate(server, came.replies), "round": round}
-        del came  # what is kept of a whole cohort, while models are made for scoring
+        del came  # frees the replies before models are made for scoring
         row |= {"lr": experiment.local.at_round(round), "train_seconds": time.perf_counter() - began}
         row |= method.diagnostics(server)
 
@@ -99,7 +100,7 @@ class RoundLoop:
         return state
 
     def sample(self, round: int) -> list[int]:
-        """Return the clients of a round, in the order of their ids."""
+        """Return the ids of the clients of a round, sorted; raise if too few are available."""
         ids = self.side.client_ids
         if self.side.method.pooled:
             return list(ids)
@@ -115,22 +116,23 @@ class RoundLoop:
     # ------------------------------------------------------------ what goes to clients and comes back
 
     def _exchange(self, kind: TaskKind, cohort: Sequence[int], round: int, server: State) -> _Exchange:
-        """Send, let work, collect; who diverged or answers nonsense is set aside for this round and named.
+        """Send a task to every client of the cohort and collect the replies.
 
-        Replies are taken in as they arrive and held no longer than their rules need.
+        A client that diverged or sent an unusable reply is set aside for this round, with the reason. Fields of replies
+        are added up as they arrive where their rule allows it, so that they need not be held.
         """
         method = self.side.method
-        opened = _Opened(self.side, server, Arrival(-1, round, len(cohort), self.side.experiment.seed))
+        opener = _ReplyOpener(self.side, server, Arrival(-1, round, len(cohort), self.side.experiment.seed))
         w = server.get("w") if kind == "train" else None
         rules: dict[str, Rule] = {"n": "sum", **method.uploads} if kind == "train" else {}
         checks = ReplyChecks({"n": "sum", **method.uploads}, {"w": w} if isinstance(w, Tensor) else None)
         if any(type(metric).in_round is not RunMetric.in_round for metric in self.side.evaluator.run_metrics):
-            rules["w"] = "each"  # a metric looks at every client's model
+            rules["w"] = "each"  # a metric needs every client's model
         collector = ReplyCollector(checks, rules, method.weightings, self.side.samples_of(cohort))
         found = _Exchange(Replies({}), {})
         waiting = set(cohort)
         tasks = [
-            Task(kind, i, round, opened.message_for(i) if kind == "train" else self._message(server, i)) for i in cohort
+            Task(kind, i, round, opener.message_for(i) if kind == "train" else self._message(server, i)) for i in cohort
         ]
         for outcome in in_task_order(tasks, self.side.engine.run(tasks)):
             why = unusable(outcome, kind, round, waiting, cohort)
@@ -142,11 +144,11 @@ class RoundLoop:
                 continue
             if type(outcome.train_loss) is float and math.isfinite(outcome.train_loss):
                 found.losses[outcome.client_id] = outcome.train_loss
-            self._take_in(outcome, collector, opened if kind == "train" else None, found)
+            self._take_in(outcome, collector, opener if kind == "train" else None, found)
         found.set_aside |= dict.fromkeys(waiting, "no answer")
         broken = bool(found.set_aside)
         found.replies, wrong = collector.finish()
-        if wrong and not found.replies and not broken:  # not a client but a method that does what it does not declare
+        if wrong and not found.replies and not broken:  # the method sends what it does not declare
             raise MotetError(f"no reply to {kind} of round {round} can be used: {next(iter(wrong.values()))}")
         found.set_aside |= wrong
         return found
@@ -155,16 +157,16 @@ class RoundLoop:
         return partial(self.side.method.broadcast, server, client_id)
 
     @staticmethod
-    def _take_in(outcome: Outcome, collector: ReplyCollector, opened: "_Opened | None", found: _Exchange) -> None:
+    def _take_in(outcome: Outcome, collector: ReplyCollector, opener: "_ReplyOpener | None", found: _Exchange) -> None:
         assert outcome.reply is not None
         try:
-            reply = opened.reply(outcome.client_id, outcome.reply) if opened else outcome.reply
+            reply = opener.reply(outcome.client_id, outcome.reply) if opener else outcome.reply
         except MotetError as error:
             found.set_aside[outcome.client_id] = str(error)
             return
         collector.add(outcome.client_id, reply)
 
-    # ------------------------------------------------------------ what is noted of a round
+    # ------------------------------------------------------------ the row of a round
 
     def _row(self, round: int, cohort: Sequence[int], came: _Exchange) -> Row:
         pooled = self.side.method.pooled
@@ -177,7 +179,7 @@ class RoundLoop:
         }
 
     def _trained(self, cohort: Sequence[int], came: _Exchange) -> Row:
-        """The training losses, where clients tell them."""
+        """Return the training losses for the row, if the experiment records them."""
         if not self.side.experiment.scoring.train_loss:
             return {}
         losses = came.losses
@@ -185,7 +187,7 @@ class RoundLoop:
         return {"train_loss": mean, "train_losses": [losses.get(client_id) for client_id in cohort]}
 
     def _measured(self, server: State, replies: Mapping[int, Message]) -> Row:
-        """What run metrics note of each round."""
+        """Return what run metrics compute of a round, from the weights that were sent and that came back."""
         sent, came = server.get("w"), [w for reply in replies.values() if isinstance(w := reply.get("w"), Tensor)]
         if not isinstance(sent, Tensor) or not came or any(w.shape != sent.shape for w in came):
             return {}
@@ -194,8 +196,8 @@ class RoundLoop:
         return {name: value for numbers in found for name, value in numbers.items()}
 
 
-class _Opened:
-    """Undoes what transforms did to replies on their way; each message is built once, and held until its reply is."""
+class _ReplyOpener:
+    """Undoes the transforms of replies. Each message is built once and held until its reply has arrived."""
 
     def __init__(self, side: ServerSide, server: State, arrival: Arrival):
         self.side, self.server, self.arrival = side, server, arrival
@@ -203,7 +205,7 @@ class _Opened:
         self._sent: dict[int, Message] = {}
 
     def message_for(self, client_id: int) -> Callable[[], Message]:
-        """Return what builds the message of a client."""
+        """Return a function that builds the message of a client."""
         return partial(self._build, client_id)
 
     def _build(self, client_id: int) -> Message:
@@ -213,7 +215,7 @@ class _Opened:
         return message
 
     def reply(self, client_id: int, reply: Message) -> Message:
-        """Return a reply as the method's server wants it."""
+        """Return a reply with its transforms undone, as the method expects it; raise `MotetError` if that fails."""
         if not self.transforms:
             return reply
         message = self._sent.pop(client_id, None)

@@ -1,8 +1,7 @@
 """What a client does for each kind of task: the one place where method, data and scoring meet.
 
-Here a client's models are made; `motet/metrics/client_scores.py` scores them.
-
-Every engine carries tasks to a `Workplace` and its outcomes back; none of them knows what the work means.
+Every engine passes tasks to a `Workplace`, which makes the models of clients; `motet/metrics/client_scores.py` scores
+them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,33 +29,33 @@ from motet.training.client import Client, RunContext
 from motet.training.flat_weights import Layout, is_finite
 from motet.training.personal_model_policy import PersonalModelPolicy
 
-WHICH, MEMBER = "metric.which", "metric.member"  # in a task `metric`: of the list, of the client's family
+WHICH, MEMBER = "metric.which", "metric.member"  # in a `run_metric` task: index of the metric, of the family member
 SCORED: tuple[TaskKind, ...] = (
     "score",
     "sync_score",
     "adapt",
     "run_metric",
 )  # tasks in which the scorer needs all data
-POOLED = -1  # the id of the one client that holds everybody's data, for the centralized yardstick
+POOLED = -1  # the id of the one client that holds everybody's data, for the centralized baseline
 
 
 @dataclass
 class Workplace:
-    """Clients' data and a method, ready to work by the experiment's rules."""
+    """The data of clients and a method: performs tasks as the experiment says."""
 
     experiment: Experiment
     method: Method
     generic_net: Net  # a plain net of its own, for the generic model
     holdings: Holdings
     facts: FederationFacts
-    allowed: frozenset[TaskKind] = EVERY_TASK  # what is served here; a real site passes SITE_TASKS
+    allowed: frozenset[TaskKind] = EVERY_TASK  # kinds of tasks that are performed; a real site passes SITE_TASKS
 
     def perform(self, task: Task, private: State) -> Outcome:
-        """Do the task for one client with its private state; a diverged client changes nothing."""
+        """Do one task with the client's private state; a client that diverges fails and its state does not change."""
         if task.kind not in self.allowed:
             return task.failed(f"{task.kind} tasks are not served here; accepted: {', '.join(sorted(self.allowed))}")
         client = self.client(task, self._to_device(private))
-        self.method.net.train(task.kind in ("prepare", "train"))  # never as the last caller left it
+        self.method.net.train(task.kind in ("prepare", "train"))  # whatever mode the last task left
         try:
             reply: Message | Diverged = self._kinds[task.kind](client, self._to_device(task.build_message()))
         except Diverged as failure:
@@ -64,7 +63,7 @@ class Workplace:
         return self._outcome(task, client, reply)
 
     def perform_group(self, tasks: Sequence[Task], privates: Sequence[State]) -> list[Outcome]:
-        """Do tasks of several clients: trainings as one computation, one task alone as in `perform`."""
+        """Do the tasks of several clients, trainings as one batched computation; one task alone as in `perform`."""
         if len(tasks) == 1 or not all(task.kind in self.allowed for task in tasks):
             return [self.perform(task, private) for task, private in zip(tasks, privates, strict=True)]
         clients = [self.client(task, self._to_device(private)) for task, private in zip(tasks, privates, strict=True)]
@@ -76,12 +75,12 @@ class Workplace:
 
     @property
     def most_batched(self) -> int:
-        """How many clients may be trained as one computation."""
+        """The largest number of clients that may be trained as one batched computation."""
         local = self.experiment.local
         return self.method.most_batched() if local.batched_clients and not local.clip else 1
 
     def samples_of(self, client_id: int) -> int:
-        """Return how many training samples a client has, as far as that tells who takes long."""
+        """Return how many training samples a client has, to estimate the time of its tasks; 0 for the pooled client."""
         return 0 if client_id == POOLED else self.facts.by_id[client_id].train
 
     def _outcome(self, task: Task, client: Client, reply: Message | Diverged) -> Outcome:
@@ -100,27 +99,27 @@ class Workplace:
         return client if task.kind in SCORED else self.shown(client)
 
     def shown(self, client: Client) -> Client:
-        """Return the client as its method sees it, which never learns from nor chooses by what it is judged on.
+        """Return the client without the data that its method must not see.
 
-        Test data are for the scorer alone. Validation data are for methods that declare that they need them, and for a
-        newcomer whose experiment has it choose its epoch on what its domain shares.
+        Test data are for the scorer alone. Validation data are shown to methods that declare that they need them, and
+        to new clients that choose their epoch on the validation data of their domain.
         """
         chooses = client.data.new and client.data.shares_val and client.adapt.select == "best_on_validation"
         return replace(client, data=client.data.shown(self.method.needs_validation or chooses))
 
     def client_of(self, data: ClientData, round: int, private: State) -> Client:
-        """Return a client that holds this data."""
+        """Return a client with these data, as the experiment configures it."""
         source = "last_participation" if self.policy.keeps_last_model else self.policy.asked[0]
         return Client(data, round, self.context, private, source)
 
     @cached_property
     def policy(self) -> PersonalModelPolicy:
-        """Which models of clients are scored."""
+        """The rule that decides which models of clients are scored."""
         return PersonalModelPolicy.of(self.experiment.scoring, self.method)
 
     @cached_property
     def context(self) -> RunContext:
-        """What is the same for every client of the run."""
+        """The settings that every client of the run shares."""
         return RunContext(
             self.facts.classes,
             self.experiment.seed,
@@ -133,12 +132,12 @@ class Workplace:
 
     @cached_property
     def transforms(self) -> tuple[Transform, ...]:
-        """What is done to the reply of a training before it leaves its client."""
+        """The transforms of a training's reply, applied before it leaves the client."""
         return build_transforms(self.experiment.transforms)
 
     @cached_property
     def attack(self) -> tuple[Transform, ...]:
-        """What malicious clients do to their replies before anything else."""
+        """The transforms by which malicious clients falsify their replies, applied before all others."""
         data = self.experiment.data
         return attack_of(data.attack, self.method.facts.cohort) if data.malicious else ()
 
@@ -164,7 +163,7 @@ class Workplace:
         return reply
 
     def _sent(self, client: Client, message: Message, reply: Message | Diverged) -> Message | Diverged:
-        """A training's reply as it leaves the client."""
+        """Return a training's reply as it leaves the client: attacked and transformed, or `Diverged` if not finite."""
         reply = reply if isinstance(reply, Diverged) else _finite(reply)
         if isinstance(reply, Diverged):
             return reply
@@ -172,7 +171,7 @@ class Workplace:
         return pack_reply(transforms, client, message, reply)
 
     def _export(self, client: Client, message: Message) -> Message:
-        """The client's personal model itself, for the mean of all: only where the experiment asks for that."""
+        """Return the weights of the client's personal model, for the mean over clients (`scoring.derived_generic`)."""
         weights = self.method.weights(client, message)
         reply = _finite({} if weights is None else {"w": weights, "n": client.samples})
         if isinstance(reply, Diverged):
@@ -180,11 +179,11 @@ class Workplace:
         return reply
 
     def _score(self, client: Client, message: Message) -> Message:
-        """Values of the generic and the personal models; class counts stay here, only scores leave."""
+        """Return scores of the generic and the personal models; class counts do not leave the client."""
         return self._scores(client, message)
 
     def _sync_score(self, client: Client, message: Message) -> Message:
-        """The same where `final_sync` is one more local training from the final global model."""
+        """Return the same scores, with one more local training for `final_sync` models."""
         return self._scores(client, message, sync=True)
 
     def _scores(self, client: Client, message: Message, sync: bool = False) -> Message:
@@ -192,12 +191,12 @@ class Workplace:
         for name, source in self.policy.scored.items():
             at_the_end = source == "final_sync"
             if at_the_end and name != PERSONAL and not sync:
-                continue  # before the end nobody trains once more
+                continue  # the extra training is done only after the last round
             reply |= self._score_personal(name, client.reading(source), message, sync=sync and at_the_end)
         return compared(reply)
 
     def _adapt(self, client: Client, message: Message) -> Message:
-        """A new client's scores before and after adaptation."""
+        """Return a new client's scores before and after adaptation."""
         reply, common = self.scorer.sizes(client), _asked(message)
         reply |= self._score_model(BEFORE, partial(self.method.personal, self.shown(client), message), client, common)
         for i, selection in enumerate(client.adapt.selections):
@@ -208,7 +207,7 @@ class Workplace:
         return compared(reply)
 
     def _measure(self, client: Client, message: Message) -> Message:
-        """What a metric of the whole run asks of a client: more than scores may leave it, in a simulation alone."""
+        """Return a client's reply to a run metric, which may hold more than scores and is for simulations only."""
         which = run_metrics_of((*self.experiment.scoring.metrics, *self.method.shows))[int(number(message, WHICH))]
         clients = self.holdings.clients
         there = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
@@ -220,12 +219,12 @@ class Workplace:
 
     @cached_property
     def scorer(self) -> Scorer:
-        """What clients' scores are made with."""
+        """The scorer of models on the data of clients."""
         return Scorer(self.holdings, self.experiment.scoring)
 
     @cached_property
     def generic_layout(self) -> Layout:
-        """Where the generic model's weights go."""
+        """The layout of the generic net's flat weights."""
         return Layout(self.generic_net)
 
     def read(self, client: Client, message: Message) -> Client:
@@ -234,7 +233,7 @@ class Workplace:
         return self.trained_once_more(client, message) if client.source == "final_sync" else client
 
     def trained_once_more(self, client: Client, message: Message) -> Client:
-        """Return the client after one more local training from what the server sent, which only its scores remember."""
+        """Return the client after one more local training from the message; its stored state does not change."""
         client = client.reading("last_participation")
         trained = self.shown(client)
         self.method.net.train()
@@ -243,7 +242,7 @@ class Workplace:
         return replace(client, private=trained.private)
 
     def _heads(self, client: Client, message: Message) -> Mapping[str, nn.Module]:
-        """The personal model of the headline, and other heads of it."""
+        """Return the personal model of the headline under `PERSONAL`, and its other heads by name."""
         client = self.shown(self.read(client, message))
         if self.method.family:
             name = self.method.family.members[int(number(message, MEMBER))]
@@ -251,6 +250,7 @@ class Workplace:
         return self.method.heads(client, message)
 
     def _generic_model(self, message: Message) -> Net | None:
+        """Return the generic net with the weights in the message, or None if it has none."""
         where = "w" if message.get("score.generic_is_w") else "score.generic"
         if where not in message:
             return None
@@ -265,11 +265,11 @@ class Workplace:
         return own | self.scorer.generic_as_told(client, message)
 
     def _score_personal(self, name: str, client: Client, message: Message, sync: bool) -> Message:
-        """The personal model, or each member of the method's family of them."""
+        """Return the scores of the personal model, or of each member of the method's family."""
         members = self.method.family.members if self.method.family and name == PERSONAL else ()
         common = _asked(message)
         if members and common == "all":
-            common = "held"  # a pass over everything for each member would cost more than the training
+            common = "held"  # a pass over all data for each member would cost more than the training
         names = [member(one) for one in members] or [name]
         if sync:
             try:
@@ -285,7 +285,7 @@ class Workplace:
         return reply
 
     def _score_model(self, name: str, make: Callable[[], nn.Module | None], client: Client, common: Common) -> Message:
-        """A model's scores, where the client first has to make it."""
+        """Return the scores of the model that `make` returns; a model that diverges has nothing right."""
         try:
             model = make()
         except Diverged:
@@ -293,20 +293,21 @@ class Workplace:
         return {} if model is None else self.scorer.score(name, model, client, common)
 
     def _to_device(self, state: State) -> State:
-        """Return a message or private state with its tensors of floats on the device where the work is done."""
+        """Return a message or private state with its float tensors on the device of the experiment."""
         device = self.experiment.device
         floating = {n: v for n, v in state.items() if isinstance(v, Tensor) and v.is_floating_point()}
         return state | {name: value.to(device) for name, value in floating.items()}
 
 
 def _asked(message: Message) -> Common:
-    """How much of the common test set a client shall score."""
+    """Return how much of the common test set a message asks a client to score."""
     if not message.get("score.common", True):
         return "no"
     return "all" if message.get("score.whole", False) else "held"
 
 
 def _finite(reply: Message) -> Message | Diverged:
+    """Return the reply, or `Diverged` if one of its tensors holds NaN or infinity."""
     for name, value in reply.items():
         if isinstance(value, Tensor) and value.is_floating_point() and not is_finite(value):
             return Diverged(f"the reply's {name!r} holds NaN or infinity")

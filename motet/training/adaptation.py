@@ -1,4 +1,4 @@
-"""A client that took no part in training learns its own model: how long, and which of its epochs is kept."""
+"""The adaptation of a client that took no part in training: which epoch's model is kept."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -20,11 +20,11 @@ def best_on_validation(
     snapshot: Callable[[], _Model],
     predictor: Callable[[_Model], nn.Module],
 ) -> _Model:
-    """The best epoch's model; of equals, the last.
+    """Return the model of the best epoch; of equals, the last.
 
-    Judged on what the clients of its domain share for validation, each class by its share of this client's training
-    data; without that, on a tenth of its training data. `learn` does one epoch, `snapshot` keeps the model as it is,
-    `predictor` makes one that predicts.
+    Epochs are compared on the validation data that the clients of a domain share, each class weighted by its share of
+    this client's training data; without such data, on a tenth of its training data. `learn` does one epoch, `snapshot`
+    returns a copy of the model, `predictor` makes a module from it.
     """
     train = client.data.train
     if client.data.shares_val:
@@ -47,7 +47,7 @@ def best_on_validation(
 
 
 def right_answers(model: nn.Module, samples: Samples, weights: Tensor) -> float:
-    """How many samples the model gets right, each counted by the weight of its class."""
+    """Return how many samples the model gets right, each counted by the weight of its class."""
     device = next(model.eval().parameters()).device
     right = 0.0
     with torch.no_grad():

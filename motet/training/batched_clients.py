@@ -1,6 +1,6 @@
-"""Several clients' local training as one computation, for nets so small that bookkeeping costs more than arithmetic.
+"""Local training of several clients as one computation, for nets so small that overhead costs more than arithmetic.
 
-The clients keep their own weights, batches and steps: a row of a matrix each. The numbers are those of one client after
+Each client has its own weights, batches and steps, as one row of a matrix. The numbers are those of one client after
 the other, up to rounding.
 """
 
@@ -19,17 +19,17 @@ WEIGHTS = 2**20  # of all nets of a group: with their momentum they should fit i
 GROUP = 32  # clients; more gain nothing
 
 Gradient = Callable[[Tensor, Tensor, Tensor, bool], Tensor | None]
-"""Of x, y, the weight of each sample in its batch's mean, and whether the batches' mean losses are wanted."""
+"""Takes x, y, the weight of each sample in its batch's mean, and whether to return the mean losses of batches."""
 
 
 def descend_batched(
     descents: Sequence[Descent], samples: Sequence[Samples], w: Tensor, g: Tensor, gradient: Gradient
 ) -> None:
-    """`Descent.run` for many: row i of w and of g belongs to client i, and clients with more steps come first.
+    """Do `Descent.run` for many clients: row i of w and g belongs to client i; clients with more steps come first.
 
-    `gradient` adds to the first rows of g, as many as x has: the clients that are not done yet.
+    `gradient` adds to the first rows of g, as many as x has, which are the clients that are not done yet.
     """
-    rule = descents[0]  # everybody's, but for batches and velocity
+    rule = descents[0]  # the same for all clients, except batches and velocity
     feeds = [descent.batches(mine) for descent, mine in zip(descents, samples, strict=True)]
     for row, descent in zip(g, descents, strict=True):
         row.zero_() if descent.velocity is None else row.copy_(descent.velocity)
@@ -42,12 +42,14 @@ def descend_batched(
         moving.sub_(v, alpha=rule.lr)
         batches = [next(feed, None) for feed in feeds[: len(found)]]
     for row, descent in zip(g, descents, strict=True):
-        descent.velocity = row.clone() if rule.settings.momentum else None  # a view would keep everybody's
+        descent.velocity = (
+            row.clone() if rule.settings.momentum else None
+        )  # a view would keep the memory of all clients
     losses.tell()
 
 
 class _Losses:
-    """The mean losses of everybody's last epoch; earlier steps compute none."""
+    """Collects the mean losses of each client's last epoch; earlier steps compute none."""
 
     def __init__(self, descents: Sequence[Descent], samples: Sequence[Samples]):
         self.descents, self.step = descents, 0
@@ -55,16 +57,16 @@ class _Losses:
         self.ends = [descent.count(n) for descent, n in of]
         self.starts = [max(0, end - len(d.sizes(n))) for end, (d, n) in zip(self.ends, of, strict=True)]
         self.first = min(self.starts) if any(d.told is not None for d in descents) else max(self.ends)
-        self.found: list[Tensor] = []  # from `first` on, of the clients that are not done yet
-        self.sizes: list[list[int]] = []  # of their batches; 0 where it is not yet the last epoch
+        self.found: list[Tensor] = []  # per step from `first` on, for clients that are not done yet
+        self.sizes: list[list[int]] = []  # samples of their batches; 0 before the last epoch
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody may be in his last epoch."""
+        """Whether any client may be in its last epoch."""
         return self.step >= self.first
 
     def add(self, losses: Tensor | None, sizes: Sequence[int]) -> None:
-        """One step of the clients that are not done yet."""
+        """Add the losses of one step of the clients that are not done yet."""
         if losses is not None:
             self.found.append(losses)
             counts = [n if self.step >= start else 0 for n, start in zip(sizes, self.starts, strict=False)]
@@ -72,7 +74,7 @@ class _Losses:
         self.step += 1
 
     def tell(self) -> None:
-        """Each client's own mean, each sample alike."""
+        """Report to each client its mean loss over samples."""
         if not self.found:
             return
         losses = torch.nn.utils.rnn.pad_sequence(self.found).double()  # a row per client
@@ -84,7 +86,7 @@ class _Losses:
 
 
 def group_size(net: Net, layout: Layout) -> int:
-    """How many clients are worth training as one; 1, each alone, for a net that is not a row of linear layers."""
+    """Return how many clients to train as one computation; 1 for a net that is not a sequence of linear layers."""
     stages = [net.get_submodule(name) for name in net.stage_names]
     whole = leading_row(stages)[1] == len(stages) and takes_vectors(stages[0], 1 + len(net.input.shape))
     fits = whole and layout.trainable == slice(0, layout.size) and not net.bf16
@@ -92,7 +94,7 @@ def group_size(net: Net, layout: Layout) -> int:
 
 
 class StackedNets:
-    """One net many times, with the weights of row i of w: gradients of cross-entropy by hand, without a graph."""
+    """Many copies of one net, with row i of w as weights; computes cross-entropy gradients without autograd."""
 
     def __init__(self, net: Net, layout: Layout, w: Tensor, g: Tensor):
         names = {id(p): name for name, p in net.named_parameters()}
@@ -103,7 +105,7 @@ class StackedNets:
             self.layers.append((views[0], views[1] if len(views) > 1 else None, relu))
 
     def add_gradient(self, x: Tensor, y: Tensor, share: Tensor, losses: bool = False) -> Tensor | None:
-        """Add the gradient of Σ share·CE to g, for the first nets, as many as x has; that sum, if it is asked for."""
+        """Add the gradient of Σ share·CE to g for as many nets as x has; return that sum if `losses` is True."""
         k, values = len(x), [x.flatten(2)]
         for (W, _), bias, relu in self.layers:
             product = W[:k].transpose(1, 2)
@@ -114,7 +116,7 @@ class StackedNets:
             )
             values.append(x.relu_() if relu else x)
         d = torch.softmax(values[-1], 2)
-        told = -(_log(d.gather(2, y[..., None]).squeeze(2)) * share).sum(1) if losses else None
+        means = -(_log(d.gather(2, y[..., None]).squeeze(2)) * share).sum(1) if losses else None
         d.sub_(torch.nn.functional.one_hot(y, x.shape[2])).mul_(share[..., None])
         for (W, g_W), bias, relu in reversed(self.layers):
             out = values.pop()
@@ -125,16 +127,16 @@ class StackedNets:
             g_W[:k].baddbmm_(d.transpose(1, 2), values[-1])
             if len(values) > 1:
                 d = torch.bmm(d, W[:k])
-        return told
+        return means
 
 
 def _log(p: Tensor) -> Tensor:
-    """Of a probability, also where it is too small for its type."""
+    """Return the logarithm of a probability, finite even where it underflowed."""
     return p.clamp_min(torch.finfo(p.dtype).tiny).log_()
 
 
 def _padded(batches: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """The batches in one tensor; what fills up a smaller one weighs nothing."""
+    """Return the batches as one tensor with labels and weights; padding of smaller batches has weight 0."""
     sizes = [len(y) for _, y in batches]
     share = torch.tensor([[1 / size] * size + [0.0] * (max(sizes) - size) for size in sizes])
     if min(sizes) < max(sizes):

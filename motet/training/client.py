@@ -1,4 +1,4 @@
-"""What a method sees of a client: its data, its class counts, its private state, its randomness."""
+"""A client as a method sees it: its data, its class counts, its private state, its randomness."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,12 +14,12 @@ from motet.training.local import Descent, TrainLoss
 from motet.training.personal_model_policy import PersonalModelPolicy
 from motet.training.randomness import generator
 
-_KEPT = "model"  # of the private state: the whole weights that the client's last training ended in
+_KEPT = "model"  # key in the private state: the full weights after the client's last training
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What is the same for every client of a run."""
+    """The settings that all clients of a run share."""
 
     classes: int
     seed: int
@@ -32,7 +32,7 @@ class RunContext:
 
 @dataclass
 class Client:
-    """One client in one round. `private` persists and never travels; it starts empty."""
+    """One client in one round. `private` starts empty, is kept between rounds and never leaves the client."""
 
     data: ClientData
     round: int
@@ -55,7 +55,7 @@ class Client:
 
     @property
     def classes(self) -> int:
-        """How many classes there are in the federation."""
+        """The number of classes in the federation."""
         return self.context.classes
 
     @cached_property
@@ -65,12 +65,12 @@ class Client:
 
     @property
     def local(self) -> LocalSettings:
-        """The experiment's rule of local training."""
+        """The [local] settings of the experiment."""
         return self.context.local
 
     @property
     def adapt(self) -> AdaptSettings:
-        """The experiment's rule for clients that took no part in training."""
+        """The [adapt] settings of the experiment, for clients that took no part in training."""
         return self.context.adapt
 
     @property
@@ -91,13 +91,13 @@ class Client:
     # ------------------------------------------------------------ what it does
 
     def rng(self, purpose: str) -> torch.Generator:
-        """Return the randomness of this client in this round for one purpose."""
+        """Return a generator for this client, round and purpose."""
         return generator(self.context.seed, purpose, self.round, self.id)
 
     def descent(self, purpose: str = "train", epochs: int | None = None, lr: float | None = None) -> Descent:
-        """Return local training by the experiment's rule, this round's learning rate and this client's randomness.
+        """Return a local training with the experiment's settings, this round's learning rate and this client's draws.
 
-        The losses of the one for "train" are the client's training loss.
+        The losses of the purpose "train" are the client's training loss.
         """
         return Descent(
             self.local,
@@ -112,15 +112,15 @@ class Client:
     # ------------------------------------------------------------ its personal model
 
     def offer_model(self, w: Tensor) -> None:
-        """Hand over the whole weights that a training ended in; the client keeps them where the policy needs them."""
+        """Offer the full weights after a training; the client keeps them if the policy needs them."""
         if self.source == "last_participation":
             self.private[_KEPT] = w
 
     def kept_model(self, first: Tensor) -> Tensor | None:
-        """Return the whole weights of the client's last training, where its personal model is that one.
+        """Return the full weights of the client's last training if they are its personal model.
 
-        None: make the model of what the server sent. `first` are the weights before the first round, which a client
-        that was never sampled has where the experiment says so.
+        Return None if the personal model is made from the server's message. `first` are the weights before the first
+        round, which a client that was never sampled has if the experiment says so.
         """
         if self.source != "last_participation":
             return None
@@ -130,17 +130,17 @@ class Client:
         return first.clone() if initial else None
 
     def reading(self, source: PersonalSource) -> "Client":
-        """Return the same client with its personal model made in this way; what it keeps from now on is forgotten."""
+        """Return a copy of the client whose personal model has this source; changes of its state are discarded."""
         return replace(self, source=source, private=dict(self.private))
 
     def from_the_global_model(self) -> "Client":
-        """Return the same client, served from what the server just sent rather than from its last training."""
+        """Return a copy of the client whose personal model is made from the server's message, not its last training."""
         return replace(self, source="global_plus_personal")
 
     def selecting(self, selection: Selection) -> "Client":
-        """Return the same client, as a method's `adapt` sees it: with one way to choose the adapted model."""
+        """Return a copy of the client with this one rule for choosing the adapted model, as `adapt` expects it."""
         return self.adapting(select=selection)
 
     def adapting(self, **changes: object) -> "Client":
-        """Return the same client with other [adapt] settings."""
+        """Return a copy of the client with other [adapt] settings."""
         return replace(self, context=replace(self.context, adapt=self.adapt.model_copy(update=changes)))

@@ -9,12 +9,13 @@ Added parameters are those that a part of a method gives the net: some travel (F
 personal head). Those that travel are averaged, and no more: what corrects drift acts on `shared_trainable`, the net's
 own, which ends the shared slice.
 
-Frozen parameters are those that whoever wrote the net took `requires_grad` from: a backbone under an adapter. They
-travel and are saved like all weights, and as no gradient step, weight decay or momentum may move them, they lie outside
-of `trainable`, beside the buffers. Arithmetic over whole vectors rounds, so who mixes models puts them back (`keep`).
+Frozen parameters are those whose `requires_grad` the author of the net has set to False, such as a backbone under an
+adapter. They travel and are saved like all weights. No gradient step, weight decay or momentum may move them, so they
+lie outside of `trainable`, beside the buffers. Arithmetic over whole vectors rounds, so code that mixes models restores
+them (`keep`).
 
-Buffers of whole numbers or booleans, such as masks and positions, are constants: they are bound as what they are, and
-a net's changes of them are not kept. Only BatchNorm's counters move, as numbers like all others.
+Buffers of integers or booleans, such as masks and positions, are constants: they keep their type, and changes that a
+net makes to them are lost. Only BatchNorm's counters change; they are stored as floats like all others.
 
 Convolution kernels lie in channels-last order inside the vector (the fast order for torch's kernels); their
 views have the usual shape.
@@ -32,7 +33,7 @@ COUNTER = "num_batches_tracked"  # BatchNorm's
 
 @dataclass(frozen=True)
 class Place:
-    """Where one named tensor lives in the flat vector."""
+    """The place of one named tensor in the flat vector."""
 
     where: slice
     shape: tuple[int, ...]
@@ -45,7 +46,7 @@ class Place:
         return not (self.is_buffer or self.is_frozen)
 
     def view(self, flat: Tensor) -> Tensor:
-        """The named tensor as a view of a flat vector of this layout."""
+        """Return the named tensor as a view of a flat vector of this layout."""
         part = flat[self.where]
         if len(self.shape) == 4:
             o, i, h, w = self.shape
@@ -54,12 +55,12 @@ class Place:
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a parameter's name fits one of the patterns (`*.bias`), is one, or lies in a module of that name."""
+    """Return whether a parameter's name matches a pattern (`*.bias`), equals it, or lies in a module of that name."""
     return any(name == p or name.startswith(p.rstrip(".") + ".") or fnmatch.fnmatchcase(name, p) for p in patterns)
 
 
 class Layout:
-    """Where each parameter and buffer of a module lives in the flat vector."""
+    """The places of all parameters and buffers of a module in the flat vector."""
 
     def __init__(self, module: nn.Module, private: Iterable[str] = (), added: Iterable[str] = ()):
         private, added = tuple(private), tuple(added)
@@ -100,7 +101,7 @@ class Layout:
     __hash__ = None  # type: ignore[assignment]
 
     def flatten(self, module: nn.Module) -> Tensor:
-        """A new flat vector with the module's present values."""
+        """Return a new flat vector with the module's present values."""
         flat = torch.empty(self.size)
         for name, t in _named_tensors(module):
             self.places[name].view(flat).copy_(t.detach())
@@ -108,34 +109,34 @@ class Layout:
 
     def bind(self, module: nn.Module, w: Tensor, g: Tensor | None = None) -> None:
         """Make the module's parameters and buffers views of w, and its gradients views of g."""
-        for name, p in module.named_parameters():  # a parameter used twice has one name, and one place
+        for name, p in module.named_parameters():  # a parameter used twice has one name and one place
             p.data = self.places[name].view(w)
             p.grad = None if g is None else self.places[name].view(g)
         for prefix, owner in module.named_modules():
             dot = prefix + "." if prefix else ""
             for name, b in owner._buffers.items():
                 if b is not None:
-                    # .data has a version counter of its own: one layer's statistics change before another's backward
+                    # .data has its own version counter: one layer's statistics change before another's backward
                     owner._buffers[name] = self._value(dot + name, w).data
 
     def _value(self, name: str, flat: Tensor) -> Tensor:
-        """A named tensor of a vector: a view, or a copy where it is a constant of whole numbers."""
+        """Return a named tensor of a vector: a view, or a copy if it is an integer constant."""
         view, kind = self.places[name].view(flat), self.constants.get(name)
         return view if kind is None else view.round().to(kind)
 
     def outside(self, region: slice) -> set[str]:
-        """The names of the parameters and buffers that do not lie in a region."""
+        """Return the names of the parameters and buffers outside a region."""
         return {name for name, p in self.places.items() if not region.start <= p.where.start < region.stop}
 
     def keep(self, w: Tensor, as_in: Tensor) -> Tensor:
-        """Put the frozen weights of one vector into another, in place; each may be whole or the shared part alone."""
+        """Copy the frozen weights of `as_in` into w and return w; each may be a full vector or its shared part."""
         for region in (self.frozen, self.private_frozen):
             if region.start < region.stop <= w.shape[-1]:
                 w[..., region] = as_in[..., region]
         return w
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:
-        """Every parameter and buffer by name, as views of a flat vector of this layout."""
+        """Return every parameter and buffer by name, as views of a flat vector of this layout."""
         return {name: place.view(flat) for name, place in self.places.items()}
 
     def put(self, flat: Tensor, module: nn.Module) -> None:
@@ -145,7 +146,7 @@ class Layout:
                 t.copy_(self._value(name, flat))
 
     def convert(self, flat: Tensor, to: "Layout") -> Tensor:
-        """The same named values in another layout (that may hold fewer names)."""
+        """Return the same named values in another layout, which may have fewer names."""
         out = torch.empty(to.size, dtype=flat.dtype, device=flat.device)
         for name, place in to.places.items():
             out[place.where] = flat[self.places[name].where]
@@ -153,7 +154,7 @@ class Layout:
 
 
 class frozen:
-    """No gradients for these parameters inside the block; after it, for those that had them before."""
+    """Turns off gradients of these parameters inside the block, and restores them after it."""
 
     def __init__(self, model: nn.Module, names: set[str]):
         self.parameters = [p for name, p in model.named_parameters() if name in names and p.requires_grad]
@@ -168,12 +169,12 @@ class frozen:
 
 
 def is_finite(flat: Tensor) -> bool:
-    """Whether no entry is NaN or infinite. A sum tells it in one pass, unless finite numbers add up to too much."""
+    """Return whether no entry is NaN or infinite. The sum shows it in one pass, unless finite numbers overflow."""
     return bool(torch.isfinite(flat.sum())) or bool(torch.isfinite(flat).all())
 
 
 def parameter_count(module: nn.Module) -> int:
-    """How many trainable numbers a module has."""
+    """Return how many trainable numbers a module has."""
     return sum(p.numel() for p in module.parameters())
 
 

@@ -14,25 +14,23 @@ from motet.errors import Diverged
 from motet.training.flat_weights import is_finite
 from motet.training.randomness import layers_draw_by
 
-# -------- The loss of a client's training
-
 
 class TrainLoss:
-    """The losses of the last batches, as many as an epoch has."""
+    """Collects the losses of the last batches, as many as an epoch has."""
 
     def __init__(self) -> None:
         self._last: deque[tuple[Tensor, int]] = deque(maxlen=0)
 
     def begin(self, batches: int) -> None:
-        """A stretch of training with so many batches in an epoch; what came before it is forgotten."""
+        """Start over for a training with this many batches per epoch."""
         self._last = deque(maxlen=batches)
 
     def add(self, loss: Tensor, samples: int) -> None:
-        """The mean loss of one batch."""
+        """Add the mean loss of one batch of this many samples."""
         self._last.append((loss.detach(), samples))
 
     def mean(self) -> float | None:
-        """Over the last epoch, or over all steps where there were fewer; None where none was told, or no number."""
+        """Return the mean over the last epoch, or over all steps if there were fewer; None without a finite loss."""
         if not self._last:
             return None
         losses = torch.stack([loss for loss, _ in self._last]).double().cpu()
@@ -41,16 +39,13 @@ class TrainLoss:
         return found if math.isfinite(found) else None
 
 
-# -------- The one local training loop
-
-
 NOT_FINITE = "training left the finite numbers (NaN or infinity in the weights)"
 GATHERED = 400  # samples that are gathered and prepared at a time; the batches are views of them
 
 
 @dataclass
 class Descent:
-    """How one stretch of local training moves: batches, step size, momentum."""
+    """One local training: its batches, step size and momentum."""
 
     settings: LocalSettings
     lr: float
@@ -58,19 +53,19 @@ class Descent:
     epochs: int | None = None  # None: as the settings say, which may count steps instead
     velocity: Tensor | None = None
     augment: torch.Generator | None = None  # randomness of samples that vary in training
-    joins_lone: bool = False  # a last batch of one sample joins the one before: normalization over one is none
-    clipped_apart: tuple[slice, ...] = ()  # stretches of the weights whose gradients have a norm of their own
-    told: TrainLoss | None = None  # who is told the losses; None: nobody
+    joins_lone: bool = False  # a last batch of one sample joins the one before, for batch normalization
+    clipped_apart: tuple[slice, ...] = ()  # slices of the weights whose gradients are clipped by their own norm
+    told: TrainLoss | None = None  # collects the losses; None: they are not computed
     steps: int = field(default=0, init=False)
 
     def count(self, n: int) -> int:
-        """How many steps n samples make."""
+        """Return the number of steps for n samples."""
         if self.epochs is None and self.settings.steps:
             return self.settings.steps
         return len(self.sizes(n)) * (self.settings.epochs if self.epochs is None else self.epochs)
 
     def sizes(self, n: int) -> list[int]:
-        """How many samples each batch of an epoch has; a client smaller than one batch keeps its only one."""
+        """Return the sizes of the batches of an epoch; a client with less than one batch keeps its only one."""
         size = self.settings.batch
         whole, rest = divmod(n, size)
         if rest == 1 and whole and self.joins_lone and not self.settings.drop_last:
@@ -78,7 +73,7 @@ class Descent:
         return [size] * whole + [rest] * bool(rest and not (whole and self.settings.drop_last))
 
     def batches(self, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
-        """Shuffled batches of the client's samples, epoch after epoch."""
+        """Yield shuffled batches of the client's samples, epoch after epoch."""
         sizes, n = self.sizes(len(samples)), len(samples)
         at_once = max(1, GATHERED // self.settings.batch)
         epochs = self.settings.epochs if self.epochs is None else self.epochs
@@ -98,18 +93,18 @@ class Descent:
             epoch += 1
 
     def note(self, loss: Tensor, samples: int) -> None:
-        """Tell the mean loss of a batch; whoever computes losses in a training of his own calls this too."""
+        """Record the mean loss of a batch; a method with its own training loop calls this too."""
         if self.told is not None:
             self.told.add(loss, samples)
 
     @property
     def effective_steps(self) -> float:
-        """How many plain steps went as far: with momentum m from rest, Σ_{j≤K} (1 − m^j)/(1 − m) instead of K."""
+        """The number of equivalent plain steps: with momentum m from rest, Σ_{j≤K} (1 − m^j)/(1 − m) instead of K."""
         m = self.settings.momentum
         return (self.steps - m * (1 - m**self.steps) / (1 - m)) / (1 - m)
 
     def carry(self, v: Tensor, w: Tensor) -> None:
-        """v ← m·v + d·w: all of a step but its gradient."""
+        """Compute v ← m·v + d·w in place: all of a step but its gradient."""
         rule = self.settings
         v.mul_(rule.momentum) if rule.momentum else v.zero_()
         if rule.weight_decay:
@@ -118,8 +113,8 @@ class Descent:
     def run(self, samples: Samples, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], None]) -> None:
         """Descend: for every batch `gradient(x, y)` adds the gradient to g, then one flat step moves w.
 
-        The update is torch.optim.SGD's, v ← m·v + d·w + ∇ and w ← w − η·v, with no pass over memory to spare: g is v
-        itself, so whoever adds to g must not read it. Clipping alone needs the gradient apart.
+        The update is torch.optim.SGD's, v ← m·v + d·w + ∇ and w ← w − η·v, with as few passes over memory as possible:
+        g is v itself, so `gradient` must add to g and not read it. Only clipping needs the gradient separately.
         """
         rule = self.settings
         v = torch.zeros_like(g) if rule.clip else g

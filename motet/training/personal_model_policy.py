@@ -14,7 +14,7 @@ from motet.metrics.names import PERSONAL, variant
 
 
 class Declares(Protocol):
-    """What a method says about its personal models."""
+    """What a method declares about its personal models."""
 
     personal_from_global: bool
     keeps_nothing: bool
@@ -23,8 +23,8 @@ class Declares(Protocol):
 def declared_source(personalizes: bool, personal_from_global: bool) -> PersonalSource:
     """Return the personal model of a method where the experiment names none.
 
-    What a client trained last is its model where the method makes models of clients' own. Where it does not, as FedAvg,
-    that is a step on the way to the next average, and everybody is served the server's model.
+    For a method that personalizes, it is the model that the client trained last. For others, such as FedAvg, that is
+    only a step to the next average, and the personal model is the server's.
     """
     return "last_participation" if personalizes and not personal_from_global else "global_plus_personal"
 
@@ -65,7 +65,7 @@ class PersonalModelPolicy:
         return "final_sync" in self.scored.values()
 
     def effective(self, asked: PersonalSource) -> PersonalSource:
-        """Return the source that this method has for the one that is asked for."""
+        """Return the source that this method actually uses for the one that is asked for."""
         if self.personal_from_global and asked == "last_participation":
             return "global_plus_personal"
         if self.keeps_nothing and asked == "final_sync":

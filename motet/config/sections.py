@@ -62,6 +62,11 @@ class LocalSettings(Section):
     steps: int = Field(0, ge=0, description="gradient steps per round instead of epochs; 0 = use epochs")
     batch: int = Field(40, ge=1, description="samples per gradient step")
     drop_last: bool = Field(False, description="leave out the last, smaller batch of an epoch")
+    optimizer: Literal["sgd", "adam", "adamw"] = Field(
+        "sgd",
+        description="of the local steps: SGD as in the papers; Adam, or AdamW with weight decay apart from the "
+        "gradient, whose first beta is `momentum` and whose moments begin anew in every round",
+    )
     lr: float = Field(
         0.01,
         gt=0,
@@ -69,7 +74,9 @@ class LocalSettings(Section):
         json_schema_extra=tried(0.001, 0.003, 0.01, 0.03, 0.1),
     )
     lr_decay: float = Field(0.99, gt=0, le=1, description="factor on the learning rate per round")
-    momentum: float = Field(0.9, ge=0, lt=1, description="heavy-ball momentum of the local steps")
+    momentum: float = Field(
+        0.9, ge=0, lt=1, description="heavy-ball momentum of the local steps; of Adam, its first beta"
+    )
     weight_decay: float = Field(1e-5, ge=0, description="pull of every trained parameter towards zero")
     momentum_across_rounds: Literal["reset", "persist"] = Field(
         "reset", description="start each round with fresh momentum, or with the client's last"

@@ -24,6 +24,7 @@ class APPLE(Averaging):
     and uploads its own. There is no global model. (The released code has no ½ in the penalty: it is twice as strong.)
     """
 
+    assumes_sgd = "it trains a core and its weights p together by SGD"
     averages: ClassVar[bool] = False
     uploads: Mapping[str, Rule] = {"apple.core": "each", "n": "sum"}
 

@@ -63,7 +63,7 @@ class ServerSide:
 
     def refuse_what_cannot_be_followed(self) -> None:
         """Raise `MotetError` if the method, a transform, an attack or a metric cannot work in this experiment."""
-        if why := self.method.refuse(self.method.facts):
+        if why := refused(self.method, self.experiment):
             raise MotetError(f"method {self.experiment.method!r} cannot run here: {why}")
         transforms = self.transforms  # built here, so that a wrong option is said before anything runs
         if self.method.pooled and transforms:
@@ -221,6 +221,14 @@ def method_of(experiment: Experiment, facts: FederationFacts) -> Method:
         return build_method(experiment.method, net_of(experiment, facts), told_to_methods(experiment, facts))
 
 
+def refused(method: Method, experiment: Experiment) -> str | None:
+    """Return why the method cannot run in this experiment, or None."""
+    optimizer = experiment.local.optimizer
+    if optimizer != "sgd" and method.assumes_sgd:
+        return f"{method.assumes_sgd}, and local.optimizer is {optimizer!r}; accepted: optimizer = 'sgd'"
+    return method.refuse(method.facts)
+
+
 def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
     """Return the facts that a method may know; raise if the cohort is larger than the federation."""
     ids, rounds = tuple(facts.training_ids), experiment.rounds
@@ -268,6 +276,12 @@ def _refuse_contradictions(experiment: Experiment) -> None:
     _refuse_device(experiment.device)
     if experiment.engine.name == "pool":
         _refuse_methods_of_the_script(experiment)
+    local = experiment.local
+    if local.optimizer != "sgd" and local.momentum_across_rounds == "persist":
+        raise MotetError(
+            f"local.momentum_across_rounds is 'persist' but local.optimizer is {local.optimizer!r}, whose moments "
+            f"begin anew in every round; accepted: reset, or optimizer = 'sgd'"
+        )
     if scoring.report == "best_on_validation" and not data.val_share and not data.shares_validation:
         raise MotetError(
             "scoring.report is 'best_on_validation' but data.val_share is 0; accepted: a val_share above 0"

@@ -9,7 +9,7 @@ from motet.config.names import parse
 from motet.data import FederationFacts, build
 from motet.errors import MotetError
 from motet.methods.registry import canonical, entry_of
-from motet.server.assembly import method_of, settle
+from motet.server.assembly import method_of, refused, settle
 from motet.studies.space import first_setting, space_of, with_setting
 
 VALIDATION_SHARE = 0.2
@@ -99,7 +99,7 @@ def _prepared(name: str, asked: Experiment, facts: FederationFacts) -> StudyMeth
     experiment = settle(asked.with_({"method": name}))
     tried = with_setting(experiment, first_setting(space_of(experiment.method), experiment))
     method = method_of(tried, facts)
-    if why := method.refuse(method.facts):
+    if why := refused(method, tried):
         raise MotetError(f"method {name!r} cannot run here: {why}")
     if method.family and method.family.rule in BY_TEST_DATA:
         raise MotetError(

@@ -83,6 +83,7 @@ class Method(ABC):
     prepares = False  # whether `prepare` and `prepared` are called
     needs_validation = False  # may use clients' validation data to choose by; other methods do not see them
     needs_shared_data = False  # clients get the small balanced set of samples that the federation shares
+    assumes_sgd: str = ""  # why its rule holds for steps of SGD alone, as the start of a sentence; empty: it does not
     personalizes: bool = True  # clients have models of their own; False: all are served the server's model
     personal_from_global = (
         False  # never serves a client's last trained model, even where scoring.personal_model says so

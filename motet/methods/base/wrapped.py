@@ -29,6 +29,7 @@ class Wrapped(Method):
         self.tells, self.uploads, self.pooled = inner.tells, inner.uploads, inner.pooled
         self.prepares, self.needs_shared_data = inner.prepares, inner.needs_shared_data
         self.needs_validation = type(self).needs_validation or inner.needs_validation
+        self.assumes_sgd = inner.assumes_sgd
         self.keeps_nothing, self.from_counts, self.shows = inner.keeps_nothing, inner.from_counts, inner.shows
 
     def refuse(self, facts: Facts) -> str | None:

@@ -99,6 +99,7 @@ class FedBasis(Method):
 
     personal_from_global = True
     keeps_nothing = True
+    assumes_sgd = "it moves all bases by one vector, which holds for steps of SGD"
     tells = frozenset({"mixing coefficients"})
 
     class Options(Section):

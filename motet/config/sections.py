@@ -36,12 +36,34 @@ def _one_stays_whole(value: Any, checked: ValidatorFunctionWrapHandler) -> float
 class RoundSettings(Section):
     """[rounds]: how long, and how many clients take part each time."""
 
-    count: int = Field(20, ge=1, description="rounds of training")
+    count: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        20,
+        description="rounds of training; auto: until the figure on validation data has not improved for `patience` "
+        "rounds, and the models of the best round are kept (default for data of your own, and in compare)",
+    )
+    most: int = Field(100, ge=1, description="with auto, the number of rounds after which it ends in any case")
+    patience: int = Field(12, ge=1, description="with auto, rounds without a better figure after which it ends")
+    horizon: int = Field(
+        0,
+        ge=0,
+        description="rounds for which methods lay out their schedules, such as SuPerFed's start; 0 = count, with auto "
+        "most",
+    )
     cohort: Annotated[float, WrapValidator(_one_stays_whole)] = Field(
         0.4,
         gt=0,
         description="clients per round: a number such as 1 or 5, or a share such as 0.4; 1 is one, 1.0 is all",
     )
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last round; with auto, of the last that there may be."""
+        return self.most if self.count == "auto" else self.count
+
+    @property
+    def laid_out_for(self) -> int:
+        """Return the number of rounds that methods lay out their schedules for."""
+        return self.horizon or self.last
 
     def cohort_size(self, clients: int) -> int:
         """Return how many of the training clients take part in a round; raise if there are too few."""

@@ -56,6 +56,11 @@ class APPLE(Averaging):
         message: Message = {"apple.cores": server["apple.cores"], "apple.p0": sizes / sizes.sum()}
         return message if scoring else message | {"apple.lambda": self.held(self.serving(server).round - 1)}
 
+    @property
+    def settled_after(self) -> int:
+        """Return L, the round after which nothing holds p_i near p⁰."""
+        return int(self.options.until * self.facts.rounds)
+
     def held(self, r: int) -> float:
         """λ(r), rounds counted from 0"""
         L = self.options.until * self.facts.rounds

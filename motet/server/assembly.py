@@ -35,6 +35,10 @@ from motet.training.personal_model_policy import PersonalModelPolicy
 from motet.training.randomness import seeded
 
 
+VALIDATION_SHARE = 0.2
+"""The share of each client's data that validates where it is needed and the user names none."""
+
+
 @dataclass
 class ServerSide:
     """Everything the server needs for its rounds. It holds no sample of any client: only the engine reaches those."""
@@ -133,8 +137,25 @@ def settle(experiment: Experiment) -> Experiment:
         own = data.partition == "natural" and data.test_share > 0
         scoring = scoring.model_copy(update={"test": "split" if own else "common"})
     scoring = _settled_scoring(scoring, experiment.method, data)
+    if experiment.rounds.count == "auto":
+        data, scoring = _ending_by_validation(data, scoring, experiment.rounds.patience)
     names = {"method": canonical(experiment.method), "transforms": canonical_transforms(experiment.transforms)}
     return experiment.model_copy(update={**names, "data": data, "net": net, "scoring": scoring})
+
+
+def _ending_by_validation(
+    data: DataSettings, scoring: ScoringSettings, patience: int
+) -> tuple[DataSettings, ScoringSettings]:
+    """Return the settings for rounds that end by themselves: with validation data, and scored often enough."""
+    if scoring.report == "best":
+        raise MotetError(
+            "scoring.report is 'best' on test data but rounds.count is 'auto', which keeps the best round on "
+            "validation data; accepted: report = 'best_on_validation', or a number of rounds"
+        )
+    if not data.val_share and not data.shares_validation:
+        data = data.model_copy(update={"val_share": VALIDATION_SHARE})
+    every = min(scoring.every, max(1, patience // 4))
+    return data, scoring.model_copy(update={"report": "best_on_validation", "every": every})
 
 
 def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) -> ScoringSettings:
@@ -233,7 +254,7 @@ def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
     """Return the facts that a method may know; raise if the cohort is larger than the federation."""
     ids, rounds = tuple(facts.training_ids), experiment.rounds
     validating, samples = sum(facts.by_id[i].val > 0 for i in ids), tuple(facts.by_id[i].train for i in ids)
-    return Facts(ids, rounds.cohort_size(len(ids)), rounds.count, facts.classes, experiment.seed, validating, samples)
+    return Facts(ids, rounds.cohort_size(len(ids)), rounds.laid_out_for, facts.classes, experiment.seed, validating, samples)
 
 
 def net_of(experiment: Experiment, facts: FederationFacts) -> Net:

@@ -93,6 +93,14 @@ class Method(ABC):
     shows: tuple[str, ...] = ()  # metrics whose figures the report shows beside what the method learned
     family: Family | None = None  # set where a client has several personal models, such as SuPerFed
 
+    @property
+    def settled_after(self) -> int:
+        """Return the last round in which the method is not yet itself, such as the warm start of FedBasis.
+
+        Where rounds end by validation, the models of such a round are not kept.
+        """
+        return 0
+
     def __init__(self, net: Net, options: Any, parts: "Sequence[Part]", facts: Facts):
         """Build the method on a net, which it may extend, for a federation with these facts."""
         self.net, self.facts = net, facts

@@ -32,6 +32,10 @@ class Wrapped(Method):
         self.assumes_sgd = inner.assumes_sgd
         self.keeps_nothing, self.from_counts, self.shows = inner.keeps_nothing, inner.from_counts, inner.shows
 
+    @property
+    def settled_after(self) -> int:
+        return self.inner.settled_after
+
     def refuse(self, facts: Facts) -> str | None:
         """Return what the inner method returns, as all calls below do."""
         return self.inner.refuse(facts)

@@ -157,6 +157,11 @@ class FedBasis(Method):
 
     # ------------------------------------------------------------ server
 
+    @property
+    def settled_after(self) -> int:
+        """Return the last round of the warm start, after which there are bases."""
+        return self.warm.lasts if self.options.warm_start else 0
+
     def start(self) -> State:
         """Return FedAvg's state for the warm start, or K (+1) independent models."""
         if self.options.warm_start:

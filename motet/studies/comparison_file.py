@@ -75,6 +75,15 @@ class MethodResult(FileModel):
     to_recommended: MethodDifference | None
 
 
+class YardstickResult(FileModel):
+    """What a user has without Motet, scored on the same rows; `to_recommended` is its lead over the recommended method."""
+
+    name: Name
+    personal: Score
+    to_recommended: MethodDifference
+    settings: tuple[Name, ...]
+
+
 class ClientResult(FileModel):
     """A client's personal accuracy with each method, mean over seeds."""
 
@@ -105,6 +114,7 @@ class ComparisonFile(FileModel):
     left_out: dict[Name, Sentence]
     figure: Name
     notes: tuple[Sentence, ...]
+    yardsticks: tuple[YardstickResult, ...] = ()
 
     @property
     def best(self) -> MethodResult | None:

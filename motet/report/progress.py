@@ -76,12 +76,12 @@ class RunLines(Onlooker):
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
         super().started(experiment, folder, round, warning)
         if self.lines > 1:
-            begins = f"goes on after round {round}" if round else f"runs {experiment.rounds.count} rounds"
+            begins = f"goes on after round {round}" if round else f"runs {experiment.rounds.last} rounds"
             self._print(f"{experiment.method}: {begins}, recorded in {folder}")
 
     def round(self, row: Row) -> None:
         assert self.experiment is not None and isinstance(row["round"], int)
-        count, every = self.experiment.rounds.count, self.experiment.scoring.every
+        count, every = self.experiment.rounds.last, self.experiment.scoring.every
         step = count / self.lines
         due = row["round"] == count or int(row["round"] / step) > int((row["round"] - every) / step)
         if due and (scores := self.scores(row)):
@@ -121,7 +121,7 @@ class RunBars(Onlooker):
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
         super().started(experiment, folder, round, warning)
         method = shortened(printable(experiment.method), max(LEAST_NAME, self.console.width - BESIDE_NAME))
-        self.task = self.bars.add_task(method, total=experiment.rounds.count, completed=round, scores="")
+        self.task = self.bars.add_task(method, total=experiment.rounds.last, completed=round, scores="")
 
     def round(self, row: Row) -> None:
         assert self.task is not None and isinstance(row["round"], int)

@@ -150,13 +150,20 @@ def summarize(
     seconds: float,
     found: Finding | None = None,
     data_notes: Sequence[str] = (),
+    kept: int | None = None,
 ) -> Summary:
-    """Return the summary of a run, with what its run metrics found; a figure that does not exist is None."""
+    """Return the summary of a run, with what its run metrics found; a figure that does not exist is None.
+
+    `kept` is the round whose models are kept, where that is not decided by `scoring.report`.
+    """
     scoring = experiment.scoring
     policy = PersonalModelPolicy.of(scoring, method)
     first, headline = experiment.headline, experiment.training_headline
     metric = headline_metric(scoring)
-    rows = {model: reported(rounds, scoring, model, headline) for model in (GENERIC, PERSONAL)}
+    chosen = [row for row in rounds if row["round"] == kept and kept]
+    rows = {
+        model: chosen[0] if chosen else reported(rounds, scoring, model, headline) for model in (GENERIC, PERSONAL)
+    }
     figures = figures_of(rows[GENERIC], rows[PERSONAL], new_clients)
     trained = [r for r in rounds if r["round"]]
 

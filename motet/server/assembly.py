@@ -38,6 +38,10 @@ from motet.training.personal_model_policy import PersonalModelPolicy
 from motet.training.randomness import seeded
 
 
+VALIDATION_SHARE = 0.2
+"""The share of each client's data that validates where it is needed and the user names none."""
+
+
 @dataclass
 class ServerSide:
     """Everything the server needs for its rounds. It holds no sample of any client: only the engine reaches those."""
@@ -66,7 +70,7 @@ class ServerSide:
 
     def refuse_what_cannot_be_followed(self) -> None:
         """Raise `MotetError` if the method, a transform, an attack or a metric cannot work in this experiment."""
-        if why := self.method.refuse(self.method.facts):
+        if why := refused(self.method, self.experiment):
             raise MotetError(f"method {self.experiment.method!r} cannot run here: {why}")
         transforms = self.transforms  # built here, so that a wrong option is said before anything runs
         if self.method.pooled and transforms:
@@ -132,6 +136,8 @@ def settle(experiment: Experiment) -> Experiment:
     net = net.model_copy(update={"name": str(net_term(net.name))})
     if net.weights and not net.weights_sha256:
         net = net.model_copy(update={"weights_sha256": weights_sha256(net.weights)})
+    if experiment.rounds.count == "auto":
+        data, scoring = _ending_by_validation(data, scoring, experiment.rounds.patience)
     require_metrics(scoring.metrics)
     if scoring.metric == "auto":
         scoring = scoring.model_copy(update={"metric": fitting_metric(data, scoring, experiment.seed)})
@@ -142,6 +148,21 @@ def settle(experiment: Experiment) -> Experiment:
     scoring = _settled_scoring(scoring, experiment.method, data)
     names = {"method": canonical(experiment.method), "transforms": canonical_transforms(experiment.transforms)}
     return experiment.model_copy(update={**names, "data": data, "net": net, "scoring": scoring})
+
+
+def _ending_by_validation(
+    data: DataSettings, scoring: ScoringSettings, patience: int
+) -> tuple[DataSettings, ScoringSettings]:
+    """Return the settings for rounds that end by themselves: with validation data, and scored often enough."""
+    if scoring.report == "best":
+        raise MotetError(
+            "scoring.report is 'best' on test data but rounds.count is 'auto', which keeps the best round on "
+            "validation data; accepted: report = 'best_on_validation', or a number of rounds"
+        )
+    if not data.val_share and not data.shares_validation:
+        data = data.model_copy(update={"val_share": VALIDATION_SHARE})
+    every = min(scoring.every, max(1, patience // 4))
+    return data, scoring.model_copy(update={"report": "best_on_validation", "every": every})
 
 
 def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) -> ScoringSettings:
@@ -261,11 +282,19 @@ def method_of(experiment: Experiment, facts: FederationFacts) -> Method:
         return build_method(experiment.method, net_of(experiment, facts), told_to_methods(experiment, facts))
 
 
+def refused(method: Method, experiment: Experiment) -> str | None:
+    """Return why the method cannot run in this experiment, or None."""
+    optimizer = experiment.local.optimizer
+    if optimizer != "sgd" and method.assumes_sgd:
+        return f"{method.assumes_sgd}, and local.optimizer is {optimizer!r}; accepted: optimizer = 'sgd'"
+    return method.refuse(method.facts)
+
+
 def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
     """Return the facts that a method may know; raise if the cohort is larger than the federation."""
     ids, rounds = tuple(facts.training_ids), experiment.rounds
     validating, samples = sum(facts.by_id[i].val > 0 for i in ids), tuple(facts.by_id[i].train for i in ids)
-    return Facts(ids, rounds.cohort_size(len(ids)), rounds.count, facts.classes, experiment.seed, validating, samples)
+    return Facts(ids, rounds.cohort_size(len(ids)), rounds.laid_out_for, facts.classes, experiment.seed, validating, samples)
 
 
 def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
@@ -308,6 +337,12 @@ def _refuse_contradictions(experiment: Experiment) -> None:
     _refuse_device(experiment.device)
     if experiment.engine.name == "pool":
         _refuse_methods_of_the_script(experiment)
+    local = experiment.local
+    if local.optimizer != "sgd" and local.momentum_across_rounds == "persist":
+        raise MotetError(
+            f"local.momentum_across_rounds is 'persist' but local.optimizer is {local.optimizer!r}, whose moments "
+            f"begin anew in every round; accepted: reset, or optimizer = 'sgd'"
+        )
     if scoring.report == "best_on_validation" and not data.val_share and not data.shares_validation:
         raise MotetError(
             "scoring.report is 'best_on_validation' but data.val_share is 0; accepted: a val_share above 0"

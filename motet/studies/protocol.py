@@ -25,7 +25,7 @@ _NOT_OF_THE_PROTOCOL = {"seed", "data.download", "method"}
 def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], results: Results) -> list[str]:
     """Return how a comparison was made, for the table, the page and comparison.json."""
     experiment = study.methods[0].experiment
-    *earlier, last = rungs(experiment.rounds.count)
+    *earlier, last = rungs(experiment.rounds.last)
     first, methods = experiment.seed, len(results.methods)
     over = f"seeds {first} to {first + plan.seeds - 1}" if plan.seeds > 1 else f"seed {first}"
     return [

@@ -93,7 +93,7 @@ def tune_methods(asked: TuneRequest, folder: Path, jobs: int, look_on: LookOn) -
 def tuning_rounds(study: StudyMethods, trials: int) -> int:
     """Return how many rounds the tuning of all methods takes."""
     return sum(
-        rounds_of(min(trials, size_of(space_of(each.experiment.method))), each.experiment.rounds.count)
+        rounds_of(min(trials, size_of(space_of(each.experiment.method))), each.experiment.rounds.last)
         for each in study.methods
     )
 

@@ -1,7 +1,7 @@
 """The experiment: every choice of a run, resolved, comparable and written to one file.
 
-Defaults, which for a user's own data are those of `own_data.py`, are overridden by the preset of `protocol`, that by the
-choices of the file, those by the command line.
+Defaults, which for a user's own data are those of `own_data.py`, are overridden by the preset of `protocol`, that by
+the choices of the file, those by the command line.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Defaults for data of a user's own, where the user and the protocol leave a field open.
 
-A table is small, and its user compares the models with a logistic regression: everybody takes part in every round, local
-steps are Adam's, and rounds end when validation data show no gain. Other files get rounds that end by themselves. The
+A table is small, and its user compares the models with a logistic regression: everybody takes part in every round,
+local steps are Adam's, and rounds end when validation data show no gain. Other files get rounds that end by themselves. The
 data sets by name keep the defaults with which papers are compared.
 """
 

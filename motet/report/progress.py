@@ -13,7 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from motet.config.experiment import Experiment
 from motet.io.text import printable, shortened
 from motet.metrics.names import GENERIC, MetricName, is_scored
-from motet.metrics.wording import duration, percent
+from motet.metrics.registry import ACCURACY, METRICS
+from motet.metrics.wording import duration, number, with_unit
 from motet.server.evaluation import Row
 
 LEAST_NAME, BESIDE_NAME = 10, 66  # least width of a method's name beside its bar, and the width of bar and figures
@@ -54,10 +55,15 @@ class Onlooker:
         """
         if self.experiment is None or not is_scored(row):
             return ""
-        generic, personal = MetricName(GENERIC, "common", statistic="pooled"), self.experiment.training_headline
+        personal = self.experiment.training_headline
+        generic = MetricName(GENERIC, "common", personal.metric, "pooled")
         if personal.data != "weighted":
             generic = replace(personal, model=GENERIC)
-        return f"generic {percent(generic.of(row))} %, personal {percent(personal.of(row))} %"
+        metric = METRICS.get(personal.metric)
+        if metric is None:
+            return f"generic {number(generic.of(row))}, personal {number(personal.of(row))}"
+        name = "" if metric is ACCURACY else f"{metric.said} "
+        return f"{name}generic {with_unit(generic.of(row), metric)}, personal {with_unit(personal.of(row), metric)}"
 
 
 class RunLines(Onlooker):

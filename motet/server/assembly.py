@@ -12,13 +12,14 @@ from motet.config.data_section import DataSettings
 from motet.config.experiment import Experiment
 from motet.config.names import parse
 from motet.config.scoring_section import ScoringSettings
-from motet.data import Federation, FederationFacts, Holdings, build, default_net, default_partition
+from motet.data import SOURCES, Federation, FederationFacts, Holdings, build, default_net, default_partition
 from motet.data.federation import SharedFederation
 from motet.data.readers.in_memory import look_in
 from motet.engines.dealing import batches_of_clients
 from motet.engines.engine import Engine
 from motet.engines.registry import EngineRequest, build_engine, factory_of
 from motet.errors import MotetError, shown
+from motet.io.plugins import is_import
 from motet.messages.task import EVERY_TASK, TaskKind
 from motet.messages.transform import Transform
 from motet.messages.transform import TransformEntry as TransformEntry
@@ -26,6 +27,8 @@ from motet.messages.transforms import TRANSFORMS, build_transforms, canonical_tr
 from motet.methods import METHODS, build_method, canonical
 from motet.methods.base import Facts, Method, MethodEntry
 from motet.methods.registry import declared_source, entry_of
+from motet.metrics.classification import AUROC
+from motet.metrics.registry import ACCURACY, SampleMetric, headline_metric, require_metrics
 from motet.nets import Net, build_net, net_term
 from motet.nets.pretrained import put_weights, weights_sha256
 from motet.server.evaluation import Evaluator
@@ -35,7 +38,6 @@ from motet.server.workplace import POOLED, Workplace
 from motet.training.flat_weights import parameter_count
 from motet.training.personal_model_policy import PersonalModelPolicy
 from motet.training.randomness import seeded
-
 
 VALIDATION_SHARE = 0.2
 """The share of each client's data that validates where it is needed and the user names none."""
@@ -135,12 +137,16 @@ def settle(experiment: Experiment) -> Experiment:
     net = net.model_copy(update={"name": str(net_term(net.name))})
     if net.weights and not net.weights_sha256:
         net = net.model_copy(update={"weights_sha256": weights_sha256(net.weights)})
-    if scoring.test == "auto":
-        own = data.partition == "natural" and data.test_share > 0
-        scoring = scoring.model_copy(update={"test": "split" if own else "common"})
-    scoring = _settled_scoring(scoring, experiment.method, data)
     if experiment.rounds.count == "auto":
         data, scoring = _ending_by_validation(data, scoring, experiment.rounds.patience)
+    require_metrics(scoring.metrics)
+    if scoring.metric == "auto":
+        scoring = scoring.model_copy(update={"metric": fitting_metric(data, scoring, experiment.seed)})
+    by_rows = isinstance(headline_metric(scoring), SampleMetric)  # others cannot be weighted by class
+    if scoring.test == "auto":
+        own = data.test_share > 0 and (data.partition == "natural" or not by_rows)
+        scoring = scoring.model_copy(update={"test": "split" if own else "common"})
+    scoring = _settled_scoring(scoring, experiment.method, data)
     experiment = experiment.model_copy(update={"data": data, "net": net, "scoring": scoring})
     if not experiment.local.batch:
         batch = _batch_for(FederationFacts.of(build(data, experiment.seed)))
@@ -171,17 +177,50 @@ def _ending_by_validation(
 
 
 def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) -> ScoringSettings:
-    """Return the scoring settings with `auto` replaced in `personal_model` and `by_class`.
+    """Return the scoring settings with `auto` replaced in `personal_model` and in what clients tell of their classes.
 
     The personal model is the one that the method declares (`motet/training/personal_model_policy.py`). Scores by class
-    reveal class counts, so that `auto` computes them only where clients are simulated or share a common test set.
+    reveal class counts, so that `auto` computes them only where clients are simulated or share a common test set; so
+    does the share of the most frequent class, which is told where accuracy is the headline, too.
     """
+    simulated = data.partition != "natural"
     if scoring.personal_model == "auto":
         scoring = scoring.model_copy(update={"personal_model": declared_source(method)})
     if scoring.by_class == "auto":
-        by_class = data.partition != "natural" or scoring.test not in ("split", "none")
+        by_class = simulated or scoring.test not in ("split", "none")
         scoring = scoring.model_copy(update={"by_class": by_class})
+    if scoring.majority == "auto":
+        scoring = scoring.model_copy(update={"majority": simulated or scoring.metric_name == ACCURACY.name})
+    if scoring.pooling == "auto":
+        scoring = scoring.model_copy(update={"pooling": "exact" if simulated else "binned"})
     return scoring
+
+
+RARE = 0.2
+"""Of two classes, one in a smaller share of the training rows is rare: then accuracy says little."""
+
+
+def fitting_metric(data: DataSettings, scoring: ScoringSettings, seed: int) -> str:
+    """Return the metric by which to judge models on these data, where the user names none.
+
+    It is accuracy, but AUROC for a user's own data with two classes of which one is rare, if the clients whose test
+    rows hold both classes have most of the test rows: the others have no AUROC.
+    """
+    if data.name in SOURCES or is_import(data.name) or not data.test_share or scoring.test == "common":
+        return ACCURACY.name
+    try:
+        federation = build(data, seed)
+    except MotetError:
+        return ACCURACY.name  # the run says why the data cannot be read
+    if federation.classes != 2:
+        return ACCURACY.name
+    clients = [client for client in federation.clients if not client.new]
+    train = sum(client.train.counts(2) for client in clients)
+    tests = [(client.val if scoring.test == "none" else client.test).counts(2) for client in clients]
+    rows = sum(int(counts.sum()) for counts in tests)
+    both = sum(int(counts.sum()) for counts in tests if bool((counts > 0).all()))
+    rare = float(torch.as_tensor(train).min()) < RARE * float(torch.as_tensor(train).sum())
+    return AUROC.name if rare and 2 * both > rows else ACCURACY.name
 
 
 def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
@@ -348,6 +387,11 @@ def _refuse_contradictions(experiment: Experiment) -> None:
         raise MotetError(
             "scoring.test is 'common' but scoring.by_class is false, so that nobody tells that figure; accepted: "
             "scoring.test = 'split', or by_class = true"
+        )
+    if scoring.test == "common" and not isinstance(headline_metric(scoring), SampleMetric):
+        raise MotetError(
+            f"scoring.metric is {scoring.metric!r}, which is no mean over rows, as the common test set weighted by "
+            f"class needs one; accepted: scoring.test = 'split' with a data.test_share above 0, or another metric"
         )
     if scoring.test == "split" and not data.test_share:
         raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

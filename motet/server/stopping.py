@@ -11,6 +11,7 @@ from typing import Any
 
 from motet.config.experiment import Experiment
 from motet.metrics.names import MetricName
+from motet.metrics.registry import headline_metric
 
 _EQUAL = 1e-9
 
@@ -35,7 +36,8 @@ class Stopping:
         if rounds.count != "auto":
             return None
         figure = replace(experiment.training_headline, data="validation")
-        made = cls(figure, True, rounds.patience, rounds.most, min(after, rounds.most - 1))
+        higher = headline_metric(experiment.scoring).higher_is_better
+        made = cls(figure, higher, rounds.patience, rounds.most, min(after, rounds.most - 1))
         for row in rows:
             made.see(row)
         return made

@@ -2,8 +2,8 @@
 
 Every method is tuned by the same number of trials on validation data; then each runs over the seeds with the setting
 that was chosen for it, and learns from the validation rows too unless it needs them. Only these last runs are scored on
-test data. With repeats all of this is done on several splits of the same clients' data, each tuned by itself, so that no
-test row of a split had a say in it. The report draws the page.
+test data. With repeats all of this is done on several splits of the same clients' data, each tuned by itself, so that
+no test row of a split had a say in it. The report draws the page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -196,6 +196,7 @@ def combined(tuned: Sequence[Tuned], rows: int) -> Tuned:
                 round(median(trial.rounds for trial in alike)),
                 fmean(trial.score for trial in ended if trial.score is not None) if whole else None,
                 fmean(t.loss for t in ended) if whole and all(t.loss is not None for t in ended) else None,  # type: ignore[misc]
+                alike[0].sign,
                 failure,
             )
         )

@@ -22,6 +22,7 @@ from motet.config.section import dotted_fields
 from motet.errors import MotetError
 from motet.io.files import append_lines, make_folder, open_own, read_own, truncate
 from motet.io.json_models import FileModel, fitted, loads_object
+from motet.metrics.registry import headline_metric
 from motet.runs.record import Record
 from motet.studies.comparison_file import TrialResult
 from motet.studies.folder import Number, Options
@@ -122,6 +123,7 @@ class Trial:
     rounds: int = 0
     score: float | None = None
     loss: float | None = None  # on the same validation data, for settings that are as good
+    sign: int = 1  # -1 where a lower score is better
     failure: str | None = None
 
     def result(self) -> TrialResult:
@@ -177,13 +179,14 @@ def tune(
     known = journal.lines()
     steps: list[int | None] = [None] if ends_by_itself(experiment) else [*rungs(experiment.rounds.last)]
     found: list[Trial] = []
+    sign = headline_metric(experiment.scoring).direction
     while len(found) < asked:
         generation: list[Trial] = []
         for _ in range(min(GENERATION, asked - len(found))):
             number = len(found) + len(generation)
             drawn = _draw(space, experiment, [*found, *generation], len(found))
             line = journal.ensure(known, Drawn(trial=number, options=drawn))
-            generation.append(Trial(number, _in_order(line, drawn, journal)))
+            generation.append(Trial(number, _in_order(line, drawn, journal), sign=sign))
         running = generation
         for rung in steps:
             jobs = {trial.number: _job(experiment, trial, folder, label, rung) for trial in running}
@@ -211,7 +214,7 @@ def best_of(trials: Sequence[Trial], rows: int) -> Trial:
     it is the earlier.
     """
     best = max(map(_score, trials))
-    error = sqrt(best * (1 - best) / rows) if rows and 0 < best < 1 else 0.0
+    error = sqrt(best * (1 - best) / rows) if rows and 0 < best < 1 else 0.0  # of a share, at most of others
     near = [trial for trial in trials if _score(trial) >= best - error - 1e-12]
     if not rows or any(trial.loss is None for trial in near):
         return max(near, key=lambda t: (_score(t), -t.number))
@@ -270,8 +273,9 @@ def _better(trials: Sequence[Trial], many: int) -> list[Trial]:
 
 
 def _score(trial: Trial) -> float:
+    """Return the score of a trial that has one, so that higher is better."""
     assert trial.score is not None
-    return trial.score
+    return trial.sign * trial.score
 
 
 def _in_order(line: Drawn, drawn: Setting, journal: Journal) -> Setting:
@@ -353,8 +357,8 @@ def _study(seed: int, space: Space, judged: Sequence[Trial]) -> Any:
             optuna.trial.create_trial(
                 params=trial.setting,
                 distributions=kinds,
-                value=trial.score if whole else None,
-                intermediate_values={trial.rounds: trial.score},
+                value=_score(trial) if whole else None,
+                intermediate_values={trial.rounds: _score(trial)},
                 state=optuna.trial.TrialState.COMPLETE if whole else optuna.trial.TrialState.PRUNED,
             )
         )

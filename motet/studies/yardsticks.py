@@ -20,7 +20,7 @@ from torch import Tensor
 from motet.config.experiment import Experiment
 from motet.data import ClientData, FederationFacts, Samples, build
 from motet.metrics.metric import Metric, SampleMetric, SetMetric
-from motet.metrics.registry import LOSS, metrics_of
+from motet.metrics.registry import LOSS, headline_metric
 
 POOLED_LINEAR, POOLED_TREES, ALONE = "pooled logistic regression", "pooled boosting", "alone (scikit-learn)"
 ALONE_LINEAR = "alone, logistic regression"
@@ -57,7 +57,7 @@ def measure_yardsticks(splits: Sequence[tuple[Experiment, int]]) -> list[Outside
         rows = _rows(experiment)
         if rows is None:
             return []
-        metric = _headline(experiment)
+        metric = headline_metric(experiment.scoring)
         for name, measured in _on_split(rows, metric, experiment.seed).items():
             found.setdefault(name, []).append(measured)
         times.append(runs)
@@ -192,11 +192,6 @@ def _fitted(model: Any, part: Part, classes: int) -> Answer:
 # ------------------------------------------------------------ tuning and scores
 
 
-def _headline(experiment: Experiment) -> Metric:
-    name = experiment.training_headline.metric
-    return next(metric for metric in metrics_of((*experiment.scoring.metrics, name)) if metric.name == name)
-
-
 def value_of(metric: Metric, logits: Tensor, y: Tensor) -> float | None:
     """Return a metric of logits and labels; None where it is not defined or there are no rows."""
     if not len(y):
@@ -218,11 +213,14 @@ class _Tuned:
 def _best(candidates: Iterator[tuple[str, Fit]], train: Part, val: Part, metric: Metric) -> _Tuned:
     """Return the candidate with the best figure on validation rows; of equal ones that of the lowest loss."""
     found = []
-    sign = 1.0 if metric.higher_is_better else -1.0
     for setting, fit in candidates:
         logits, y = fit(train)(val.x) if len(val) else torch.zeros(0, 1), torch.from_numpy(val.y)
         score, loss = value_of(metric, logits, y), value_of(LOSS, logits, y)
-        found.append(_Tuned(setting, -np.inf if score is None else sign * score, np.inf if loss is None else loss, fit))
+        found.append(
+            _Tuned(
+                setting, -np.inf if score is None else metric.direction * score, np.inf if loss is None else loss, fit
+            )
+        )
     return max(found, key=lambda each: (each.score, -each.loss))
 
 

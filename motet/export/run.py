@@ -4,6 +4,7 @@ Each exported model is compared with the run's own on samples before it counts.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,16 +132,15 @@ class Exporter:
         self.checked: CheckedOn = samples_of(served, _DTYPES[self.stored])
 
     def write(
-        self, folder: Path, model: nn.Module, which: Which, client: tuple[int, str] | None, figures: dict[str, float]
+        self, folder: Path, model: RawModel, which: Which, client: tuple[int, str] | None, figures: dict[str, float]
     ) -> Exported:
         """Write one model into a folder of its own and return what was written."""
-        assert isinstance(model, RawModel)
         known = self._description(which, client, figures)
         form = self._portable(model)
         files: dict[str, ModelFormat] = {}
         found: dict[str, float] = {}
         if form is not None:
-            again = RawModel(form, self.prepare)
+            again = RawModel(form, self.prepare, model.class_names)
             found["torch"] = difference(again, model, self.checked.x, "torch")
         make_folder(folder)
         for format in self.formats:
@@ -210,7 +210,7 @@ def export_run(
         written.append(_write(exporter, out, model, number, rows))
     if not written:
         raise MotetError(f"run {served.record.folder} has no model that can be exported here")
-    write_index(out, [_listed(each) for each in written])
+    write_index(out, [_listed(each) for each in written], served.record.experiment.data.client)
     return written
 
 
@@ -226,7 +226,7 @@ def refuse_taken(out: Path) -> None:
         raise MotetError(f"output folder {out} {kind}; accepted: --out = a new folder")
 
 
-def _write(exporter: Exporter, out: Path, model: nn.Module, number: int | None, rows: dict[int, Row]) -> Exported:
+def _write(exporter: Exporter, out: Path, model: RawModel, number: int | None, rows: dict[int, Row]) -> Exported:
     record, facts = exporter.served.record, exporter.served.facts
     if number is None:
         return exporter.write(out / "generic", model, "generic", None, of_figures(record.summary.figures, GENERIC))
@@ -244,7 +244,7 @@ def of_figures(row: Row, model: str | None = None) -> dict[str, float]:
 
 def folder_name(number: int, name: str) -> str:
     """Return the folder name of a client's model: valid on every system, and without a path in it."""
-    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40]
+    safe = re.sub(r"[^\w-]+", "-", unicodedata.normalize("NFC", name)).strip("-")[:40]  # letters of any language
     return f"client-{number}" if safe in ("", str(number)) else f"client-{number}-{safe}"
 
 

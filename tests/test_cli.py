@@ -130,6 +130,7 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "net": "cnn4",
         "head": "fc1",
         "precision": "bf16",
+        "threshold": "recall>=0.9",
         "seed": 8,
         "protocol": "pgfed",
     }

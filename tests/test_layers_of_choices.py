@@ -37,6 +37,7 @@ OTHER = {  # than the default
     "net": "twonn",
     "head": "fc1",
     "precision": "bf16",
+    "threshold": "recall>=0.9",
     "seed": 8,
     "protocol": "pgfed",
 }

@@ -33,6 +33,7 @@ def export(
     *,
     generic: bool = False,
     formats: Sequence[str] = ("torch",),
+    threshold: str = "",
     trust_code: bool = False,
 ) -> list[Path]:
     """Write models of a run as files that need neither the run nor its data, and return their folders.
@@ -47,6 +48,9 @@ def export(
         Whose models, by name or number, and whether the generic one; with neither, all that can be made.
     formats
         "torch" is always written; "torch.export" and "onnx" too if they are named.
+    threshold
+        Of two classes: what thresholds are chosen for, on the validation rows of the run's data, such as "f1" or
+        "recall>=0.9"; default those that the run chose by `scoring.threshold`.
     trust_code
         As for `motet.resume`.
 
@@ -56,7 +60,7 @@ def export(
     ['generic']
     """
     result = run if isinstance(run, Result) else Result(run, trust_code=trust_code)
-    return result.export(out, clients, generic=generic, formats=formats)
+    return result.export(out, clients, generic=generic, formats=formats, threshold=threshold)
 
 
 def predict(
@@ -69,8 +73,9 @@ def predict(
 ) -> Table:
     """Predict classes by name, with probabilities; return a row per sample.
 
-    A row has `prediction`, `probability` and `p(CLASS)` for each class. Before them stand the `file` if a sample was
-    one, the columns that `id` names, and where each row goes to its client's model that client and the `model`.
+    A row has `prediction`, `probability` and `p(CLASS)` for each class, and of two classes the `threshold` from which
+    on the second is predicted. Before them stand the `file` if a sample was one, the columns that `id` names, and where
+    each row goes to its client's model that client and the `model`.
 
     Parameters
     ----------

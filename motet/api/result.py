@@ -208,11 +208,12 @@ class Result:
         *,
         generic: bool = False,
         formats: Sequence[str] = ("torch",),
+        threshold: str = "",
     ) -> list[Path]:
         """Write models that need neither this run nor its data, and return their folders; see `motet.export`."""
         from motet.export.run import export_run
 
-        written = export_run(self._served, user_path(out, "out"), clients, generic, formats)
+        written = export_run(self._served, user_path(out, "out"), clients, generic, formats, threshold=threshold)
         return [each.folder for each in written]
 
     def _repr_html_(self) -> str:

@@ -44,6 +44,14 @@ def export(
     ] = None,
     generic: Annotated[bool, typer.Option("--generic", help="the generic model")] = False,
     format: Formats = None,
+    threshold: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE",
+            help="of two classes: choose thresholds on validation rows for f1, balanced_accuracy, 'recall>=0.9' or "
+            "'precision>=0.8'; default those of the run",
+        ),
+    ] = "",
     trust_code: Trust = False,
     json: Json = False,
 ) -> None:
@@ -61,6 +69,7 @@ def export(
         generic,
         format or ["torch"],
         lambda sentence: note(f"left out: {sentence}"),
+        threshold,
     )
     _tell(written, out)
     if json:
@@ -213,11 +222,21 @@ def _tell(written: "Sequence[Exported]", out: Path) -> None:
     count = f"{len(written)} model{'s' if len(written) > 1 else ''}"
     apart = ", ".join(f"{format} {value:.1e}" for format, value in largest.items())
     lines = [f"{count} written to {out}; load with motet.load_model"]
-    lines += [f"  {each.folder.name}: {each.known.title}" for each in written[:20]]
+    lines += [f"  {each.folder.name}: {each.known.title}{_threshold(each)}" for each in written[:20]]
     lines += [f"  and {len(written) - 20} more, in export.json"] if len(written) > 20 else []
     lines += [f"Largest difference from the run's own logits: {apart} (on {written[0].checked_on})"]
     for line in lines:
         output().print(printable(line), markup=False, soft_wrap=True)
+
+
+def _threshold(written: "Exported") -> str:
+    """Return the threshold of a model in words, or nothing if it has none."""
+    found = written.known.threshold
+    if found is None:
+        return ""
+    whose = "" if found.own else ", as for all"
+    short = "" if found.reached else ", which was not reached"
+    return f", predicts {found.of_class} from {found.value:.3g} on ({found.rule}{short}{whose})"
 
 
 def _tell_newcomer(made: "Newcomer") -> None:

@@ -2,14 +2,16 @@
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from motet.config.section import Section, one_or_several
+from motet.config.threshold_rule import threshold_text
 from motet.metrics.names import PERSONAL, MetricName
 
 PersonalSource = Literal["last_participation", "final_sync", "global_plus_personal"]
 """Where a client's personal model comes from; `motet/training/personal_model_policy.py` explains each."""
 NeverSampled = Literal["global", "initial"]
+THRESHOLD_COUNTS = "thresholds, and counts of validation and test rows of each class above many thresholds"
 CLASS_WEIGHTED = "class-weighted scores, from which class counts can be solved"
 
 
@@ -80,6 +82,12 @@ class ScoringSettings(Section):
         description="at the end, record what the method learned, for a report; in a simulation clients hand over what "
         "that takes: coefficients, and features of a few samples",
     )
+    threshold: Annotated[str, AfterValidator(threshold_text)] = Field(
+        "",
+        description="of two classes: what the probability from which on the second is predicted is chosen for, for "
+        "each model on validation rows: the largest f1 or balanced_accuracy, or recall>=0.9 or precision>=0.8 and the "
+        "other of both as large as can be; empty: the more probable class is predicted",
+    )
     every: int = Field(5, ge=1, description="score every so many rounds; the last round is always scored")
 
     @property
@@ -99,7 +107,8 @@ class ScoringSettings(Section):
     @property
     def tells(self) -> frozenset[str]:
         """What the scores reveal about clients, besides the quality of their models."""
-        return frozenset({CLASS_WEIGHTED} if self.by_class and self.looks_at_test else ())
+        told = {CLASS_WEIGHTED} if self.by_class and self.looks_at_test else set()
+        return frozenset(told | ({THRESHOLD_COUNTS} if self.threshold and self.looks_at_test else set()))
 
     @property
     def looks_at_test(self) -> bool:

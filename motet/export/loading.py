@@ -19,7 +19,8 @@ class LoadedModel(RawModel):
     """
 
     def __init__(self, known: Description, model: Portable):
-        super().__init__(model, known.prepare, known.class_names)
+        threshold = None if known.threshold is None else known.threshold.value
+        super().__init__(model, known.prepare, known.class_names, threshold)
         self.known = known
 
     @property

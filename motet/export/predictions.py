@@ -16,10 +16,10 @@ def prediction_rows(
     """Yield a row for each sample in its order.
 
     First come the columns `beside`, such as ids, and where rows went to several models the `model`; then `prediction`,
-    its `probability`, and `p(CLASS)` for each class.
+    its `probability`, and `p(CLASS)` for each class; of two classes the `threshold` from which on the second is said.
     """
     titles = [f"p({name})" for name in classes]
-    own = [*(["model"] if found.models else []), "prediction", "probability", *titles]
+    own = [*(["model"] if found.models else []), "prediction", "probability", *titles, "threshold"]
     if taken := next((name for name in beside if name in own), None):
         raise MotetError(f"column {shown(taken)} has the name of a column of predictions; accepted: another name")
     for i, (row, number) in enumerate(zip(found.shares.tolist(), found.chosen.tolist(), strict=True)):
@@ -29,6 +29,7 @@ def prediction_rows(
             "prediction": classes[number],
             "probability": row[number],
             **dict(zip(titles, row, strict=True)),
+            **({"threshold": found.thresholds[i]} if found.thresholds else {}),
         }
 
 

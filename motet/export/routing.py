@@ -18,6 +18,7 @@ from motet.io.text import listed
 from motet.runs.served_models import Floats, RawModel
 
 GENERIC = "generic"  # in the column `model` of predictions
+EVEN = 0.5  # the threshold of the more probable of two classes
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Predicted:
     chosen: npt.NDArray[np.int64]
     models: Sequence[str]
     """For each sample the client whose model answered, or `generic`; empty where one model answered all."""
+    thresholds: Sequence[float] = ()
+    """For each sample the probability of the second class from which on it is predicted; empty unless two classes."""
     strangers: Sequence[str] = ()
     """The names in the rows that no client has, each once."""
 
@@ -40,7 +43,7 @@ class Predicted:
 def predicted_by(model: RawModel, stored: Tensor) -> Predicted:
     """Return the answers of one model for samples in stored layout."""
     shares = model.shares(stored)
-    return Predicted(shares, model.decided(shares), ())
+    return Predicted(shares, model.decided(shares), (), [threshold_used(model)] * len(shares) if _two(model) else ())
 
 
 class RoutedModels:
@@ -120,11 +123,14 @@ class RoutedModels:
                 f"row {row + 1} names {who}, for which {self.where} holds no model, nor a generic one; {self._accepted}"
             )
         shares, chosen = np.zeros((len(stored), len(self.class_names))), np.zeros(len(stored), np.int64)
+        used = np.zeros(len(stored))
         for name, rows in _groups(target).items():
             model = self.model(name)
+            used[rows] = threshold_used(model)
             shares[rows] = model.shares(stored[torch.from_numpy(rows)])
             chosen[rows] = model.decided(shares[rows])
-        return Predicted(shares, chosen, [GENERIC if name is None else name for name in target], strangers)
+        models = [GENERIC if name is None else name for name in target]
+        return Predicted(shares, chosen, models, used.tolist() if _two(self) else (), strangers)
 
     def _named(self, x: Any, client: str | Sequence[object] | None) -> Sequence[object]:
         """Return the client's name of each row."""
@@ -191,3 +197,12 @@ def _same(one: Prepare, other: Prepare) -> bool:
     words, constants = one.saved()
     others, theirs = other.saved()
     return words == others and all(torch.equal(value, theirs[name]) for name, value in constants.items())
+
+
+def threshold_used(model: RawModel) -> float:
+    """Return the probability from which on the second of two classes is predicted."""
+    return EVEN if model.threshold is None else model.threshold
+
+
+def _two(model: "RawModel | RoutedModels") -> bool:
+    return len(model.class_names) == 2

@@ -23,6 +23,7 @@ from motet.io.user_code import place_of
 from motet.messages.message import Message, State
 from motet.messages.task import Task
 from motet.metrics import family
+from motet.metrics.threshold import ClientThreshold, Thresholds
 from motet.nets import Net
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.fitting_states import UsedStates
@@ -30,6 +31,7 @@ from motet.runs.folder import with_kept_weights
 from motet.runs.record import Record
 from motet.runs.run import one_thread, restore
 from motet.runs.serving_file import read_serving
+from motet.runs.thresholds_file import read_thresholds
 from motet.runs.trust import require_trust
 from motet.server.assembly import ServerSide, assemble, workplace_of
 from motet.server.workplace import Workplace
@@ -39,6 +41,7 @@ from motet.training.flat_weights import Layout
 T = TypeVar("T")
 
 
+NEW_CLIENT = "the model of a new client"  # in sentences
 BATCH = 1000  # samples that a prediction computes at a time
 
 Floats = npt.NDArray[np.float64]
@@ -50,10 +53,12 @@ class RawModel(nn.Module):
     Called, it returns logits. `predict`, `predict_proba` and `classes_` are as in scikit-learn.
     """
 
-    def __init__(self, model: nn.Module, prepare: Prepare, class_names: Sequence[str]):
+    def __init__(self, model: nn.Module, prepare: Prepare, class_names: Sequence[str], threshold: float | None = None):
         super().__init__()
         self.model, self.prepare = deepcopy(model), prepare
         self.class_names = list(class_names)
+        self.threshold = threshold
+        """Of two classes: the probability from which on the second is predicted; None: the more probable one is."""
         self.eval()
 
     def forward(self, x: npt.ArrayLike | Tensor) -> Tensor:
@@ -86,6 +91,8 @@ class RawModel(nn.Module):
 
     def decided(self, shares: Floats) -> npt.NDArray[np.int64]:
         """Return the number of the class that is predicted for each row of probabilities."""
+        if self.threshold is not None:
+            return (shares[:, 1] >= self.threshold).astype(np.int64)
         found: npt.NDArray[np.int64] = np.argmax(shares, 1)
         return found
 
@@ -252,7 +259,8 @@ class ServedModels:
 
     def __init__(self, record: Record, trust_code: bool = False):
         require_trust(record.experiment, record.folder, trust_code)
-        self.record, self._alone = record, ModelWorkbench.without_data(record)
+        self.record, self.trust_code = record, trust_code
+        self._alone = ModelWorkbench.without_data(record)
 
     @cached_property
     def _whole(self) -> ModelWorkbench:
@@ -269,22 +277,46 @@ class ServedModels:
 
     def generic_model(self) -> RawModel:
         """Return the generic (G-FL) model; raise `MotetError` if the method has none."""
-        return self._any.generic_model()
+        return self._with_threshold(self._any.generic_model(), None)
+
+    @cached_property
+    def thresholds(self) -> Thresholds | None:
+        """The thresholds that the run chose, or None."""
+        return read_thresholds(self.record)
+
+    def threshold_of(self, client_id: int | None) -> ClientThreshold | None:
+        """Return the threshold of a client's model, or for None of the generic one; None if none was chosen.
+
+        A client that came after training has the one that was chosen for all.
+        """
+        found = self.thresholds
+        if found is None:
+            return None
+        common = ClientThreshold(found.common, client_id is None, found.rows)
+        return common if client_id is None else found.clients.get(client_id, common)
+
+    def _with_threshold(self, model: RawModel, client_id: int | None) -> RawModel:
+        found = self.threshold_of(client_id)
+        model.threshold = None if found is None else found.value
+        return model
 
     def personal_model(self, client: int | str) -> RawModel:
         """Return the personal (P-FL) model of a client by its id or name; a new client's is the adapted one."""
         client_id = self.number_of(client)
-        return self._made(lambda bench: bench.personal_model(client_id), f"the personal model of client {client}")
+        model = self._made(lambda bench: bench.personal_model(client_id), f"the personal model of client {client}")
+        return self._with_threshold(model, client_id)
 
     def adapted(self, x: Any, y: Any) -> RawModel:
         """Return the model of a new client, adapted to these samples and labels."""
         samples = self._samples(x, y)
-        return self._made(lambda bench: bench.adapted(self.next_id, samples), "the model of a new client")
+        model = self._made(lambda bench: bench.adapted(self.next_id, samples), NEW_CLIENT)
+        return self._with_threshold(model, self.next_id)
 
     def before_adapting(self, x: Any, y: Any) -> RawModel | None:
         """Return the model of a new client with these data before adaptation, or None if the method has none."""
         samples = self._samples(x, y)
-        return self._made(lambda bench: bench.before_adapting(self.next_id, samples), "the model of a new client")
+        model = self._made(lambda bench: bench.before_adapting(self.next_id, samples), NEW_CLIENT)
+        return None if model is None else self._with_threshold(model, self.next_id)
 
     def adapted_to_counts(self, counts: Sequence[int]) -> RawModel:
         """Return the model of a new client made from its class counts; raise if the method cannot do that."""
@@ -292,7 +324,8 @@ class ServedModels:
         if given.shape != (classes,) or given.dtype.kind not in "iu" or given.min() < 0 or not given.any():
             raise MotetError(f"counts is {given.tolist()}; accepted: {classes} whole numbers, not negative, not all 0")
         asked = torch.from_numpy(given.astype(np.int64))
-        return self._made(lambda bench: bench.adapted_to_counts(self.next_id, asked), "the model of a new client")
+        model = self._made(lambda bench: bench.adapted_to_counts(self.next_id, asked), NEW_CLIENT)
+        return self._with_threshold(model, self.next_id)
 
     @property
     def plain_net(self) -> Net:

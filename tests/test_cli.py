@@ -131,6 +131,7 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "head": "fc1",
         "precision": "bf16",
         "metric": "balanced_accuracy",
+        "threshold": "recall>=0.9",
         "seed": 8,
         "protocol": "pgfed",
     }

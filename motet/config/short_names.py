@@ -46,6 +46,9 @@ CHOICES = {
     "epochs": Choice("local.epochs", int, "passes over a client's data per round"),
     "batch": Choice("local.batch", int, "samples per gradient step"),
     "lr": Choice("local.lr", float, "learning rate of the first round"),
+    "threshold": Choice(
+        "scoring.threshold", str, "of two classes, chosen on validation rows: f1, balanced_accuracy, 'recall>=0.9'"
+    ),
     "net": Choice("net.name", str, "a name of `motet list nets`, or FILE.py:build"),
     "head": Choice("net.head", str, "the first stage of the net's head; of a module of yours its last layer"),
     "precision": Choice("precision", str, "of the nets in training: fp32 or bf16"),

@@ -37,6 +37,7 @@ OTHER = {  # than the default
     "net": "twonn",
     "head": "fc1",
     "precision": "bf16",
+    "metric": "loss",
     "seed": 8,
     "protocol": "pgfed",
 }
@@ -81,7 +82,8 @@ def test_every_short_name_is_obeyed_in_a_file_and_by_set(name: str, tmp_path: Pa
         ("local = 0.5", "local is 0.5: did you mean local.lr? accepted: a section with epochs, "),
         ("engine = 'pool'", "engine is 'pool': did you mean engine.name? accepted: a section with name, workers"),
         ("checkpoint = 3", "checkpoint is 3: did you mean checkpoint.every? accepted: "),
-        ("scoring = 'x'", "scoring is 'x'; accepted: a section with "),
+        ("scoring = 'x'", "scoring is 'x': did you mean scoring.metric? accepted: a section with "),
+        ("adapt = 'x'", "adapt is 'x'; accepted: a section with "),
         ("[[data]]\nname = 'a'", "data is a list of tables, as [[data]] makes one; accepted: [data], "),
         ("[[local]]\nlr = 1.0", "local is a list of tables, as [[local]] makes one; accepted: [local], "),
         ("data = ['a.npz', 'b.npz']", "data.name is ('a.npz', 'b.npz'); accepted: text"),

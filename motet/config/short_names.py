@@ -52,6 +52,11 @@ CHOICES = {
     "net": Choice("net.name", str, "a name of `motet list nets`, or FILE.py:build"),
     "head": Choice("net.head", str, "the first stage of the net's head; of a module of yours its last layer"),
     "precision": Choice("precision", str, "of the nets in training: fp32 or bf16"),
+    "metric": Choice(
+        "scoring.metric",
+        str,
+        "by which models are judged: accuracy, auroc, balanced_accuracy, ... (motet list metrics)",
+    ),
     "seed": Choice("seed", int, "the one source of all randomness"),
     "protocol": Choice("protocol", str, "a paper's way of training and measuring (motet list protocols)"),
 }

@@ -69,8 +69,19 @@ def _with_variances(mean: float, means: Sequence[Table]) -> Estimate:
     return Estimate(mean, mean - reach, mean + reach, float(2 * student.sf(abs(mean) / error, freedom)))
 
 
+def growth_needed(table: Table, margin: float) -> float | None:
+    """Return how many times as much evidence would make the interval of a mean no wider than ± `margin`.
+
+    None for a single value. The interval shrinks with the root of what it rests on: rows, clients or repeats.
+    """
+    parts = [each for each in (table.mean(1), table.mean(0)) if len(each) > 1]
+    if not parts:
+        return None
+    return float(sum(each.var(ddof=1) / len(each) for each in parts)) * (NORMAL / margin) ** 2
+
+
 def accuracy(table: Table) -> Estimate:
-    """Return the estimate of accuracies, with its interval cut to 0 and 1."""
+    """Return the estimate of shares such as accuracies, with its interval cut to 0 and 1."""
     found = estimate(table)
     if found.low is None or found.high is None:
         return found

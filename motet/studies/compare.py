@@ -106,7 +106,7 @@ def _compared(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -
 
 def _rounds(study: StudyMethods, trials: int, seeds: int) -> int:
     """Return how many rounds all methods take, in tuning and in the last runs."""
-    finals = sum(each.experiment.rounds.count for each in study.methods)
+    finals = sum(each.experiment.rounds.last for each in study.methods)
     return tuning_rounds(study, trials) + seeds * finals
 
 
@@ -128,7 +128,7 @@ def _plan(asked: CompareRequest, study: StudyMethods, folder: Path, jobs: int, p
         for name, job in first.items()
         if name not in left_out
     }
-    count = study.methods[0].experiment.rounds.count
+    count = study.methods[0].experiment.rounds.last
     plan = planned(everything.model_copy(update={"left_out": left_out}), per_round, count, jobs, asked.seconds)
     remember(folder, plan)
     return plan
@@ -138,7 +138,7 @@ def _first_rounds(method: StudyMethod, folder: Path) -> Job:
     """Return the job of the first trial up to the first rung, from where the tuner continues it."""
     experiment = validating(method.experiment)
     experiment = with_setting(experiment, first_setting(space_of(experiment.method), experiment))
-    until = rungs(experiment.rounds.count)[0]
+    until = rungs(experiment.rounds.last)[0]
     return Job(f"{method.name}, trial 1", folder / "tuning" / method.folder / "trial-0", experiment, until)
 
 

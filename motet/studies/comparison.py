@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from motet.errors import MotetError
-from motet.metrics.statistics import CONTROL, Differences, Estimate, Table, accuracy, differences
+from motet.metrics.metric import Metric
+from motet.metrics.statistics import CONTROL, Differences, Estimate, Table, accuracy, differences, estimate
+from motet.metrics.wording import with_unit
 from motet.studies.budget import Plan
 from motet.studies.comparison_file import (
     FORMAT,
@@ -32,11 +34,11 @@ def judged(
 ) -> ComparisonFile:
     """Return what comparison.json holds, from the results of finished runs."""
     by_name = study.by_name()
-    found = differences(results.personal)
+    found = differences(results.goodness)
     candidates = [
         Candidate(
             name,
-            accuracy(ran.personal),
+            _estimate(ran.personal, results.metric),
             by_name[name].simplicity,
             ran.bytes_per_round or 0.0,
             ran.climb,
@@ -47,7 +49,7 @@ def judged(
     ]
     if not candidates:
         raise MotetError("only yardsticks ran, which are no choice for a federation; accepted: other --methods too")
-    answer = recommend(candidates, found, results.median_rows)
+    answer = recommend(candidates, found, results.median_rows, results.metric)
     methods = {
         name: _of_method(name, ran, results, tuned[name], by_name[name], folder, found, answer.method)
         for name, ran in results.methods.items()
@@ -60,16 +62,19 @@ def judged(
             method=answer.method,
             options=best.options,
             expression=best.expression,
-            reason=" ".join([answer.reason, *_more(best, results), *still_learning(climbs)]),
+            reason=" ".join([answer.reason, *_more(best, results), *still_learning(climbs, results.metric)]),
             certain=answer.certain,
             enough_evidence=answer.enough_evidence,
             may_be_equal=answer.may_be_equal,
         ),
-        methods=tuple(sorted(methods.values(), key=lambda each: -each.personal.mean)),
+        methods=tuple(sorted(methods.values(), key=lambda each: -results.metric.direction * each.personal.mean)),
         clients=_clients(results),
         left_out=dict(study.left_out),
         figure=str(results.figure),
         notes=(*sentences(plan, study, tuned, results), *study.said_of_the_data()),
+        metric=results.figure.metric,
+        higher_is_better=results.metric.higher_is_better,
+        majority=results.majority,
     )
 
 
@@ -85,20 +90,22 @@ def _of_method(
 ) -> MethodResult:
     assert tuned.setting is not None
     hurts = {
-        than: None if other is None else hurt(_by_client(ran.personal, results), _by_client(other, results))
+        than: None
+        if other is None
+        else hurt(_by_client(ran.personal, results), _by_client(other, results), results.metric.direction)
         for than, other in (("local", _personal(results, "local", name)), ("fedavg", _generic(results, name)))
     }
     alone, together = hurts["local"], hurts["fedavg"]
-    generic = None if ran.generic is None else _score(ran.generic)
+    generic = None if ran.generic is None else _score(ran.generic, results.metric)
     new = ran.new_clients
     return MethodResult(
         method=name,
         options=tuned.setting,
         expression=chosen(method, tuned).method,
         yardstick=method.yardstick,
-        personal=_score(ran.personal),
+        personal=_score(ran.personal, results.metric),
         generic=None if generic is None else GenericScore(**generic.model_dump(), common=ran.common),
-        worst_client=float(ran.personal.mean(1).min()),
+        worst_client=_worst(ran.personal, results.metric),
         hurt=None if alone is None else len(alone),
         hurt_clients=None if alone is None else tuple(map(results.name, alone)),
         hurt_vs_fedavg=None if together is None else len(together),
@@ -115,9 +122,19 @@ def _of_method(
     )
 
 
-def _score(table: Table) -> Score:
+def _estimate(table: Table, metric: Metric) -> Estimate:
+    return accuracy(table) if metric.is_share else estimate(table)
+
+
+def _worst(table: Table, metric: Metric) -> float:
+    """Return the worst client's mean over seeds."""
+    means = table.mean(1)
+    return float(means.min() if metric.higher_is_better else means.max())
+
+
+def _score(table: Table, metric: Metric) -> Score:
     """Return the mean over clients and seeds, the standard deviation over seeds and the 95 % interval."""
-    found, by_seed = accuracy(table), table.mean(0)
+    found, by_seed = _estimate(table, metric), table.mean(0)
     std = float(by_seed.std(ddof=1)) if len(by_seed) > 1 else None
     return Score(mean=found.mean, std=std, interval=_interval(found))
 
@@ -169,6 +186,6 @@ def _more(method: MethodResult, results: Results) -> list[str]:
         said.append(f"It sends {sent / 1e6:.2f} MB per round." if sent else "It sends nothing.")
     if new := method.new_clients:
         scores = {"before": new.before, "after": new.after}
-        words = [f"{100 * value:.1f} % {when}" for when, value in scores.items() if value is not None]
+        words = [f"{with_unit(value, results.metric)} {when}" for when, value in scores.items() if value is not None]
         said.append(f"New clients get {' and '.join(words)} adaptation.")
     return said

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from motet.io.json_models import FileModel
+from motet.metrics.metric import Metric
+from motet.metrics.registry import known_metric
 from motet.studies.folder import Count, Interval, Name, Number, Options, RunFolder, Sentence, read_file
 
 FILE = "comparison.json"
@@ -19,7 +21,7 @@ class Score(FileModel):
 
 
 class GenericScore(Score):
-    """The same for the generic model on clients' data; `common` is its accuracy on the whole common test set."""
+    """The same for the generic model on clients' data; `common` is its value over the whole common test set."""
 
     common: Number | None
 
@@ -35,7 +37,7 @@ class MethodDifference(FileModel):
 
 
 class NewClientScore(FileModel):
-    """The accuracy that new clients get before and after adaptation."""
+    """What new clients get before and after adaptation."""
 
     before: Number | None
     after: Number | None
@@ -76,7 +78,7 @@ class MethodResult(FileModel):
 
 
 class ClientResult(FileModel):
-    """A client's personal accuracy with each method, mean over seeds."""
+    """The value of a client's own model with each method, mean over seeds."""
 
     id: Count
     name: Name
@@ -105,6 +107,16 @@ class ComparisonFile(FileModel):
     left_out: dict[Name, Sentence]
     figure: Name
     notes: tuple[Sentence, ...]
+    metric: Name = "accuracy"
+    """The metric by which methods are judged, and of which all values are."""
+    higher_is_better: bool = True
+    majority: Number | None = None
+    """Beside an accuracy: what always answering with a client's most frequent class has, mean over clients."""
+
+    @property
+    def judged_by(self) -> Metric:
+        """Return the metric by which methods are judged."""
+        return known_metric(self.metric, self.higher_is_better)
 
     @property
     def best(self) -> MethodResult | None:

@@ -9,11 +9,8 @@ from motet.config.names import parse
 from motet.data import FederationFacts, build
 from motet.errors import MotetError
 from motet.methods.registry import canonical, entry_of
-from motet.server.assembly import method_of, settle
+from motet.server.assembly import VALIDATION_SHARE, method_of, refused, settle
 from motet.studies.space import first_setting, space_of, with_setting
-
-VALIDATION_SHARE = 0.2
-"""The share of each client's data that validates, where the user names none: tuning needs some."""
 
 BY_TEST_DATA = ("common_best", "oracle")  # rules of a family of personal models that choose by test data
 
@@ -99,7 +96,7 @@ def _prepared(name: str, asked: Experiment, facts: FederationFacts) -> StudyMeth
     experiment = settle(asked.with_({"method": name}))
     tried = with_setting(experiment, first_setting(space_of(experiment.method), experiment))
     method = method_of(tried, facts)
-    if why := method.refuse(method.facts):
+    if why := refused(method, tried):
         raise MotetError(f"method {name!r} cannot run here: {why}")
     if method.family and method.family.rule in BY_TEST_DATA:
         raise MotetError(
@@ -111,7 +108,7 @@ def _prepared(name: str, asked: Experiment, facts: FederationFacts) -> StudyMeth
 
 def _with_validation(asked: Experiment) -> Experiment:
     """Return the experiment with validation data, scored often enough, that reports its last round."""
-    fifth = max(1, asked.rounds.count // 5)  # the last fifth shows whether a method is still learning
+    fifth = max(1, asked.rounds.last // 5)  # the last fifth shows whether a method is still learning
     return asked.with_(
         {
             "data.val_share": asked.data.val_share or VALIDATION_SHARE,

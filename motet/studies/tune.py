@@ -8,6 +8,8 @@ from typing import Any, Final, Literal
 
 from motet.config.experiment import Experiment, write
 from motet.io.json_models import FileModel
+from motet.metrics.metric import Metric
+from motet.metrics.registry import headline_metric, known_metric
 from motet.studies.comparison_file import TrialResult
 from motet.studies.folder import AskedFile, Name, Number, Options, Sentence, opened, write_file
 from motet.studies.schedule import StudyWatcher, sharing_data, work_off
@@ -41,6 +43,14 @@ class TuningFile(FileModel):
     methods: tuple[TunedMethod, ...]
     left_out: dict[Name, Sentence]
     notes: tuple[Sentence, ...]
+    metric: Name = "accuracy"
+    """The metric of all scores."""
+    higher_is_better: bool = True
+
+    @property
+    def judged_by(self) -> Metric:
+        """Return the metric of all scores."""
+        return known_metric(self.metric, self.higher_is_better)
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,8 @@ def tune_methods(asked: TuneRequest, folder: Path, jobs: int, look_on: LookOn) -
                 methods=tuple(_of_method(each, tuned[each.name], folder) for each in study.methods),
                 left_out=dict(study.left_out),
                 notes=tuple(study.said_of_the_data()),
+                metric=study.methods[0].experiment.scoring.metric_name,
+                higher_is_better=headline_metric(study.methods[0].experiment.scoring).higher_is_better,
             )
             write_file(folder / FILE, result)
     return result
@@ -81,7 +93,7 @@ def tune_methods(asked: TuneRequest, folder: Path, jobs: int, look_on: LookOn) -
 def tuning_rounds(study: StudyMethods, trials: int) -> int:
     """Return how many rounds the tuning of all methods takes."""
     return sum(
-        rounds_of(min(trials, size_of(space_of(each.experiment.method))), each.experiment.rounds.count)
+        rounds_of(min(trials, size_of(space_of(each.experiment.method))), each.experiment.rounds.last)
         for each in study.methods
     )
 

@@ -145,7 +145,7 @@ def rungs(rounds: int) -> list[int]:
 
 def validating(experiment: Experiment) -> Experiment:
     """Return the experiment as a trial: scored on validation data alone, at every rung."""
-    step = rungs(experiment.rounds.count)[0]
+    step = rungs(experiment.rounds.last)[0]
     asked = {
         "scoring": {"test": "none", "report": "last", "every": step, "metrics": [], "derived_generic": False},
         "checkpoint": {"every": step},
@@ -160,7 +160,7 @@ def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Workf
     make_folder(folder)
     journal = Journal(folder / "trials.jsonl")
     known = journal.lines()
-    steps = rungs(experiment.rounds.count)
+    steps = rungs(experiment.rounds.last)
     found: list[Trial] = []
     while len(found) < asked:
         generation: list[Trial] = []

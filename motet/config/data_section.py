@@ -150,8 +150,11 @@ class DataSettings(Section):
         description="what attackers send: what they learned from random labels; noise as large as that; or that times "
         "the number of clients in a round",
     )
-    pool: Literal["train", "all"] = Field(
-        "train", description="deal the official training set, or training and test set merged first"
+    pool: Literal["train", "all", "no_test"] = Field(
+        "train",
+        description="deal the official training set, or training and test set merged first (all); or set no test rows "
+        "of clients aside, and for natural clients none at all (no_test), for models that are trained once more before "
+        "they are used: then scoring.test is none",
     )
     test_share: float = Field(0.2, ge=0, lt=1, description="share of a client's samples it keeps as its own test split")
     val_share: float = Field(0.0, ge=0, lt=1, description="share of what remains that a client keeps for validation")

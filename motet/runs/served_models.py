@@ -27,7 +27,7 @@ from motet.metrics.threshold import ClientThreshold, Thresholds
 from motet.nets import Net
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.fitting_states import UsedStates
-from motet.runs.folder import with_kept_weights
+from motet.runs.folder import data_from, with_kept_weights
 from motet.runs.record import Record
 from motet.runs.run import one_thread, restore
 from motet.runs.serving_file import read_serving
@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 
 NEW_CLIENT = "the model of a new client"  # in sentences
+MOST_DIGITS = 12  # of the id of a client
 BATCH = 1000  # samples that a prediction computes at a time
 
 Floats = npt.NDArray[np.float64]
@@ -143,10 +144,13 @@ class ModelWorkbench:
         self.states = UsedStates(what, side.method, side.engine, loaded)
 
     @classmethod
-    def with_data(cls, record: Record) -> "ModelWorkbench":
-        """Return a workbench that reads the data of the run again; raise `MotetError` if they are not here."""
+    def with_data(cls, record: Record, place: str | None = None) -> "ModelWorkbench":
+        """Return a workbench that reads the data of the run again; raise `MotetError` if they are not here.
+
+        `place` is where the data are, if not where the record says.
+        """
         recorded = with_kept_weights(record.experiment, record.folder)
-        assembly = assemble(_here(recorded), record.checkpoint_folder)
+        assembly = assemble(data_from(_here(recorded), place), record.checkpoint_folder)
         return cls(record, replace(assembly, experiment=recorded), assembly.workplace)
 
     @classmethod
@@ -257,14 +261,15 @@ class ModelWorkbench:
 class ServedModels:
     """The models of a run, made from its folder alone where that is enough, otherwise with its data."""
 
-    def __init__(self, record: Record, trust_code: bool = False):
+    def __init__(self, record: Record, trust_code: bool = False, place: str | None = None):
+        """Take the record of a finished run; `place` is where its data are, if not where the record says."""
         require_trust(record.experiment, record.folder, trust_code)
-        self.record, self.trust_code = record, trust_code
+        self.record, self.trust_code, self.place = record, trust_code, place
         self._alone = ModelWorkbench.without_data(record)
 
     @cached_property
     def _whole(self) -> ModelWorkbench:
-        return ModelWorkbench.with_data(self.record)
+        return ModelWorkbench.with_data(self.record, self.place)
 
     @property
     def _any(self) -> ModelWorkbench:
@@ -348,7 +353,11 @@ class ServedModels:
             test = self._whole.facts.test
         except MotetError:
             return None
-        return None if test is None else test.prepare.as_given(test.x[:: max(1, len(test) // most)][:most])
+        return (
+            None
+            if test is None or not len(test)
+            else test.prepare.as_given(test.x[:: max(1, len(test) // most)][:most])
+        )
 
     @property
     def next_id(self) -> int:
@@ -356,12 +365,17 @@ class ServedModels:
         return len(self.facts.clients)
 
     def number_of(self, client: int | str) -> int:
-        """Return the id of a client given by id or name; raise `MotetError` unless there is exactly one."""
+        """Return the id of a client given by id or name; raise `MotetError` unless there is exactly one.
+
+        A text that is a number, and nobody's name, is an id.
+        """
         clients = self.facts.clients
         if isinstance(client, str):
             found = [each.id for each in clients if each.name == client]
             if len(found) == 1:
                 return found[0]
+            if not found and client.isdecimal() and len(client) <= MOST_DIGITS:
+                return self.number_of(int(client))
             near = difflib.get_close_matches(client, [each.name for each in clients], n=3)
             some = ", ".join(repr(name) for name in near or [each.name for each in clients[:3]])
             much = f"{len(found)} clients are" if found else "no client is"

@@ -282,7 +282,11 @@ def _refuse_contradictions(experiment: Experiment) -> None:
             f"scoring.report is {scoring.report!r} but scoring.personal_model has 'final_sync', which trains everybody "
             "once more after the last round alone; accepted: report = 'last', or another personal_model"
         )
-    if scoring.test == "none" and not data.val_share:
+    if data.pool == "no_test" and scoring.looks_at_test:
+        raise MotetError(
+            f"data.pool is 'no_test' but scoring.test is {scoring.test!r}; accepted: scoring.test = 'none'"
+        )
+    if scoring.test == "none" and not data.val_share and data.pool != "no_test":
         raise MotetError("scoring.test is 'none' but data.val_share is 0; accepted: a val_share above 0")
     if scoring.test == "none" and scoring.report == "best":
         raise MotetError(

@@ -132,7 +132,8 @@ def _pool_and_common(raw: RawData, settings: DataSettings, seed: int) -> tuple[I
     pool = everything
     official = raw.split is not None and bool(raw.split.any())
     apart = parse(settings.partition)[0].name == "pflbed"
-    if settings.pool == "train":
+    natural = parse(settings.partition)[0].name == "natural"
+    if settings.pool == "train" or (settings.pool == "no_test" and (official or not natural)):
         if official:
             common = np.flatnonzero(raw.split == 1)
         elif not apart:
@@ -143,7 +144,7 @@ def _pool_and_common(raw: RawData, settings: DataSettings, seed: int) -> tuple[I
                 raise MotetError(
                     f"data {settings.name!r} has too few samples ({len(everything)}) to set test data aside"
                 )
-    elif not settings.test_share and not apart:
+    elif not settings.test_share and not apart and settings.pool != "no_test":
         raise MotetError("pool 'all' with test_share 0 leaves no test data; accepted: a test_share above 0")
     if settings.subset < 1:
         pool = _stratified(raw, pool, settings.subset, 1, numpy_generator(seed, "subset"))
@@ -172,7 +173,7 @@ def _stratified(raw: RawData, rows: Integers, share: float, least: int, rng: np.
 def _split(rows: Integers, settings: DataSettings, seed: int, client: int) -> Split:
     """A client's rows at random into train, val and test; not stratified, as in the papers."""
     mixed = numpy_generator(seed, "split", 0, client).permutation(rows)
-    test = int(settings.test_share * len(rows))
+    test = 0 if settings.pool == "no_test" else int(settings.test_share * len(rows))
     val = int(settings.val_share * (len(rows) - test))
     train = len(rows) - test - val
     return mixed[:train], mixed[train : train + val], mixed[train + val :]

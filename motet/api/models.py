@@ -21,8 +21,9 @@ from motet.export.reading import Labels, class_numbers, read_given
 from motet.export.routing import RoutedModels
 from motet.export.rows import as_array
 from motet.io.user_paths import user_path
+from motet.runs.raw_model import RawModel
 from motet.runs.record import Record
-from motet.runs.served_models import RawModel, ServedModels
+from motet.runs.served_models import ServedModels
 from motet.studies.comparison_file import is_comparison
 
 Samples = npt.ArrayLike | Tensor

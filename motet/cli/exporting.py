@@ -109,8 +109,7 @@ def predict(
 ) -> None:
     """Predict classes by name, with probabilities, as CSV; each row by the model of its client if asked."""
     from motet.cli.console import note
-    from motet.export.answering import GivenRows, answer
-    from motet.export.predictions import write_predictions
+    from motet.export.answering import GivenRows, answer, write_predictions
     from motet.export.reading import class_numbers
 
     given = GivenRows(user_path(data, "data"))

@@ -29,9 +29,10 @@ from motet.metrics.names import GENERIC, MetricName
 from motet.metrics.threshold import Thresholds
 from motet.runs.clients_file import read_clients_info
 from motet.runs.measure_again import measure_again
+from motet.runs.raw_model import RawModel
 from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.runs.served_models import RawModel, ServedModels
+from motet.runs.served_models import ServedModels
 from motet.runs.serving_file import stored_type
 from motet.training.randomness import generator
 

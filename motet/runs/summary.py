@@ -161,9 +161,7 @@ def summarize(
     first, headline = experiment.headline, experiment.training_headline
     metric = headline_metric(scoring)
     chosen = [row for row in rounds if row["round"] == kept and kept]
-    rows = {
-        model: chosen[0] if chosen else reported(rounds, scoring, model, headline) for model in (GENERIC, PERSONAL)
-    }
+    rows = {model: chosen[0] if chosen else reported(rounds, scoring, model, headline) for model in (GENERIC, PERSONAL)}
     figures = figures_of(rows[GENERIC], rows[PERSONAL], new_clients)
     trained = [r for r in rounds if r["round"]]
 

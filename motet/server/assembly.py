@@ -169,8 +169,7 @@ def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) 
     """Return the scoring settings with `auto` replaced in `personal_model` and in what clients tell of their classes.
 
     The personal model is the one that the method declares (`motet/training/personal_model_policy.py`). Scores by class
-    reveal class counts, so that `auto` computes them only where clients are simulated or share a common test set; so
-    does the share of the most frequent class, which is told where accuracy is the headline, too.
+    reveal class counts, so that `auto` computes them only where clients are simulated or share a common test set.
     """
     simulated = data.partition != "natural"
     if scoring.personal_model == "auto":
@@ -178,8 +177,6 @@ def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) 
     if scoring.by_class == "auto":
         by_class = simulated or scoring.test not in ("split", "none")
         scoring = scoring.model_copy(update={"by_class": by_class})
-    if scoring.majority == "auto":
-        scoring = scoring.model_copy(update={"majority": simulated or scoring.metric_name == ACCURACY.name})
     if scoring.pooling == "auto":
         scoring = scoring.model_copy(update={"pooling": "exact" if simulated else "binned"})
     return scoring
@@ -294,7 +291,9 @@ def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
     """Return the facts that a method may know; raise if the cohort is larger than the federation."""
     ids, rounds = tuple(facts.training_ids), experiment.rounds
     validating, samples = sum(facts.by_id[i].val > 0 for i in ids), tuple(facts.by_id[i].train for i in ids)
-    return Facts(ids, rounds.cohort_size(len(ids)), rounds.laid_out_for, facts.classes, experiment.seed, validating, samples)
+    return Facts(
+        ids, rounds.cohort_size(len(ids)), rounds.laid_out_for, facts.classes, experiment.seed, validating, samples
+    )
 
 
 def net_of(experiment: Experiment, facts: FederationFacts) -> Net:

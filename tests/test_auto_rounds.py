@@ -116,9 +116,7 @@ def test_a_kill_while_it_goes_back_loses_nothing(tmp_path: Path, monkeypatch: py
 def test_test_data_have_no_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def other_tests(settings: DataSettings, seed: int) -> Federation:
         federation = build(settings, seed)
-        wrong = [
-            replace(c, test=replace(c.test, y=(c.test.y + 1) % federation.classes)) for c in federation.clients
-        ]
+        wrong = [replace(c, test=replace(c.test, y=(c.test.y + 1) % federation.classes)) for c in federation.clients]
         return replace(federation, clients=wrong)
 
     honest = Record(run(auto(), tmp_path / "honest"))

@@ -150,6 +150,8 @@ class DataSettings(Section):
         description="what attackers send: what they learned from random labels; noise as large as that; or that times "
         "the number of clients in a round",
     )
+    resplit: int = Field(0, ge=0, description="TEMP")
+    time_column: str | None = Field(None, description="TEMP")
     pool: Literal["train", "all"] = Field(
         "train", description="deal the official training set, or training and test set merged first"
     )

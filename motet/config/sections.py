@@ -82,7 +82,12 @@ class LocalSettings(Section):
 
     epochs: int = Field(5, ge=1, description="passes over the client's training data per round")
     steps: int = Field(0, ge=0, description="gradient steps per round instead of epochs; 0 = use epochs")
-    batch: int = Field(40, ge=1, description="samples per gradient step")
+    batch: int = Field(
+        40,
+        ge=0,
+        description="samples per gradient step; 0 = by the size of clients (default for tables of your own): an eighth "
+        "of the median client's training samples, as a power of two from 8 to 64",
+    )
     drop_last: bool = Field(False, description="leave out the last, smaller batch of an epoch")
     optimizer: Literal["sgd", "adam", "adamw"] = Field(
         "sgd",

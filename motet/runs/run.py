@@ -12,6 +12,7 @@ import torch
 
 from motet.config.experiment import Experiment, resolve
 from motet.config.identity import differences, fingerprint, same_experiment
+from motet.data.built_once import built_once
 from motet.data.readers.in_memory import keep
 from motet.errors import MotetError
 from motet.io.memory_limits import keep_freed_memory
@@ -56,7 +57,11 @@ class Silent:
 
 def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | None = None) -> Path:
     """Run an experiment to its end and return its folder, a new one in runs/ unless `folder` is given."""
-    experiment = settle(experiment)
+    with built_once():  # to settle an experiment may take its data
+        return _run(settle(experiment), folder, watcher)
+
+
+def _run(experiment: Experiment, folder: Path | None, watcher: Watcher | None) -> Path:
     keep_freed_memory()
     with one_thread(), claimed(folder, experiment) as mine:
         record = Record(mine)

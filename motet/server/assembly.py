@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from motet.config.data_section import DataSettings
@@ -34,9 +35,9 @@ from motet.server.evaluation import Evaluator
 from motet.server.final_evaluation import FinalEvaluation
 from motet.server.memory_estimate import refuse_what_needs_too_much
 from motet.server.workplace import POOLED, Workplace
+from motet.training.flat_weights import parameter_count
 from motet.training.personal_model_policy import PersonalModelPolicy
 from motet.training.randomness import seeded
-
 
 VALIDATION_SHARE = 0.2
 """The share of each client's data that validates where it is needed and the user names none."""
@@ -146,8 +147,18 @@ def settle(experiment: Experiment) -> Experiment:
         own = data.test_share > 0 and (data.partition == "natural" or not by_rows)
         scoring = scoring.model_copy(update={"test": "split" if own else "common"})
     scoring = _settled_scoring(scoring, experiment.method, data)
+    experiment = experiment.model_copy(update={"data": data, "net": net, "scoring": scoring})
+    if not experiment.local.batch:
+        batch = _batch_for(FederationFacts.of(build(data, experiment.seed)))
+        experiment = experiment.model_copy(update={"local": experiment.local.model_copy(update={"batch": batch})})
     names = {"method": canonical(experiment.method), "transforms": canonical_transforms(experiment.transforms)}
-    return experiment.model_copy(update={**names, "data": data, "net": net, "scoring": scoring})
+    return experiment.model_copy(update=names)
+
+
+def _batch_for(facts: FederationFacts) -> int:
+    """Return the batch size for clients of this size: an eighth of the median, as a power of two from 8 to 64."""
+    median = float(np.median([facts.by_id[i].train for i in facts.training_ids]))
+    return int(2 ** np.clip(np.round(np.log2(max(1.0, median / 8))), 3, 6))
 
 
 def _ending_by_validation(
@@ -239,7 +250,7 @@ def _engine(experiment: Experiment, federation: Federation, workplace: Workplace
             workplace,
             build,
             {client.id: client.train for client in workplace.facts.clients},
-            batches_of_clients(workplace.most_batched, workplace.samples_of),
+            batches_of_clients(workplace.most_batched, workplace.samples_of, parameter_count(workplace.generic_net)),
             folder,
         )
     )
@@ -337,6 +348,8 @@ def _refuse_contradictions(experiment: Experiment) -> None:
     if experiment.engine.name == "pool":
         _refuse_methods_of_the_script(experiment)
     local = experiment.local
+    if not local.batch:
+        raise MotetError("local.batch is 0, by the size of clients, which is settled before a run; accepted: 1 or more")
     if local.optimizer != "sgd" and local.momentum_across_rounds == "persist":
         raise MotetError(
             f"local.momentum_across_rounds is 'persist' but local.optimizer is {local.optimizer!r}, whose moments "

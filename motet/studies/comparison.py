@@ -1,13 +1,13 @@
 """From the finished runs of a comparison to `ComparisonFile`: each method's figures, and which method to take."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from motet.errors import MotetError
 from motet.metrics.metric import Metric
-from motet.metrics.statistics import CONTROL, Differences, Estimate, Table, accuracy, differences, estimate
+from motet.metrics.statistics import CONTROL, LEVEL, Differences, Estimate, Table, accuracy, differences, estimate
 from motet.metrics.wording import with_unit
 from motet.studies.budget import Plan
 from motet.studies.comparison_file import (
@@ -20,17 +20,24 @@ from motet.studies.comparison_file import (
     NewClientScore,
     RecommendedMethod,
     Score,
+    YardstickResult,
 )
 from motet.studies.protocol import sentences
 from motet.studies.recommend import Candidate, hurt, hurt_sentence, recommend, still_learning
-from motet.studies.results import Ran, Results
+from motet.studies.results import Ran, Results, table_of
 from motet.studies.study_methods import StudyMethod, StudyMethods
 from motet.studies.tune import chosen
 from motet.studies.tuning import Tuned
+from motet.studies.yardsticks import Outside
 
 
 def judged(
-    results: Results, study: StudyMethods, tuned: Mapping[str, Tuned], plan: Plan, folder: Path
+    results: Results,
+    study: StudyMethods,
+    tuned: Mapping[str, Tuned],
+    plan: Plan,
+    folder: Path,
+    outside: Sequence[Outside] | None = None,
 ) -> ComparisonFile:
     """Return what comparison.json holds, from the results of finished runs."""
     by_name = study.by_name()
@@ -72,10 +79,30 @@ def judged(
         left_out=dict(study.left_out),
         figure=str(results.figure),
         notes=(*sentences(plan, study, tuned, results), *study.said_of_the_data()),
+        yardsticks=_yardsticks(outside or (), results, answer.method),
         metric=results.figure.metric,
         higher_is_better=results.metric.higher_is_better,
         majority=results.majority,
     )
+
+
+def _yardsticks(outside: Sequence[Outside], results: Results, recommended: str) -> tuple[YardstickResult, ...]:
+    """Return the yardsticks from outside beside the recommended method, on the clients that all of them score."""
+    mine = results.methods[recommended].personal
+    found = []
+    for each in outside:
+        table = table_of(each.columns, results.clients)
+        if table is None:
+            continue
+        lead = estimate(results.metric.direction * (table - mine))
+        certain = lead.p is not None and lead.p < 1 - LEVEL
+        to = MethodDifference(to=recommended, mean=lead.mean, interval=_interval(lead), p=lead.p, certain=certain)
+        found.append(
+            YardstickResult(
+                name=each.name, personal=_score(table, results.metric), to_recommended=to, settings=each.settings
+            )
+        )
+    return tuple(found)
 
 
 def _of_method(

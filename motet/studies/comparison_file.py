@@ -77,6 +77,15 @@ class MethodResult(FileModel):
     to_recommended: MethodDifference | None
 
 
+class YardstickResult(FileModel):
+    """What a user has without Motet, on the same rows; `to_recommended` is its lead over the recommended method."""
+
+    name: Name
+    personal: Score
+    to_recommended: MethodDifference
+    settings: tuple[Name, ...]
+
+
 class ClientResult(FileModel):
     """The value of a client's own model with each method, mean over seeds."""
 
@@ -107,6 +116,7 @@ class ComparisonFile(FileModel):
     left_out: dict[Name, Sentence]
     figure: Name
     notes: tuple[Sentence, ...]
+    yardsticks: tuple[YardstickResult, ...] = ()
     metric: Name = "accuracy"
     """The metric by which methods are judged, and of which all values are."""
     higher_is_better: bool = True

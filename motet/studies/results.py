@@ -88,7 +88,7 @@ def read_results(folders: Mapping[str, Sequence[Path]]) -> Results:
     metric = known_metric(figure.metric, first.summary.reported.higher_is_better)
     own = MetricName(PERSONAL, figure.data, figure.metric)
     values = {name: [values_of_clients(record, own) for record in each] for name, each in records.items()}
-    everywhere = set.intersection(*(set(of) for each in values.values() for of in each))
+    everywhere = set.intersection(*(set().union(*each) for each in values.values()))
     clients = tuple(sorted(everywhere))
     if not clients:
         why = "" if metric is ACCURACY else f" with the metric {figure.metric}"
@@ -140,8 +140,25 @@ def climb(rounds: Sequence[Row], figure: MetricName, direction: int = 1) -> floa
     return float(direction * (value - before) * 0.2 * last / (last - round))
 
 
-def _table(by_seed: Sequence[Mapping[int, float]], clients: Sequence[int]) -> Table:
-    return np.array([[of[client] for of in by_seed] for client in clients])
+def table_of(columns: Sequence[Mapping[int, float]], clients: Sequence[int]) -> Table | None:
+    """Return the values as a table of clients and runs; None if some client has no value in any run.
+
+    A client may lack a value on one split, such as an AUROC where its test rows are of one class. Its mean over the
+    others stands there then, the same for every method: they are scored on the same rows.
+    """
+    rows = []
+    for client in clients:
+        there = [of[client] for of in columns if client in of]
+        if not there:
+            return None
+        rows.append([of.get(client, fmean(there)) for of in columns])
+    return np.array(rows)
+
+
+def _table(columns: Sequence[Mapping[int, float]], clients: Sequence[int]) -> Table:
+    table = table_of(columns, clients)
+    assert table is not None, "only clients with a value are compared"
+    return table
 
 
 def _new(summaries: Sequence[Summary]) -> dict[str, float] | None:

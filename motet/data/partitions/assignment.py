@@ -171,7 +171,7 @@ def _stratified(raw: RawData, rows: Integers, share: float, least: int, rng: np.
 
 def _split(rows: Integers, settings: DataSettings, seed: int, client: int) -> Split:
     """A client's rows at random into train, val and test; not stratified, as in the papers."""
-    mixed = numpy_generator(seed, "split", 0, client).permutation(rows)
+    mixed = numpy_generator(seed, "split", settings.resplit, client).permutation(rows)
     test = int(settings.test_share * len(rows))
     val = int(settings.val_share * (len(rows) - test))
     train = len(rows) - test - val

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from motet.api.running import load, resume, run
     from motet.api.studies import bench, compare, tune
     from motet.errors import MotetError
-    from motet.export.loading import load_model
+    from motet.export.loading import load_model, load_models
 
     __version__: str
 
@@ -38,6 +38,7 @@ __all__ = [
     "export",
     "load",
     "load_model",
+    "load_models",
     "predict",
     "report",
     "resume",
@@ -55,6 +56,7 @@ _HOMES = {
     "export": "api.models",
     "load": "api.running",
     "load_model": "export.loading",
+    "load_models": "export.loading",
     "predict": "api.models",
     "report": "api.pages",
     "resume": "api.running",

@@ -115,6 +115,9 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "schema": "s.toml",
         "encoding": "latin-1",
         "decimal": ",",
+        "dates": "mdy",
+        "group": "patient",
+        "time_column": "date",
         "drop_missing": True,
         "data_dir": "elsewhere",
         "partition": "iid",
@@ -131,6 +134,7 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "head": "fc1",
         "precision": "bf16",
         "metric": "balanced_accuracy",
+        "threshold": "recall>=0.9",
         "seed": 8,
         "protocol": "pgfed",
     }

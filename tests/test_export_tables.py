@@ -98,7 +98,7 @@ def test_a_table_without_labels_is_predicted_by_name(run: motet.Result, exported
         rows, lines = list(csv.DictReader(new)), list(csv.DictReader(file))
     right = torch.softmax(run.personal_model("Bern")(rows), 1)
     assert [line["prediction"] for line in lines] == [run.class_names[i] for i in right.argmax(1)]
-    assert [float(line["probability of sick"]) for line in lines] == pytest.approx(right[:, 0].tolist(), abs=1e-5)
+    assert [float(line["p(sick)"]) for line in lines] == pytest.approx(right[:, 0].tolist(), abs=1e-5)
 
 
 def test_labels_in_a_table_are_compared(exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +161,7 @@ def test_labels_that_the_run_does_not_know(
     [
         lambda schema: schema.update(columns=[]),
         lambda schema: schema["columns"][0][1].update(deviation=0.0),
-        lambda schema: schema["columns"][0][1].update(kind="date"),
+        lambda schema: schema["columns"][0][1].update(kind="time"),
         lambda schema: schema["columns"].append(["more", {"kind": "number"}]),
         lambda schema: schema.pop("label"),
     ],

@@ -29,7 +29,7 @@ def test_predictions_are_named(exported: Path, fedrod: motet.Result, tmp_path: P
         rows = list(csv.DictReader(file))
     right = torch.softmax(fedrod.personal_model(0)(DIGITS), 1)
     assert [row["prediction"] for row in rows] == [str(i) for i in right.argmax(1).tolist()]
-    assert [float(row["probability of 7"]) for row in rows] == pytest.approx(right[:, 7].tolist(), abs=1e-5)
+    assert [float(row["p(7)"]) for row in rows] == pytest.approx(right[:, 7].tolist(), abs=1e-5)
     assert [float(row["probability"]) for row in rows] == pytest.approx(right.max(1).values.tolist(), abs=1e-5)
     agree = (right.argmax(1).numpy() == load_digits().target[:40]).mean()
     assert f"{100 * agree:.1f} % of them" in capsys.readouterr().err
@@ -45,7 +45,7 @@ def test_class_names_with_commas_and_quotes_stay_whole(tmp_path: Path, capsys: p
     assert main(["predict", str(tmp_path / "ex"), str(tmp_path / "x.npy")]) == 0
     rows = list(csv.reader(capsys.readouterr().out.splitlines(keepends=True)))
     assert len(rows) == 4 and {row[0] for row in rows[1:]} <= set(names)
-    assert set(rows[0][2:]) == {f"probability of {name}" for name in names}
+    assert set(rows[0][2:]) == {f"p({name})" for name in names}
 
 
 WRONG_SAMPLES: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -98,7 +98,7 @@ def test_image_files_are_predicted_by_their_names(form: str, tmp_path: Path, cap
     rows = list(csv.DictReader(said.out.splitlines()))
     assert [row["file"] for row in rows] == ["dog/a.png", "dog/b.png"]
     white = torch.softmax(result.generic_model()(np.full((1, 16, 16, 3), 255, np.uint8)), 1)[0, 1]
-    assert [float(row["probability of dog"]) for row in rows] == pytest.approx([float(white)] * 2, abs=1e-5)
+    assert [float(row["p(dog)"]) for row in rows] == pytest.approx([float(white)] * 2, abs=1e-5)
     assert "% of them" in said.err
 
 

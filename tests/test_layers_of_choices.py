@@ -38,6 +38,7 @@ OTHER = {  # than the default
     "head": "fc1",
     "precision": "bf16",
     "metric": "loss",
+    "threshold": "recall>=0.9",
     "seed": 8,
     "protocol": "pgfed",
 }

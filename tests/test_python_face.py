@@ -22,7 +22,20 @@ from motet.cli import main
 from motet.config.short_names import CHOICES, FIELDS, STUDY_CHOICES
 
 FACE = {
-    *("run", "resume", "load", "compare", "tune", "bench", "report", "export", "load_model", "predict", "adapt"),
+    *(
+        "run",
+        "resume",
+        "load",
+        "compare",
+        "tune",
+        "bench",
+        "report",
+        "export",
+        "load_model",
+        "load_models",
+        "predict",
+        "adapt",
+    ),
     *("Result", "Comparison", "MotetError", "__version__"),
 }
 FUNCTIONS = sorted(name for name in FACE if inspect.isfunction(getattr(motet, name)))
@@ -41,7 +54,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> motet.Comparison:
 
 def test_the_names_are_these_and_no_others() -> None:
     assert set(dir(motet)) == FACE == set(motet.__all__)
-    assert len(FUNCTIONS) == 11 and motet.__version__.count(".") == 2
+    assert len(FUNCTIONS) == 12 and motet.__version__.count(".") == 2
     with pytest.raises(AttributeError, match="module 'motet' has no attribute 'nothing'"):
         _ = motet.nothing
 
@@ -197,7 +210,7 @@ def test_predict_and_adapt_from_a_run_or_its_folder(tmp_path: Path) -> None:
     logits = result.personal_model(0)(x)
     assert [row["prediction"] for row in rows] == [str(number) for number in logits.argmax(1).tolist()]
     shares = torch.softmax(logits, 1)
-    assert rows[2]["probability of 7"] == pytest.approx(float(shares[2, 7]), abs=1e-6)
+    assert rows[2]["p(7)"] == pytest.approx(float(shares[2, 7]), abs=1e-6)
     np.savez(tmp_path / "x.npz", x=x.astype(np.uint8))
     assert motet.predict(motet.load_model(tmp_path / "models", 0), tmp_path / "x.npz") == rows
     new = motet.adapt(tmp_path / "run", (DIGITS.images[:40], DIGITS.target[:40]), test_share=0.5)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
@@ -15,12 +14,14 @@ from motet.api.result import Result
 from motet.api.tables import Table
 from motet.data.readers.raw import Array, Integers
 from motet.errors import MotetError
-from motet.export.loading import LoadedModel, load_model, predictions
+from motet.export.answering import GivenRows, answer
 from motet.export.newcomer import Newcomer, from_counts, from_samples
-from motet.export.reading import Labels, UserSamples, class_numbers, read_given
+from motet.export.reading import Labels, class_numbers, read_given
+from motet.export.routing import RoutedModels
+from motet.export.rows import as_array
 from motet.io.user_paths import user_path
 from motet.runs.record import Record
-from motet.runs.served_models import ServedModels
+from motet.runs.served_models import RawModel, ServedModels
 
 Samples = npt.ArrayLike | Tensor
 
@@ -32,6 +33,7 @@ def export(
     *,
     generic: bool = False,
     formats: Sequence[str] = ("torch",),
+    threshold: str = "",
     trust_code: bool = False,
 ) -> list[Path]:
     """Write models of a run as files that need neither the run nor its data, and return their folders.
@@ -46,6 +48,9 @@ def export(
         Whose models, by name or number, and whether the generic one; with neither, all that can be made.
     formats
         "torch" is always written; "torch.export" and "onnx" too if they are named.
+    threshold
+        Of two classes: what thresholds are chosen for, on the validation rows of the run's data, such as "f1" or
+        "recall>=0.9"; default those that the run chose by `scoring.threshold`.
     trust_code
         As for `motet.resume`.
 
@@ -55,29 +60,37 @@ def export(
     ['generic']
     """
     result = run if isinstance(run, Result) else Result(run, trust_code=trust_code)
-    return result.export(out, clients, generic=generic, formats=formats)
+    return result.export(out, clients, generic=generic, formats=formats, threshold=threshold)
 
 
 def predict(
-    model: AnyPath | LoadedModel,
-    data: AnyPath | Samples,
-    client: int | str | None = None,
+    model: AnyPath | RawModel | RoutedModels,
+    data: AnyPath | Samples | Any,
+    client: int | str | Sequence[object] | None = None,
     *,
+    id: str | Sequence[str] = (),  # named as on the command line; the builtin is not used here
     trust_code: bool = False,
 ) -> Table:
     """Predict classes by name, with probabilities; return a row per sample.
 
-    A row has `prediction`, `probability` and `probability of CLASS` for each class, after `file` where each sample was
-    a file.
+    A row has `prediction`, `probability` and `p(CLASS)` for each class, and of two classes the `threshold` from which
+    on the second is predicted. Before them stand the `file` if a sample was one, the columns that `id` names, and where
+    each row goes to its client's model that client and the `model`.
 
     Parameters
     ----------
     model
-        The folder of an exported model or of a whole export, or what `motet.load_model` returned.
+        The folder of an exported model or of a whole export, or what `motet.load_model`, `motet.load_models` or a
+        result's `personal_model` returned.
     data
-        Samples as the run's data file has them: a file, a folder of images, or an array.
+        Samples as the run's data file has them: a file, a folder of images, an array; for a table also a data frame, an
+        Arrow table or dictionaries.
     client
-        Of a whole export: whose model, by name or number; default the generic one.
+        Of a whole export: the column of the data that names clients, so that each row goes to its client's model (names
+        that no client has to the generic one), or a name for each row; or whose model all rows go to, by name or
+        number; default the generic one.
+    id
+        Columns of the data to keep in the rows, one or several.
     trust_code
         As for `motet.resume`.
 
@@ -89,17 +102,8 @@ def predict(
     >>> len(rows), rows.columns[:2]
     (3, ['prediction', 'probability'])
     """
-    if isinstance(model, LoadedModel):
-        if client is not None:
-            raise MotetError("client is for a folder of models; accepted: load_model(folder, client), or no client")
-        loaded = model
-    else:
-        loaded = load_model(model, client, trust_code=trust_code)
-    if isinstance(data, str | os.PathLike):
-        given = read_given(user_path(data, "data"), loaded.prepare)
-    else:
-        given = UserSamples(_array(data, "data"), None)
-    return Table(predictions(loaded, given))
+    given = GivenRows(user_path(data, "data") if isinstance(data, str | os.PathLike) else data)
+    return Table(answer(model, given, client, [id] if isinstance(id, str) else id, trust_code).rows())
 
 
 def adapt(
@@ -114,7 +118,8 @@ def adapt(
     """Make the model of a client that took no part in a run, and measure what the client gains by it.
 
     Return its `model`, the `figures` of it and of the models it would have otherwise, on samples that the model has
-    not seen, and how many samples it learned from (`train`) and was scored on (`test`).
+    not seen, and how many samples it learned from (`train`) and was scored on (`test`). The model is the better of
+    before and after learning (`kept`), chosen on validation rows among those that it learned from (`validation`).
 
     Parameters
     ----------
@@ -176,19 +181,7 @@ def _labelled(served: ServedModels, data: Any) -> tuple[Array, Integers]:
         return given.x, class_numbers(given.y, labels.classes, str(data))
     if not isinstance(data, tuple) or len(data) != 2:
         raise MotetError(f"data is a {type(data).__name__}; accepted: a file, or (x, y) with samples and labels")
-    x, y = _array(data[0], "x"), _array(data[1], "y")
+    x, y = as_array(data[0], "x"), as_array(data[1], "y")
     if not x.ndim or y.shape != (len(x),):
         raise MotetError(f"data: x and y have shapes {x.shape} and {y.shape}; accepted: one label for each sample")
     return x, class_numbers(y, labels.classes, "data")
-
-
-def _array(values: Any, name: str) -> Array:
-    try:
-        found: Array = values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
-    except (TypeError, ValueError, OverflowError):  # rows of different lengths, or too large numbers
-        found = np.empty(0, object)
-    if found.dtype.hasobject and found.size and all(isinstance(value, str) for value in found.flat):
-        found = found.astype(str)
-    if found.dtype.hasobject or not found.ndim:
-        raise MotetError(f"{name} is a {type(values).__name__} of mixed values; accepted: an array of one type")
-    return found

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
-from torch import Tensor, nn
+from torch import Tensor
 
 from motet.api.choices import AnyPath
 from motet.api.tables import Table, html_note, html_table, html_text
 from motet.data.readers.in_memory import remove_scratch_folder
 from motet.errors import MotetError
+from motet.export.routing import RoutedModels
 from motet.io.user_paths import user_path
 from motet.metrics.wording import data_name, percent
 from motet.runs.local_baseline import compared_with_local
 from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.runs.served_models import ServedModels
+from motet.runs.served_models import RawModel, ServedModels
 
 if TYPE_CHECKING:
     import pandas
@@ -148,13 +149,33 @@ class Result:
     def _served(self) -> ServedModels:
         return ServedModels(Record(self.folder), self._trust_code)
 
-    def generic_model(self) -> nn.Module:
-        """Return the model for everybody; it takes samples as the data file has them and gives logits."""
+    def generic_model(self) -> RawModel:
+        """Return the model for everybody; it takes samples as the data file has them and gives logits.
+
+        `predict`, `predict_proba` and `classes_` of it are as in scikit-learn.
+        """
         return self._served.generic_model()
 
-    def personal_model(self, client: int | str) -> nn.Module:
-        """Return one client's own model, by its number or name; it takes samples as the data file has them."""
+    def personal_model(self, client: int | str) -> RawModel:
+        """Return one client's own model, by its number or name, with the same functions as the generic one."""
         return self._served.personal_model(client)
+
+    def models(self, client: str | None = None) -> RoutedModels:
+        """Return all models as one, whose `predict` sends each row to the model of its client; see `motet.load_models`.
+
+        `client` is the column of rows that names clients, by default the one of the run's data.
+        """
+
+        def load(name: str | None) -> RawModel | None:
+            if name is not None:
+                return self.personal_model(name)
+            try:
+                return self.generic_model()
+            except MotetError:  # the method has none
+                return None
+
+        column = Record(self.folder).experiment.data.client if client is None else client
+        return RoutedModels(str(self.folder), self.client_names, load, column)
 
     @property
     def client_names(self) -> list[str]:
@@ -172,7 +193,7 @@ class Result:
         y: npt.ArrayLike | Tensor | None = None,
         *,
         counts: Sequence[int] | None = None,
-    ) -> nn.Module:
+    ) -> RawModel:
         """Return the model of a new client, from its samples x and labels y, or from its class counts alone."""
         if counts is not None and x is None and y is None:
             return self._served.adapted_to_counts(counts)
@@ -187,11 +208,12 @@ class Result:
         *,
         generic: bool = False,
         formats: Sequence[str] = ("torch",),
+        threshold: str = "",
     ) -> list[Path]:
         """Write models that need neither this run nor its data, and return their folders; see `motet.export`."""
         from motet.export.run import export_run
 
-        written = export_run(self._served, user_path(out, "out"), clients, generic, formats)
+        written = export_run(self._served, user_path(out, "out"), clients, generic, formats, threshold=threshold)
         return [each.folder for each in written]
 
     def _repr_html_(self) -> str:

@@ -15,6 +15,8 @@ from motet.io.text import printable
 from motet.io.user_paths import user_path
 
 if TYPE_CHECKING:
+    from motet.export.answering import Answered, GivenRows
+    from motet.export.newcomer import Newcomer
     from motet.export.run import Exported
     from motet.runs.served_models import ServedModels
 
@@ -42,6 +44,14 @@ def export(
     ] = None,
     generic: Annotated[bool, typer.Option("--generic", help="the generic model")] = False,
     format: Formats = None,
+    threshold: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE",
+            help="of two classes: choose thresholds on validation rows for f1, balanced_accuracy, 'recall>=0.9' or "
+            "'precision>=0.8'; default those of the run",
+        ),
+    ] = "",
     trust_code: Trust = False,
     json: Json = False,
 ) -> None:
@@ -59,6 +69,7 @@ def export(
         generic,
         format or ["torch"],
         lambda sentence: note(f"left out: {sentence}"),
+        threshold,
     )
     _tell(written, out)
     if json:
@@ -72,29 +83,69 @@ def predict(
         typer.Argument(metavar="DATA", help="samples as the run's data file has them: a file or a folder of images"),
     ],
     client: Annotated[
-        str | None, typer.Option(metavar="NAME", help="of a whole export: whose model; default the generic")
+        str | None,
+        typer.Option(
+            metavar="COLUMN|NAME",
+            help="of a whole export: the column of DATA that names clients, so that each row goes to its client's "
+            "model (the generic one for names that no client has); or whose model all rows go to; default the generic",
+        ),
+    ] = None,
+    id: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="a column of DATA to keep in the output; repeatable")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="default: standard output")] = None,
     trust_code: Trust = False,
 ) -> None:
-    """Predict classes by name, with probabilities, as CSV."""
+    """Predict classes by name, with probabilities, as CSV; each row by the model of its client if asked."""
     from motet.cli.console import note
-    from motet.export import load_model
-    from motet.export.loading import write_predictions
-    from motet.export.reading import class_numbers, read_given
+    from motet.export.answering import GivenRows, answer
+    from motet.export.predictions import write_predictions
+    from motet.export.reading import class_numbers
 
-    loaded = load_model(model, client, trust_code=trust_code)
-    given = read_given(user_path(data, "data"), loaded.prepare)
+    given = GivenRows(user_path(data, "data"))
+    answered = answer(user_path(model, "model"), given, client, id or [], trust_code)
     with _written(user_path(out, "--out") if out else None) as file:
-        chosen = write_predictions(file, loaded, given)
-    note(f"{len(chosen)} predictions by the {loaded.known.title}" + (f" in {out}" if out else ""))
-    if given.y is not None:
+        write_predictions(file, answered.rows())
+    chosen = answered.chosen
+    note(f"{len(chosen):,} predictions{_routes(answered)}" + (f" in {out}" if out else ""))
+    if client is None:
+        _hint(user_path(model, "model"), given)
+    if answered.y is not None:
         try:
-            numbers = class_numbers(given.y, loaded.class_names, str(data)).tolist()
-            right = sum(loaded.class_names[number] == name for number, name in zip(numbers, chosen, strict=True))
+            numbers = class_numbers(answered.y, answered.class_names, str(data)).tolist()
+            right = sum(answered.class_names[number] == name for number, name in zip(numbers, chosen, strict=True))
             note(f"{100 * right / len(chosen):.1f} % of them are as the labels in {data.name} say")
         except MotetError as error:
             note(f"not compared with labels: {error}")
+
+
+def _routes(answered: "Answered") -> str:
+    """Return by which models the predictions were made, and how many by each."""
+    from motet.export.routing import GENERIC
+    from motet.io.text import listed, some
+
+    if answered.title:
+        return f" by the {answered.title}"
+    routes = dict(answered.found.routes)
+    generic = routes.pop(GENERIC, 0)
+    own = some([f"{name} {count:,}" for name, count in routes.items()])
+    said = [f"{sum(routes.values()):,} by the models of their clients ({own})"] if routes else []
+    if generic:
+        who = answered.found.strangers
+        names = f"names that no client has: {listed(who)}" if who else "rows without a client"
+        said.append(f"{generic:,} by the generic model ({names})")
+    return ": " + ", ".join(said)
+
+
+def _hint(folder: Path, given: "GivenRows") -> None:
+    """Say that rows could go to their clients' models, where the data have the column that names clients."""
+    from motet.cli.console import note
+    from motet.export.index import INDEX, read_index
+
+    if (folder / INDEX).is_file():
+        column = read_index(folder).client_column
+        if column is not None and column in given.columns:
+            note(f"--client {column} would send each row to the model of its client")
 
 
 def adapt(
@@ -133,9 +184,16 @@ def adapt(
     if exporter and folder:
         written = exporter.write(folder, made.model, "adapted", (served.next_id, name), made.figures)
         _tell([written], folder)
-    _tell_figures(made.figures, made.train, made.test)
+    _tell_newcomer(made)
     if json:
-        line = {"train": made.train, "test": made.test, "figures": made.figures, "folder": folder and str(folder)}
+        line = {
+            "train": made.train,
+            "test": made.test,
+            "figures": made.figures,
+            "kept": made.kept,
+            "validation": made.validation,
+            "folder": folder and str(folder),
+        }
         write_json({"method": served.record.experiment.method, **line})
 
 
@@ -164,24 +222,41 @@ def _tell(written: "Sequence[Exported]", out: Path) -> None:
     count = f"{len(written)} model{'s' if len(written) > 1 else ''}"
     apart = ", ".join(f"{format} {value:.1e}" for format, value in largest.items())
     lines = [f"{count} written to {out}; load with motet.load_model"]
-    lines += [f"  {each.folder.name}: {each.known.title}" for each in written[:20]]
+    lines += [f"  {each.folder.name}: {each.known.title}{_threshold(each)}" for each in written[:20]]
     lines += [f"  and {len(written) - 20} more, in export.json"] if len(written) > 20 else []
     lines += [f"Largest difference from the run's own logits: {apart} (on {written[0].checked_on})"]
     for line in lines:
         output().print(printable(line), markup=False, soft_wrap=True)
 
 
-def _tell_figures(figures: dict[str, float], train: int, test: int) -> None:
+def _threshold(written: "Exported") -> str:
+    """Return the threshold of a model in words, or nothing if it has none."""
+    found = written.known.threshold
+    if found is None:
+        return ""
+    whose = "" if found.own else ", as for all"
+    short = "" if found.reached else ", which was not reached"
+    return f", predicts {found.of_class} from {found.value:.3g} on ({found.rule}{short}{whose})"
+
+
+def _tell_newcomer(made: "Newcomer") -> None:
+    """Print what a new client learned from, what each model would give it, and which one was kept and why."""
     from motet.cli.console import output
     from motet.metrics.names import AFTER, BEFORE, GENERIC, MetricName
 
-    learned = f"learned from {train} samples" if train else "made from class counts"
-    scored = f"scored on {test} that it has not seen" if test else "not scored: no samples are held out"
+    learned = f"learned from {made.train} samples" if made.train else "made from class counts"
+    scored = f"scored on {made.test} that it has not seen" if made.test else "not scored: no samples are held out"
     lines = [f"New client: {learned}, {scored}"]
-    for model, words in ((GENERIC, "generic model"), (BEFORE, "before adapting"), (AFTER, "its own model")):
-        value = MetricName(model, "split").of(figures)
+    for model, words in ((GENERIC, "generic model"), (BEFORE, "before adapting"), (AFTER, "after adapting")):
+        value = MetricName(model, "split").of(made.figures)
         if value is not None:
             lines.append(f"  {words:16} {100 * value:5.1f} %")
+    words = {BEFORE: "before adapting", AFTER: "after adapting"}[made.kept]
+    if made.validation:
+        told = ", ".join(f"{100 * made.validation[name]:.1f} % {name}" for name in (BEFORE, AFTER))
+        lines.append(f"Kept: the model {words}, chosen on validation rows among those it learned from ({told})")
+    elif made.train:
+        lines.append(f"Kept: the model {words}; there was no other, or too few rows to choose by")
     for line in lines:
         output().print(line, markup=False, soft_wrap=True)
 

@@ -2,14 +2,16 @@
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from motet.config.section import Section, one_or_several
+from motet.config.threshold_rule import threshold_text
 from motet.metrics.names import FROM_COUNTS, FROM_RANKS, PERSONAL, MetricName, name_of_metric
 
 PersonalSource = Literal["last_participation", "final_sync", "global_plus_personal"]
 """Where a client's personal model comes from; `motet/training/personal_model_policy.py` explains each."""
 NeverSampled = Literal["global", "initial"]
+THRESHOLD_COUNTS = "thresholds, and counts of validation and test rows of each class above many thresholds"
 CLASS_WEIGHTED = "class-weighted scores, from which class counts can be solved"
 COUNTED_ANSWERS = "counts of test and validation rows by class and answer"
 SCORES_AND_LABELS = "score and class of every test and validation row"
@@ -103,6 +105,12 @@ class ScoringSettings(Section):
         description="at the end, record what the method learned, for a report; in a simulation clients hand over what "
         "that takes: coefficients, and features of a few samples",
     )
+    threshold: Annotated[str, AfterValidator(threshold_text)] = Field(
+        "",
+        description="of two classes: what the probability from which on the second is predicted is chosen for, for "
+        "each model on validation rows: the largest f1 or balanced_accuracy, or recall>=0.9 or precision>=0.8 and the "
+        "other of both as large as can be; empty: the more probable class is predicted",
+    )
     every: int = Field(5, ge=1, description="score every so many rounds; the last round is always scored")
 
     @property
@@ -139,6 +147,8 @@ class ScoringSettings(Section):
             told.add(COUNTED_ANSWERS)
         if self.pooling != "none" and names & FROM_RANKS:
             told.add(COUNTED_SCORES if self.pooling == "binned" else SCORES_AND_LABELS)
+        if self.threshold and self.looks_at_test:
+            told.add(THRESHOLD_COUNTS)
         return frozenset(told | ({MOST_FREQUENT} if self.majority else set()))
 
     @property

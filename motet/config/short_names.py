@@ -28,10 +28,13 @@ CHOICES = {
     "label": Choice("data.label", str, "column of a table with the classes"),
     "client": Choice("data.client", str, "column that says whose row it is, for the natural partition"),
     "domain": Choice("data.domain", str, "column that says which domain a row belongs to"),
+    "group": Choice("data.group", str, "column of rows that are never split, such as a patient's"),
+    "time_column": Choice("data.time_column", str, "column that says when a row was made: the latest are tested"),
     "leave_out": Choice("data.leave_out", list[str], "column that nobody learns from; repeatable, or with commas"),
     "schema": Choice("data.table_schema", str, "file of `motet data schema`: how a table becomes network input"),
     "encoding": Choice("data.encoding", str, "of a CSV file, such as latin-1; default utf-8"),
     "decimal": Choice("data.decimal", str, "sign before decimals in a table: . or ,"),
+    "dates": Choice("data.dates", str, "which comes first in dates such as 03/04/2020: dmy or mdy"),
     "drop_missing": Choice("data.drop_missing", bool, "leave out rows without a label or client, and say how many"),
     "data_dir": Choice("data.dir", str, "folder to look in first for data by name; then MOTET_DATA and the cache"),
     "partition": Choice("data.partition", str, "how samples are dealt, such as dirichlet:0.3"),
@@ -46,6 +49,9 @@ CHOICES = {
     "epochs": Choice("local.epochs", int, "passes over a client's data per round"),
     "batch": Choice("local.batch", int, "samples per gradient step"),
     "lr": Choice("local.lr", float, "learning rate of the first round"),
+    "threshold": Choice(
+        "scoring.threshold", str, "of two classes, chosen on validation rows: f1, balanced_accuracy, 'recall>=0.9'"
+    ),
     "net": Choice("net.name", str, "a name of `motet list nets`, or FILE.py:build"),
     "head": Choice("net.head", str, "the first stage of the net's head; of a module of yours its last layer"),
     "precision": Choice("precision", str, "of the nets in training: fp32 or bf16"),

@@ -39,6 +39,7 @@ class Description:
     figures: Mapping[str, float] = field(default_factory=dict)
     voting: Voting | None = None
     batch_statistics: bool = False
+    threshold: "ThresholdOfModel | None" = None
 
     @property
     def title(self) -> str:
@@ -87,6 +88,22 @@ class ModelFormat(FileModel):
         return cls(bytes=len(data), sha256=sha256, largest_difference=difference, checked_on=checked_on)
 
 
+class ThresholdOfModel(FileModel):
+    """The probability of a class from which on it is predicted, what it was chosen for, and on whose rows."""
+
+    value: Annotated[float, Field(ge=0, le=1)]
+    rule: Text
+    of_class: Text
+    """The second class."""
+    own: bool
+    """Whether it was chosen for this model; otherwise it is the one that was chosen for all, because the client is new
+    or its validation rows hold one class alone."""
+    rows: Count
+    """Validation rows of the client, or of everybody."""
+    reached: bool
+    """Whether it reached what the rule asks on these rows."""
+
+
 class ModelFile(FileModel):
     """model.json of an exported model."""
 
@@ -105,11 +122,16 @@ class ModelFile(FileModel):
     figures: dict[Text, Number]
     neighbours: Voting | None
     files: dict[Text, ModelFormat]
+    threshold: ThresholdOfModel | None = None
 
     @model_validator(mode="after")
     def _names_its_client(self) -> "ModelFile":
         if (self.client is None) != (self.model == "generic"):
             raise ValueError("a client for each model but the generic one")
+        if self.threshold is not None and (
+            len(self.class_names) != 2 or self.threshold.of_class != self.class_names[1]
+        ):
+            raise ValueError("a threshold for the second of two classes alone")
         return self
 
 
@@ -135,6 +157,7 @@ def to_file(known: Description, files: Mapping[str, ModelFormat]) -> ModelFile:
         figures=dict(known.figures),
         neighbours=known.voting,
         files=dict(files),
+        threshold=known.threshold,
     )
 
 
@@ -155,4 +178,5 @@ def from_file(file: ModelFile, constants: Mapping[str, object]) -> Description:
         file.figures,
         file.neighbours,
         file.net.batch_statistics,
+        file.threshold,
     )

@@ -20,7 +20,7 @@ MOST_BYTES = 2**26
 class ListedModel(FileModel):
     """The entry of one model in export.json."""
 
-    folder: Annotated[str, Field(pattern=r"^(generic|client-\d{1,12}(-[A-Za-z0-9_-]{1,40})?)$")]
+    folder: Annotated[str, Field(pattern=r"^(generic|client-[0-9]{1,12}(-[\w-]{1,40})?)$")]  # letters of any language
     model: Which
     client: Text | None
     number: Count | None
@@ -31,11 +31,22 @@ class ExportIndex(FileModel):
 
     format: Literal[1]
     models: Annotated[tuple[ListedModel, ...], Field(min_length=1)]
+    client_column: Text | None = None
+    """The column of the run's data that names clients."""
 
 
-def write_index(out: Path, models: Sequence[ListedModel]) -> None:
+def write_index(out: Path, models: Sequence[ListedModel], client_column: str | None) -> None:
     """Write export.json, last of all: with it the export is complete."""
-    write_atomic(out / INDEX, ExportIndex(format=FORMAT, models=tuple(models)).to_json(indent=1))
+    index = ExportIndex(format=FORMAT, models=tuple(models), client_column=client_column)
+    write_atomic(out / INDEX, index.to_json(indent=1))
+
+
+def require_index(folder: Path) -> None:
+    """Raise a `MotetError` unless the folder is one of a whole export."""
+    if is_model(folder):
+        raise MotetError(f"{folder} is one model; accepted: the folder of a whole export")
+    if not (folder / INDEX).is_file():
+        raise MotetError(f"{folder} holds no exported model; accepted: a folder that `motet export` has finished")
 
 
 def model_folder(folder: Path, client: int | str | None = None) -> Path:
@@ -43,9 +54,8 @@ def model_folder(folder: Path, client: int | str | None = None) -> Path:
     model."""
     if is_model(folder):
         return _itself(folder, client)
-    if not (folder / INDEX).is_file():
-        raise MotetError(f"{folder} holds no exported model; accepted: a folder that `motet export` has finished")
-    listed = read_index(folder)
+    require_index(folder)
+    listed = read_index(folder).models
     if client is None:
         found = [each for each in listed if each.client is None] or (listed if len(listed) == 1 else [])
         if not found:
@@ -59,14 +69,14 @@ def model_folder(folder: Path, client: int | str | None = None) -> Path:
     return folder / found[0].folder
 
 
-def read_index(folder: Path) -> Sequence[ListedModel]:
-    """Return every model of an export."""
+def read_index(folder: Path) -> ExportIndex:
+    """Return the list of all models of an export."""
     path = folder / INDEX
     try:
         data = read_own(path, MOST_BYTES)
     except OSError as error:
         raise MotetError(f"cannot read {path}: {error.strerror}") from error
-    return ExportIndex.from_json(data, str(path)).models
+    return ExportIndex.from_json(data, str(path))
 
 
 def _itself(folder: Path, client: int | str | None) -> Path:

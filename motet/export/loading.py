@@ -1,33 +1,27 @@
-"""`motet.load_model` and `motet predict`: an exported model as a torch module, and its predictions as lines of CSV."""
+"""`motet.load_model` and `motet.load_models`: exported models as torch modules that predict as scikit-learn's do."""
 
-import csv
 import os
-from collections.abc import Iterator, Mapping
-from typing import TextIO
+from collections.abc import Mapping
 
-import torch
-from torch import Tensor
-
-from motet.data.readers.raw import Array
 from motet.export.description import Description
 from motet.export.folder import read_model
-from motet.export.index import model_folder
-from motet.export.reading import UserSamples
+from motet.export.index import model_folder, read_index, require_index
+from motet.export.portable import Portable
+from motet.export.routing import RoutedModels
 from motet.io.user_paths import user_path
 from motet.runs.served_models import RawModel
 
 
 class LoadedModel(RawModel):
-    """An exported model: called with samples as the data file has them, it returns logits."""
+    """An exported model: called with samples as the data file has them, it returns logits.
 
-    def __init__(self, known: Description, model: RawModel):
-        super().__init__(model.model, model.prepare)
+    `predict`, `predict_proba` and `classes_` are as in scikit-learn.
+    """
+
+    def __init__(self, known: Description, model: Portable):
+        threshold = None if known.threshold is None else known.threshold.value
+        super().__init__(model, known.prepare, known.class_names, threshold)
         self.known = known
-
-    @property
-    def class_names(self) -> list[str]:
-        """Return the names of the classes that logits 0, 1, … stand for."""
-        return list(self.known.class_names)
 
     @property
     def client(self) -> str | None:
@@ -44,6 +38,9 @@ def load_model(
     folder: str | os.PathLike[str], client: int | str | None = None, *, trust_code: bool = False
 ) -> LoadedModel:
     """Return a model of a folder that `motet export` wrote: a plain torch module that takes samples as files have them.
+
+    Called, it returns logits. Its `predict`, `predict_proba` and `classes_` are as in scikit-learn; they take arrays,
+    and for a table data frames and dictionaries too.
 
     Parameters
     ----------
@@ -62,42 +59,38 @@ def load_model(
     torch.Size([3, 10])
     """
     known, model = read_model(model_folder(user_path(folder, "folder"), client), trust_code)
-    return LoadedModel(known, RawModel(model, known.prepare))
+    return LoadedModel(known, model)
 
 
-# -------- Predictions of a loaded model, as rows and as lines of CSV
+def load_models(folder: str | os.PathLike[str], client: str | None = None, *, trust_code: bool = False) -> RoutedModels:
+    """Return all models of an export as one, whose `predict` sends each row to the model of its client.
 
+    Rows of clients that have no model there go to the generic one, if there is one. Models are loaded when the first
+    row needs them.
 
-BATCH = 1000
+    Parameters
+    ----------
+    folder
+        The folder of a whole export.
+    client
+        The column of rows that names clients; default the one of the run's data.
+    trust_code
+        As for `motet.load_model`.
 
+    >>> import motet, tempfile
+    >>> from sklearn.datasets import load_digits
+    >>> models = tempfile.mkdtemp() + "/models"
+    >>> _ = motet.export(motet.run(data="digits", clients=4, rounds=1), models)
+    >>> motet.load_models(models).predict(load_digits().images[:3], client=["0", "3", "a stranger"]).shape
+    (3,)
+    """
+    path = user_path(folder, "folder")
+    require_index(path)
+    index = read_index(path)
+    names = [each.client for each in index.models if each.client is not None]
+    generic = any(each.client is None for each in index.models)
 
-def probabilities(model: LoadedModel, x: Array) -> Iterator[Tensor]:
-    """Yield the probability of every class, for one batch of samples after the other."""
-    for start in range(0, len(x), BATCH):
-        yield torch.softmax(model(x[start : start + BATCH]), 1)
+    def load(name: str | None) -> LoadedModel | None:
+        return load_model(path, name, trust_code=trust_code) if generic or name is not None else None
 
-
-def predictions(model: LoadedModel, given: UserSamples) -> Iterator[dict[str, str | float]]:
-    """Yield a row for each sample in its order: its file if it was one, the class and every class's probability."""
-    names, files = model.class_names, iter(given.names or [])
-    titles = [f"probability of {name}" for name in names]
-    for shares in probabilities(model, given.x):
-        for row, number in zip(shares.tolist(), shares.argmax(1).tolist(), strict=True):
-            file = {} if given.names is None else {"file": next(files, "")}
-            yield {
-                **file,
-                "prediction": names[number],
-                "probability": row[number],
-                **dict(zip(titles, row, strict=True)),
-            }
-
-
-def write_predictions(file: TextIO, model: LoadedModel, given: UserSamples) -> list[str]:
-    """Write a line of CSV for each sample, and return the names of the predicted classes."""
-    lines, chosen = csv.writer(file, lineterminator="\n"), list[str]()
-    for row in predictions(model, given):
-        if not chosen:
-            lines.writerow(row)
-        lines.writerow([value if isinstance(value, str) else f"{value:.6g}" for value in row.values()])
-        chosen.append(str(row["prediction"]))
-    return chosen
+    return RoutedModels(str(folder), names, load, index.client_column if client is None else client)

@@ -22,6 +22,7 @@ from motet.data.readers.npz import names_in, read_array
 from motet.data.readers.raw import Array, Integers
 from motet.data.readers.roles import RoleReader, Roles
 from motet.data.readers.table import rows_by_schema
+from motet.data.readers.values import name_of
 from motet.errors import MotetError, shown, unknown
 from motet.io.memory_limits import refuse_if_too_large
 from motet.io.user_paths import regular_size, shown_path
@@ -63,6 +64,39 @@ def read_given(path: Path, prepare: Prepare, labels: Labels | None = None) -> Us
     if not len(given.x):
         raise MotetError(f"{shown_path(path)} holds no samples; accepted: at least one")
     return given
+
+
+def columns_in(path: Path) -> list[str]:
+    """Return the names of what a file has beside its samples: columns of a table, arrays of an .npz."""
+    name = path.name.lower()
+    if path.is_file() and name.endswith((*CSV, *PARQUET)):
+        return list(open_table(path).types)
+    return (
+        [each for each in names_in(path) if each not in ("x", "y")] if path.is_file() and name.endswith(".npz") else []
+    )
+
+
+def read_columns(path: Path, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return these columns of a file as text, one for each sample; what is missing is an empty text."""
+    there = columns_in(path)
+    for name in names:
+        if name not in there:
+            raise unknown(f"column of {shown_path(path)}", name, there)
+    if path.name.lower().endswith(".npz"):
+        return {name: [name_of(value) for value in _flat(path, name).tolist()] for name in names}
+    table, found = open_table(path), dict[str, list[str]]({name: [] for name in names})
+    as_text = import_module("pyarrow").string()
+    for batch in table.read(dict.fromkeys(names, as_text)) if names else ():
+        for name in names:
+            found[name] += [text or "" for text in strings(batch.column(name), name, table.where).to_pylist()]
+    return found
+
+
+def _flat(path: Path, name: str) -> Array:
+    values = read_array(path, name)
+    if values.ndim != 1:
+        raise MotetError(f"{path}: field {shown(name)} has shape {values.shape}; accepted: one value for each sample")
+    return values
 
 
 def class_numbers(y: Array, class_names: Sequence[str], where: str) -> Integers:

@@ -4,6 +4,7 @@ Each exported model is compared with the run's own on samples before it counts.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +13,21 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from motet.config.threshold_rule import ThresholdRule
 from motet.data import Prepare
 from motet.data.prepare import NumbersPrepare, restored
 from motet.data.prepare_table import TablePrepare
-from motet.data.schema import CategoryColumn, Column, NumberColumn
-from motet.errors import MotetError, unknown
-from motet.export.description import Description, ModelFormat, StoredType, Which
+from motet.data.schema import CategoryColumn, Column, ScaledColumn
+from motet.errors import MotetError, shown, unknown
+from motet.export.description import Description, ModelFormat, StoredType, ThresholdOfModel, Which
 from motet.export.folder import write_model
 from motet.export.formats import ONNX, PROGRAM, Run, Whole, require, write_onnx, write_program
 from motet.export.index import ListedModel, write_index
 from motet.export.portable import NotPortable, Portable, portable
 from motet.io.files import make_folder
 from motet.metrics.names import GENERIC, MetricName
+from motet.metrics.threshold import Thresholds
+from motet.runs.measure_again import measure_again
 from motet.runs.rows import Row
 from motet.runs.served_models import RawModel, ServedModels
 from motet.runs.serving_file import stored_type
@@ -78,7 +82,7 @@ def _made_up(prepare: Prepare, stored: torch.dtype) -> Tensor:
 
 def _made_up_column(column: Column, rng: torch.Generator) -> Tensor:
     """Return made-up values for a column: numbers, booleans or places of categories."""
-    if isinstance(column, NumberColumn):
+    if isinstance(column, ScaledColumn):
         return column.mean + column.deviation * torch.randn(SAMPLES, generator=rng)
     most = len(column.categories) if isinstance(column, CategoryColumn) else 2
     return torch.randint(most, (SAMPLES,), generator=rng).float()
@@ -131,16 +135,15 @@ class Exporter:
         self.checked: CheckedOn = samples_of(served, _DTYPES[self.stored])
 
     def write(
-        self, folder: Path, model: nn.Module, which: Which, client: tuple[int, str] | None, figures: dict[str, float]
+        self, folder: Path, model: RawModel, which: Which, client: tuple[int, str] | None, figures: dict[str, float]
     ) -> Exported:
         """Write one model into a folder of its own and return what was written."""
-        assert isinstance(model, RawModel)
         known = self._description(which, client, figures)
         form = self._portable(model)
         files: dict[str, ModelFormat] = {}
         found: dict[str, float] = {}
         if form is not None:
-            again = RawModel(form, self.prepare)
+            again = RawModel(form, self.prepare, model.class_names)
             found["torch"] = difference(again, model, self.checked.x, "torch")
         make_folder(folder)
         for format in self.formats:
@@ -179,6 +182,20 @@ class Exporter:
             number,
             figures,
             batch_statistics=experiment.net.batch_statistics,
+            threshold=self._threshold(number),
+        )
+
+    def _threshold(self, number: int | None) -> ThresholdOfModel | None:
+        chosen, served = self.served.threshold_of(number), self.served
+        if chosen is None or served.thresholds is None:
+            return None
+        return ThresholdOfModel(
+            value=chosen.value,
+            rule=served.thresholds.rule,
+            of_class=served.facts.class_names[1],
+            own=chosen.own,
+            rows=chosen.rows,
+            reached=chosen.reached,
         )
 
 
@@ -189,14 +206,20 @@ def export_run(
     generic: bool = False,
     formats: Sequence[str] = ("torch",),
     left_out: Callable[[str], None] = lambda sentence: None,
+    threshold: str = "",
 ) -> list[Exported]:
-    """Write the named models, or by default the generic one and every client's as far as they can be made."""
+    """Write the named models, or by default the generic one and every client's as far as they can be made.
+
+    `threshold` is a rule by which their thresholds are chosen anew, on the validation rows of the run's data.
+    """
     everything = not clients and not generic
     numbers = list(dict.fromkeys(served.number_of(client) for client in clients))
     if everything:
         numbers = [client.id for client in served.facts.clients]
     exporter = Exporter(served, formats)
     refuse_taken(out)
+    if threshold:
+        served.thresholds = chosen_thresholds(served, threshold)
     rows = {row["client"]: row for row in served.record.clients if row["round"] == served.round}
     written: list[Exported] = []
     for number in [*([None] if everything or generic else []), *numbers]:
@@ -210,8 +233,20 @@ def export_run(
         written.append(_write(exporter, out, model, number, rows))
     if not written:
         raise MotetError(f"run {served.record.folder} has no model that can be exported here")
-    write_index(out, [_listed(each) for each in written])
+    write_index(out, [_listed(each) for each in written], served.record.experiment.data.client)
     return written
+
+
+def chosen_thresholds(served: ServedModels, rule: str) -> Thresholds:
+    """Return thresholds by this rule for the last models of a run, on its validation rows; raise if there are none."""
+    try:
+        rule = str(ThresholdRule.read(rule))
+    except ValueError as error:
+        raise MotetError(f"threshold is {shown(rule)}; {error}") from None
+    found = measure_again(served.record, (), served.trust_code, rule)
+    if found.thresholds is None:
+        raise MotetError(f"run {served.record.folder}: {' '.join(found.notes) or 'no threshold was chosen'}")
+    return found.thresholds
 
 
 def _listed(written: Exported) -> ListedModel:
@@ -226,7 +261,7 @@ def refuse_taken(out: Path) -> None:
         raise MotetError(f"output folder {out} {kind}; accepted: --out = a new folder")
 
 
-def _write(exporter: Exporter, out: Path, model: nn.Module, number: int | None, rows: dict[int, Row]) -> Exported:
+def _write(exporter: Exporter, out: Path, model: RawModel, number: int | None, rows: dict[int, Row]) -> Exported:
     record, facts = exporter.served.record, exporter.served.facts
     if number is None:
         return exporter.write(out / "generic", model, "generic", None, of_figures(record.summary.figures, GENERIC))
@@ -244,7 +279,7 @@ def of_figures(row: Row, model: str | None = None) -> dict[str, float]:
 
 def folder_name(number: int, name: str) -> str:
     """Return the folder name of a client's model: valid on every system, and without a path in it."""
-    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:40]
+    safe = re.sub(r"[^\w-]+", "-", unicodedata.normalize("NFC", name)).strip("-")[:40]  # letters of any language
     return f"client-{number}" if safe in ("", str(number)) else f"client-{number}-{safe}"
 
 

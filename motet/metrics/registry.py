@@ -27,6 +27,7 @@ from motet.metrics.metric import ACCURACY, LOSS, TOP5, Metric, MetricFailed, Sam
 from motet.metrics.names import ALIASES, BENIGN, DATA, STATISTICS
 from motet.metrics.rounds_to import RoundsTo
 from motet.metrics.run_metric import RunMetric
+from motet.metrics.threshold import ThresholdChoice
 from motet.metrics.update_variance import UpdateVariance
 
 __all__ = [
@@ -86,11 +87,15 @@ def known_metric(name: str, higher_is_better: bool = True) -> Metric:
     return METRICS.get(name) or Metric(name, "", "", percent=False, higher_is_better=higher_is_better, worst=None)
 
 
-def run_metrics_of(asked: Iterable[str]) -> tuple[RunMetric, ...]:
-    """Return the metrics of a whole run that are asked for, in their order and without duplicates."""
+def run_metrics_of(asked: Iterable[str], threshold: str = "") -> tuple[RunMetric, ...]:
+    """Return the metrics of a whole run that are asked for, in their order and without duplicates.
+
+    `threshold` is `scoring.threshold`: where it is set, the choice of thresholds is the first of them.
+    """
     terms = [_term(text) for text in asked if not is_import(text)]
     found = [checked(OF_A_RUN[t.name], t.options, f"metric {t.name}") for t in terms if t.name in OF_A_RUN]
-    return tuple(dict.fromkeys(found))
+    chosen = [ThresholdChoice(rule=threshold)] if threshold else []
+    return tuple(dict.fromkeys([*chosen, *found]))
 
 
 def require_metrics(asked: Sequence[str]) -> None:

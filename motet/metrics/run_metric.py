@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,9 @@ from motet.messages.message import Message
 from motet.methods.base import LearnedFigure
 from motet.nets import Net
 from motet.training.client import Client
+
+if TYPE_CHECKING:
+    from motet.metrics.threshold import Thresholds
 
 BATCH = 200
 
@@ -75,11 +78,13 @@ class Finding:
     training: dict[str, float] = field(default_factory=dict)  # numbers about the training that are not figures
     figures_learned: list[LearnedFigure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    thresholds: "Thresholds | None" = None
 
 
 class RunMetric(Section):
     """The base of a metric of a run; override what it needs, each default does nothing."""
 
+    setting: ClassVar[str] = "scoring.metrics"  # the field that asks for it
     name: ClassVar[str]
     summary: ClassVar[str]
     paper: ClassVar[str]

@@ -17,14 +17,19 @@ from motet.server.assembly import Assembly, assemble
 from motet.server.final_evaluation import FinalState
 
 
-def measure_again(record: Record, asked: Sequence[str], trust_code: bool = False) -> Finding:
-    """Return what these metrics find for the last models of a finished run, on its data; raise if it cannot be done."""
+def measure_again(record: Record, asked: Sequence[str], trust_code: bool = False, threshold: str = "") -> Finding:
+    """Return what these metrics find for the last models of a finished run, on its data; raise if it cannot be done.
+
+    `threshold` is a rule by which thresholds are chosen, as in `scoring.threshold`.
+    """
     record.require_finished()
     require_trust(record.experiment, record.folder, trust_code)
     recorded = with_kept_weights(record.experiment, record.folder)
     if not recorded.scoring.looks_at_test:
         raise MotetError(f"run {record.folder} was for tuning and looks at no test data; accepted: another run")
-    scoring = recorded.scoring.model_copy(update={"metrics": tuple(asked), "figures_learned": False})
+    scoring = recorded.scoring.model_copy(
+        update={"metrics": tuple(asked), "figures_learned": False, "threshold": threshold}
+    )
     with one_thread():
         assembly = assemble(recorded.model_copy(update={"scoring": scoring}), record.checkpoint_folder)
         try:

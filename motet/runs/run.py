@@ -26,6 +26,7 @@ from motet.runs.record import Record
 from motet.runs.rows import refuse_gaps
 from motet.runs.serving_file import write_serving
 from motet.runs.summary import summarize
+from motet.runs.thresholds_file import write_thresholds
 from motet.runs.trust import code_of, refuse_other_code, remember, require_trust
 from motet.server.assembly import Assembly, ServerSide, assemble, settle
 from motet.server.evaluation import Row
@@ -161,6 +162,7 @@ def _finish(
         assembly.engine.close()
     write_generic(assembly, progress.server, record)
     write_serving(record, assembly.federation_facts)
+    write_thresholds(record, found.thresholds)
     record.write_figures_learned(found.figures_learned)
     kept = stopping.kept if stopping else None
     record.write_summary(summarize(experiment, method, rows, scores.figures, seconds, found, notes, kept))

@@ -1,6 +1,7 @@
 """The models of a finished run, as plain torch modules that share no memory with it."""
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from motet.io.user_code import place_of
 from motet.messages.message import Message, State
 from motet.messages.task import Task
 from motet.metrics import family
+from motet.metrics.threshold import ClientThreshold, Thresholds
 from motet.nets import Net
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.fitting_states import UsedStates
@@ -29,6 +31,7 @@ from motet.runs.folder import with_kept_weights
 from motet.runs.record import Record
 from motet.runs.run import one_thread, restore
 from motet.runs.serving_file import read_serving
+from motet.runs.thresholds_file import read_thresholds
 from motet.runs.trust import require_trust
 from motet.server.assembly import ServerSide, assemble, workplace_of
 from motet.server.workplace import Workplace
@@ -38,20 +41,72 @@ from motet.training.flat_weights import Layout
 T = TypeVar("T")
 
 
-class RawModel(nn.Module):
-    """A model that prepares its input itself: it takes samples as they are in the data file."""
+NEW_CLIENT = "the model of a new client"  # in sentences
+BATCH = 1000  # samples that a prediction computes at a time
 
-    def __init__(self, model: nn.Module, prepare: Prepare):
+Floats = npt.NDArray[np.float64]
+
+
+class RawModel(nn.Module):
+    """A model that prepares its input itself: it takes samples as they are in the data file.
+
+    Called, it returns logits. `predict`, `predict_proba` and `classes_` are as in scikit-learn.
+    """
+
+    def __init__(self, model: nn.Module, prepare: Prepare, class_names: Sequence[str], threshold: float | None = None):
         super().__init__()
         self.model, self.prepare = deepcopy(model), prepare
+        self.class_names = list(class_names)
+        self.threshold = threshold
+        """Of two classes: the probability from which on the second is predicted; None: the more probable one is."""
         self.eval()
 
     def forward(self, x: npt.ArrayLike | Tensor) -> Tensor:
         """Return the logits of a batch of samples, without gradients."""
+        return self._logits(self.prepare.raw(x))
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """Return the classes in the order of `predict_proba`: their names, or whole numbers where all names are."""
+        return classes_of(self.class_names)
+
+    def predict_proba(self, x: Any) -> Floats:
+        """Return the probability of every class for each sample, [n, classes].
+
+        `x` is samples as the data file has them: an array; for a table also a data frame, an Arrow table, a dictionary
+        or several, of which columns that the model does not need are ignored.
+        """
+        return self.shares(self.prepare.stored(x))
+
+    def predict(self, x: Any) -> npt.NDArray[Any]:
+        """Return the class of each sample, as `classes_` has it; `x` as for `predict_proba`."""
+        return self.classes_[self.decided(self.predict_proba(x))]
+
+    def shares(self, stored: Tensor) -> Floats:
+        """Return the probability of every class for samples in stored layout, computed batch by batch."""
+        found = [
+            torch.softmax(self._logits(self.prepare(part)).double(), 1).cpu() for part in torch.split(stored, BATCH)
+        ]
+        return torch.cat(found).numpy() if len(stored) else np.zeros((0, len(self.class_names)))
+
+    def decided(self, shares: Floats) -> npt.NDArray[np.int64]:
+        """Return the number of the class that is predicted for each row of probabilities."""
+        if self.threshold is not None:
+            return (shares[:, 1] >= self.threshold).astype(np.int64)
+        found: npt.NDArray[np.int64] = np.argmax(shares, 1)
+        return found
+
+    def _logits(self, prepared: Tensor) -> Tensor:
         device = next(self.model.parameters()).device
         with torch.no_grad():
-            logits: Tensor = self.model(self.prepare.raw(x).to(device))
+            logits: Tensor = self.model(prepared.to(device))
         return logits
+
+
+def classes_of(names: Sequence[str]) -> npt.NDArray[Any]:
+    """Return names of classes as an array: of whole numbers where every name is one as Python writes it."""
+    whole = all(re.fullmatch(r"0|-?[1-9][0-9]{0,17}", name, re.ASCII) for name in names)
+    return np.array([int(name) for name in names] if whole else list(names))
 
 
 class OnlyCounts(ClientData):
@@ -114,29 +169,29 @@ class ModelWorkbench:
         engine = Inline(workplace, record.checkpoint_folder)
         return cls(record, ServerSide(recorded, facts, workplace.method, workplace.generic_net, engine), workplace)
 
-    def generic_model(self) -> nn.Module:
+    def generic_model(self) -> RawModel:
         """Return the generic (G-FL) model; raise `MotetError` if the method has none."""
         return self.states.make(self._generic_model)
 
-    def personal_model(self, client_id: int) -> nn.Module:
+    def personal_model(self, client_id: int) -> RawModel:
         """Return the personal (P-FL) model of a client as last scored; a new client's is the adapted one."""
         with one_thread():
             return self.states.make(lambda server: self._personal_model(server, client_id))
 
-    def adapted(self, client_id: int, samples: Samples) -> nn.Module:
+    def adapted(self, client_id: int, samples: Samples) -> RawModel:
         """Return the model of a new client, adapted to its samples."""
         client = self._newcomer(client_id, samples)
         with one_thread():
             return self.states.make(lambda server: self._adapt(client, self.method.broadcast(server, client.id)))
 
-    def before_adapting(self, client_id: int, samples: Samples) -> nn.Module | None:
+    def before_adapting(self, client_id: int, samples: Samples) -> RawModel | None:
         """Return the model of a new client before adaptation, or None if the method has none."""
         client = self._newcomer(client_id, samples)
         with one_thread():
             model = self.states.make(lambda s: self.method.personal(client, self.method.broadcast(s, client.id)))
-            return None if model is None else RawModel(model, self.prepare)
+            return None if model is None else RawModel(model, self.prepare, self.facts.class_names)
 
-    def adapted_to_counts(self, client_id: int, told: Tensor) -> nn.Module:
+    def adapted_to_counts(self, client_id: int, told: Tensor) -> RawModel:
         """Return the model of a new client made from its class counts; raise if the method cannot do that."""
         if not self.method.from_counts:
             raise MotetError(
@@ -150,16 +205,16 @@ class ModelWorkbench:
             model = self.states.make(lambda s: self.method.personal(client, self.method.broadcast(s, client.id)))
             return self._raw(model)
 
-    def _generic_model(self, server: State) -> nn.Module:
+    def _generic_model(self, server: State) -> RawModel:
         flat = self.method.generic(server)
         if flat is None:
             raise MotetError(f"method {self.name!r} has no generic model; accepted: personal_model(client)")
         net = self.workplace.generic_net
         model = deepcopy(net)
         Layout(net).put(flat, model)
-        return RawModel(model, self.prepare)
+        return RawModel(model, self.prepare, self.facts.class_names)
 
-    def _personal_model(self, server: State, client_id: int) -> nn.Module:
+    def _personal_model(self, server: State, client_id: int) -> RawModel:
         message = self.method.broadcast(server, client_id)
         private = dict(self.side.engine.private(client_id))
         client = self.workplace.client(Task("score", client_id, self.round, message), private)
@@ -188,15 +243,15 @@ class ModelWorkbench:
         data = self.side.experiment.scoring.headline.data
         return family.reported(rows, of.members, of.fixed, of.rule, data).get(client_id, of.fixed)
 
-    def _adapt(self, client: Client, message: Message) -> nn.Module:
+    def _adapt(self, client: Client, message: Message) -> RawModel:
         client = self.workplace.shown(client.selecting(client.adapt.selections[0]))
         self.method.net.train()
         return self._raw(self.method.adapt(client, message))
 
-    def _raw(self, model: nn.Module | None) -> nn.Module:
+    def _raw(self, model: nn.Module | None) -> RawModel:
         if model is None:
             raise MotetError(f"method {self.name!r} has no model for this client; accepted: adapt(x, y)")
-        return RawModel(model, self.prepare)
+        return RawModel(model, self.prepare, self.facts.class_names)
 
 
 class ServedModels:
@@ -204,7 +259,8 @@ class ServedModels:
 
     def __init__(self, record: Record, trust_code: bool = False):
         require_trust(record.experiment, record.folder, trust_code)
-        self.record, self._alone = record, ModelWorkbench.without_data(record)
+        self.record, self.trust_code = record, trust_code
+        self._alone = ModelWorkbench.without_data(record)
 
     @cached_property
     def _whole(self) -> ModelWorkbench:
@@ -219,32 +275,57 @@ class ServedModels:
         """Facts about the clients and classes of the run."""
         return self._any.facts
 
-    def generic_model(self) -> nn.Module:
+    def generic_model(self) -> RawModel:
         """Return the generic (G-FL) model; raise `MotetError` if the method has none."""
-        return self._any.generic_model()
+        return self._with_threshold(self._any.generic_model(), None)
 
-    def personal_model(self, client: int | str) -> nn.Module:
+    @cached_property
+    def thresholds(self) -> Thresholds | None:
+        """The thresholds that the run chose, or None."""
+        return read_thresholds(self.record)
+
+    def threshold_of(self, client_id: int | None) -> ClientThreshold | None:
+        """Return the threshold of a client's model, or for None of the generic one; None if none was chosen.
+
+        A client that came after training has the one that was chosen for all.
+        """
+        found = self.thresholds
+        if found is None:
+            return None
+        common = ClientThreshold(found.common, client_id is None, found.rows)
+        return common if client_id is None else found.clients.get(client_id, common)
+
+    def _with_threshold(self, model: RawModel, client_id: int | None) -> RawModel:
+        found = self.threshold_of(client_id)
+        model.threshold = None if found is None else found.value
+        return model
+
+    def personal_model(self, client: int | str) -> RawModel:
         """Return the personal (P-FL) model of a client by its id or name; a new client's is the adapted one."""
         client_id = self.number_of(client)
-        return self._made(lambda bench: bench.personal_model(client_id), f"the personal model of client {client}")
+        model = self._made(lambda bench: bench.personal_model(client_id), f"the personal model of client {client}")
+        return self._with_threshold(model, client_id)
 
-    def adapted(self, x: Any, y: Any) -> nn.Module:
+    def adapted(self, x: Any, y: Any) -> RawModel:
         """Return the model of a new client, adapted to these samples and labels."""
         samples = self._samples(x, y)
-        return self._made(lambda bench: bench.adapted(self.next_id, samples), "the model of a new client")
+        model = self._made(lambda bench: bench.adapted(self.next_id, samples), NEW_CLIENT)
+        return self._with_threshold(model, self.next_id)
 
-    def before_adapting(self, x: Any, y: Any) -> nn.Module | None:
+    def before_adapting(self, x: Any, y: Any) -> RawModel | None:
         """Return the model of a new client with these data before adaptation, or None if the method has none."""
         samples = self._samples(x, y)
-        return self._made(lambda bench: bench.before_adapting(self.next_id, samples), "the model of a new client")
+        model = self._made(lambda bench: bench.before_adapting(self.next_id, samples), NEW_CLIENT)
+        return None if model is None else self._with_threshold(model, self.next_id)
 
-    def adapted_to_counts(self, counts: Sequence[int]) -> nn.Module:
+    def adapted_to_counts(self, counts: Sequence[int]) -> RawModel:
         """Return the model of a new client made from its class counts; raise if the method cannot do that."""
         given, classes = np.array(counts), self.facts.classes
         if given.shape != (classes,) or given.dtype.kind not in "iu" or given.min() < 0 or not given.any():
             raise MotetError(f"counts is {given.tolist()}; accepted: {classes} whole numbers, not negative, not all 0")
         asked = torch.from_numpy(given.astype(np.int64))
-        return self._made(lambda bench: bench.adapted_to_counts(self.next_id, asked), "the model of a new client")
+        model = self._made(lambda bench: bench.adapted_to_counts(self.next_id, asked), NEW_CLIENT)
+        return self._with_threshold(model, self.next_id)
 
     @property
     def plain_net(self) -> Net:

@@ -87,7 +87,7 @@ class ServerSide:
             )
         for metric in self.evaluator.run_metrics:
             if why := metric.refuse(self.final_evaluation.before):
-                raise MotetError(f"scoring.metrics: {why}")
+                raise MotetError(f"{metric.setting}: {why}")
         if self.method.net.normalizes_batches:
             self._refuse_lone_samples()
 

@@ -78,7 +78,7 @@ class Evaluator:
 
     def __post_init__(self) -> None:
         self.metrics = metrics_of(self.scoring.asked_metrics)
-        self.run_metrics = run_metrics_of(self.scoring.metrics)
+        self.run_metrics = run_metrics_of(self.scoring.metrics, self.scoring.threshold)
 
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
         """Score the generic and the personal models on the clients that take part in training."""

@@ -54,7 +54,7 @@ class FinalEvaluation:
         if not scoring.looks_at_test:  # a run for tuning
             return found
         asked = self.evaluator.run_metrics
-        for which, metric in enumerate(run_metrics_of((*scoring.metrics, *method.shows))):
+        for which, metric in enumerate(run_metrics_of((*scoring.metrics, *method.shows), scoring.threshold)):
             if metric in asked:
                 _add(found, f"metric {metric.name}", partial(self._measured, metric, which, end))
             elif scoring.figures_learned and not any(isinstance(metric, type(one)) for one in asked):
@@ -191,6 +191,7 @@ def _add(found: Finding, what: str, look: Callable[[], Finding]) -> None:
         found.figures |= more.figures
         found.training |= more.training
         found.notes += more.notes
+        found.thresholds = more.thresholds or found.thresholds
     except Exception as error:  # also of a user's own method: no figure or metric may lose a run
         found.notes.append(one_sentence(f"{what} could not be made ({type(error).__name__}: {error})"))
 

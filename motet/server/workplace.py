@@ -208,12 +208,13 @@ class Workplace:
 
     def _measure(self, client: Client, message: Message) -> Message:
         """Return a client's reply to a run metric, which may hold more than scores and is for simulations only."""
-        which = run_metrics_of((*self.experiment.scoring.metrics, *self.method.shows))[int(number(message, WHICH))]
+        scoring = self.experiment.scoring
+        metrics = run_metrics_of((*scoring.metrics, *self.method.shows), scoring.threshold)
         clients = self.holdings.clients
         there = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
         tests = {i: data.test for i, data in there}
         heads, generic = partial(self._heads, client, message), partial(self._generic_model, message)
-        return which.at_client(ClientScope(client, message, generic, heads, tests))
+        return metrics[int(number(message, WHICH))].at_client(ClientScope(client, message, generic, heads, tests))
 
     # ------------------------------------------------------------ making the models that are scored
 

@@ -39,7 +39,9 @@ def peak(code: Path, cohort: int, engine: str) -> float:
     program = PROGRAM % (CLIENTS, ROUNDS, WIDTH, WIDTH)
     with tempfile.TemporaryDirectory() as folder:
         asked = [sys.executable, "-W", "ignore", "-c", program, str(cohort), engine, f"{folder}/run"]
-        done = subprocess.run(asked, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(code)})
+        done = subprocess.run(
+            asked, capture_output=True, text=True, cwd=code, env={**os.environ, "PYTHONPATH": str(code)}
+        )
     if done.returncode:
         sys.exit(done.stderr[-2000:])
     return int(done.stdout.splitlines()[-1]) / 1024

@@ -77,7 +77,7 @@ def test_a_figure_that_does_not_exist_is_null(capsys: pytest.CaptureFixture[str]
 
 def test_run_prints_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = call(capsys, "run", *TINY, "--out", "here")
-    figures = r"^fedavg +(\d+\.\d +){4}\d of 6 +(\d+\.\d +){2}\d\.\d\d +\d+\.\d$"
+    figures = r"^fedavg +(\d+\.\d +){5}\d of 6 +(\d+\.\d +){2}\d\.\d\d +\d+\.\d$"
     assert re.search(figures, out, re.MULTILINE)
     assert "Recorded in here" in out
     assert "fedavg: round 2 of 2, generic" in err
@@ -115,6 +115,9 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "schema": "s.toml",
         "encoding": "latin-1",
         "decimal": ",",
+        "dates": "mdy",
+        "group": "patient",
+        "time_column": "date",
         "drop_missing": True,
         "data_dir": "elsewhere",
         "partition": "iid",
@@ -130,6 +133,7 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "net": "cnn4",
         "head": "fc1",
         "precision": "bf16",
+        "metric": "balanced_accuracy",
         "threshold": "recall>=0.9",
         "seed": 8,
         "protocol": "pgfed",
@@ -294,9 +298,9 @@ def test_demo_prints_one_table_and_can_be_called_again(
     monkeypatch.setattr(demo, "METHODS", ("local", "fedavg"))
     monkeypatch.setattr(demo, "SETTING", {**demo.SETTING, "rounds": 1, "epochs": 1})
     out, err = call(capsys, "demo")
-    assert re.search(r"^local +– +– +\d+\.\d\*? +\d+\.\d +– +–$", out, re.MULTILINE)
-    assert re.search(r"^local +– +\d+\.\d +– → +\d+\.\d +0\.00 +\d+\.\d$", out, re.MULTILINE)
-    assert re.search(r"^fedavg(?: !)? +(\d+\.\d[*~]? +){4}\d+ of 32 +\d+ of 32$", out, re.MULTILINE)
+    assert re.search(r"^local(?: !)? +– +– +(\d+\.\d[*~]? +){3}– +–$", out, re.MULTILINE)
+    assert re.search(r"^local(?: !)? +– +\d+\.\d +– → +\d+\.\d +0\.00 +\d+\.\d$", out, re.MULTILINE)
+    assert re.search(r"^fedavg(?: !)? +(\d+\.\d[*~]? +){5}\d+ of 32 +\d+ of 32$", out, re.MULTILINE)
     assert re.search(r"^fedavg(?: !)? +(\d+\.\d +){2}\d+\.\d → +\d+\.\d +\d\.\d\d +\d+\.\d$", out, re.MULTILINE)
     assert "Report in runs/demo/report.html" in err and "Recorded in runs/demo;" in err
     assert max(map(len, out.splitlines())) <= 100

@@ -295,7 +295,7 @@ def test_stray_quotes_swallow_no_rows(tmp_path: Path, changed: list[tuple[int, s
 
 def test_texts_of_several_lines_are_texts(tmp_path: Path) -> None:
     text = '"Dear all,\nthe patient, who is 40,\nis well.\n\nYours, ""B"""'
-    path = quoted(tmp_path / "t.csv", *[(i, f"{i},{text},h{i % 3},{('no', 'yes')[i % 2]}") for i in range(1, 121)])
+    path = quoted(tmp_path / "t.csv", *[(i, f"{i % 60},{text},h{i % 3},{('no', 'yes')[i % 2]}") for i in range(1, 121)])
     raw = load_own(path, "auto", Columns(label="outcome", client="hospital"))
     assert len(raw.y) == 120 and len(raw.client_names) == 3
     path = quoted(tmp_path / "t.csv", (7, '30,5" pipe,h1,no'), (9, '30,6" pipe,h1,no'), (11, '30,7" pipe,h1,no'))

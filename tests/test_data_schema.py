@@ -84,11 +84,11 @@ def test_a_category_that_only_test_rows_have_is_none(wine: list[dict[str, Any]])
             row["group"] = "rare"
     write_csv(wine, Path("wine.csv"))
     changed = federation_of()
-    assert schema_of(changed).columns["group"] == CategoryColumn(categories=("high", "low"))
+    assert schema_of(changed).columns["group"] == CategoryColumn(categories=("high", "low"), indicator=True)
     rare = changed.clients[0].test.x[:, column] == 2  # in the list of all, after high and low
     assert int(rare.sum()) == len(tested)
     x, _ = next(changed.clients[0].test.all_batches(1000))
-    assert not x[rare][:, -2:].any()
+    assert not x[rare][:, -3:].any()
 
 
 def _value(name: str, text: str) -> float:
@@ -111,7 +111,7 @@ def test_half_of_no_range_is_standard(wine: list[dict[str, Any]]) -> None:
 
 
 def test_network_input_has_no_hole_and_moments_of_0_and_1(wine: list[dict[str, Any]]) -> None:
-    federation = federation_of()
+    federation = federation_of(indicators=False)
     batches = [client.train.batch(torch.arange(len(client.train)))[0] for client in federation.clients]
     x = torch.cat(batches)
     assert x.dtype == torch.float32 and x.isfinite().all()
@@ -151,7 +151,10 @@ def test_an_edited_schema_is_obeyed(wine: list[dict[str, Any]], capsys: pytest.C
             r"(\[columns\.alcohol\]\n.*?)mean = [\d.]+\ndeviation = [\d.]+\nfill = [\d.]+",
             r"\1mean = 10\ndeviation = 2\nfill = 12",
         ),
-        (r'categories = \[\s*"high",\s*"low",\s*\]', 'categories = ["low", "high", "none of it"]\nfill = "none of it"'),
+        (
+            r'categories = \[\s*"high",\s*"low",\s*\]\nindicator = true',
+            'categories = ["low", "high", "none of it"]\nfill = "none of it"',
+        ),
         (r"\[columns\.ash\].*?\n\n", ""),
     )
     names = list(schema_of(federation).columns)
@@ -214,11 +217,19 @@ GOOD = 'label = "kind"\nclasses = ["a", "b"]\n[columns.alcohol]\nkind = "number"
         (GOOD.replace('"a", "b"', '"a"'), "classes is .*; accepted: two or more names, each once"),
         (GOOD.replace('"a", "b"', '"a", "a"'), "classes is .*; accepted: two or more names, each once"),
         (GOOD.replace('"a", "b"', "1, 2"), "classes is .*; accepted: two or more names, each once"),
-        (GOOD.replace('"number"', '"date"'), r"column 'alcohol': kind is 'date'; accepted: number \| boolean"),
+        (GOOD.replace('"number"', '"time"'), r"column 'alcohol': kind is 'time'; accepted: number \| date \| boolean"),
         (GOOD + "deviation = 0\n", "column 'alcohol': deviation is 0; accepted: a number above 0"),
         (GOOD + "mean = nan\n", "column 'alcohol': mean is nan; accepted: a number"),
         (GOOD + "mean = 'low'\n", "column 'alcohol': mean is 'low'; accepted: a number"),
         (GOOD + "median = 3\n", "unknown field 'median'"),
+        (GOOD + "knots = [1.0, 2.0]\n", "knots has 2 numbers and levels 0; accepted: as many of both, 2 to 64"),
+        (GOOD + "knots = [1.0, 1.0]\nlevels = [0.0, 1.0]\n", "knots is .*; accepted: numbers that rise"),
+        (GOOD + "knots = [1.0, 2.0]\nlevels = [1.0, 0.0]\n", "levels is .*; accepted: numbers that rise"),
+        (GOOD + "[columns.d]\nkind = 'date'\norder = 'ydm'\n", "column 'd': order is 'ydm'; accepted: ymd"),
+        (
+            GOOD + "[columns.g]\nkind = 'category'\ncategories = ['a']\nfill = 'a'\nindicator = true\n",
+            "column 'g': indicator is true beside fill 'a'; accepted: one of them",
+        ),
         (GOOD + "[columns.g]\nkind = 'category'\n", "column 'g': categories"),
         (GOOD + "[columns.g]\nkind = 'category'\ncategories = []\n", "column 'g': categories"),
         (GOOD + "[columns.g]\nkind = 'category'\ncategories = ['a', 'a']\n", "categories is .*; accepted: names, each"),

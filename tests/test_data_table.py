@@ -56,12 +56,11 @@ def test_a_real_table_by_one_command(name: str, tmp_path: Path, capsys: pytest.C
     assert [client["name"] for client in shown["clients"]] == list(SITES)
     assert all({"id", "name", "domain", "new", "train", "val", "test", "counts"} <= c.keys() for c in shown["clients"])
     assert shown["notes"] == ["left out: 'number' (numbers the rows)"]
-    training = {site: sum(row["site"] == site for row in rows) for site in SITES}
-    common = len(rows) - sum(sum(client["counts"]) for client in shown["clients"])
-    assert common == pytest.approx(0.2 * len(rows), abs=len(classes))
+    rows_of_site = {site: sum(row["site"] == site for row in rows) for site in SITES}
     for client in shown["clients"]:
         assert sum(client["counts"]) == client["train"] + client["val"] + client["test"]
-        assert sum(client["counts"]) == pytest.approx(0.8 * training[client["name"]], rel=0.2)
+        assert sum(client["counts"]) == rows_of_site[client["name"]]  # nothing is set aside for a common test set
+        assert client["test"] == int(0.2 * rows_of_site[client["name"]])
 
 
 def test_every_cell_arrives(tmp_path: Path) -> None:
@@ -129,16 +128,24 @@ def test_names_travel_to_other_processes(wine: Path) -> None:
     assert torch.equal(there.stored.batch(rows)[0], federation.stored.batch(rows)[0])
 
 
-def test_dates_lists_and_ids_are_left_out_with_a_note(tmp_path: Path) -> None:
+def test_times_lists_and_ids_are_left_out_with_a_note(tmp_path: Path) -> None:
     made = [
-        {"": i, "when": f"2020-01-{i % 28 + 1:02}", "key": f"k{i}", "patientId": 7 * i, "age": i % 9, "y": "ab"[i % 2]}
+        {
+            "": i,
+            "when": f"{i % 24:02}:30:00",
+            "all": 3,
+            "key": f"k{i}",
+            "patientId": 7 * i,
+            "age": i % 9,
+            "y": "ab"[i % 2],
+        }
         for i in range(60)
     ]
     raw = load_own(write_csv(made, tmp_path / "t.csv"), "auto", Columns(label="y"))
     assert raw.x.shape == (60, 1)
     assert raw.notes == (
-        "left out: '(column 1)' (no name), 'when' (dates or times), 'key' (60 different texts in 60 rows), "
-        "'patientId' (numbers the rows)",
+        "left out: '(column 1)' (no name), 'when' (times of day, or durations), 'all' (the same value in every row), "
+        "'key' (60 different texts in 60 rows), 'patientId' (numbers the rows)",
     )
 
 
@@ -188,7 +195,7 @@ def test_five_methods_by_one_table(wine: Path, capsys: pytest.CaptureFixture[str
     capsys.readouterr()
     assert main(["show", "runs", "--json"]) == 0
     found = {run["method"]: run["personal"]["split"]["personal_models"] for run in json.loads(capsys.readouterr().out)}
-    assert len(found) == 5 and min(found.values()) > 0.6  # three classes
+    assert len(found) == 5 and min(found.values()) > 0.5  # three classes
     record = json.loads(Path("runs/fedavg/clients.json").read_text())
     assert [client["name"] for client in record["clients"]] == list(SITES)
     assert record["classes"] == ["class class_0", "class class_1", "class class_2"]
@@ -231,11 +238,12 @@ def test_what_no_row_has(wine: Path) -> None:
     prepare = prepare_of(federation_of(wine))
     row = next(csv.DictReader(wine.open()))
     usual = prepare.raw({**row, "group": "low"})
-    place = sum(column.width for column in prepare.schema.columns.values()) - 2
-    assert usual[0, place:].tolist() == [0, 1]
+    place = sum(column.width for column in prepare.schema.columns.values()) - 3
+    assert usual[0, place:].tolist() == [0, 1, 0]
     for group in ("unheard of", None, "", float("nan"), "NA"):
         other = prepare.raw({**row, "group": group})
-        assert other[0, place:].tolist() == [0, 0]  # a category that nobody knows is none of them
+        missing = group != "unheard of"
+        assert other[0, place:].tolist() == [0, 0, missing]  # a category that nobody knows is none of them
         assert torch.equal(other[:, :place], usual[:, :place])
     alcohol = list(prepare.schema.columns).index("alcohol") - 1  # the category stands after all numbers
     assert prepare.raw({**row, "alcohol": None})[0, alcohol].item() == pytest.approx(0, abs=1e-6)

@@ -138,7 +138,8 @@ def test_experiment_round_trip(choices: dict[str, Any]) -> None:
     assert resolve(tomllib.loads(commented_template(experiment))) == experiment
 
 
-NOT_SAID = {"data.min_size", "data.label", "data.client", "data.domain", "data.table_schema", "data.size"}
+_WORDS = ("min_size", "label", "client", "domain", "group", "time_column", "table_schema", "size")
+NOT_SAID = {f"data.{word}" for word in _WORDS}
 """What has no value where nobody chose one."""
 
 

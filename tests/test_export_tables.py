@@ -161,7 +161,7 @@ def test_labels_that_the_run_does_not_know(
     [
         lambda schema: schema.update(columns=[]),
         lambda schema: schema["columns"][0][1].update(deviation=0.0),
-        lambda schema: schema["columns"][0][1].update(kind="date"),
+        lambda schema: schema["columns"][0][1].update(kind="time"),
         lambda schema: schema["columns"].append(["more", {"kind": "number"}]),
         lambda schema: schema.pop("label"),
     ],

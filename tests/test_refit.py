@@ -46,8 +46,6 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "all.csv", methods=["fedavg+ft"], trials=1, seeds=1, jobs=1, out=folder / "study", label="sick",
             client="site", rounds=3, threshold="f1", batch=20, lr=0.1,
         )  # fmt: skip
-        recommended = folder / "study" / "recommended.toml"
-        write_experiment(usable_anywhere(resolve(read(recommended))), recommended)
     finally:
         os.chdir(here)
     return folder / "study"

@@ -320,6 +320,7 @@ def test_every_short_name_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> 
         "net": "cnn4",
         "head": "fc1",
         "precision": "bf16",
+        "metric": "balanced_accuracy",
         "seed": 8,
         "protocol": "pgfed",
     }

@@ -74,19 +74,34 @@ def imbalanced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     client, y = np.repeat(np.arange(5), 80), np.tile([0] * 9 + [1], 40)
     np.savez(folder / "rare.npz", x=rng.normal(size=(400, 4)).astype(np.float32), y=y, client=client)
     words = ["--data", str(folder / "rare.npz"), "--partition", "natural", "--rounds", "3", "--cohort", "1.0"]
-    assert main(["run", *words, "--lr", "0.01", "--out", str(folder / "run"), "--json"]) == 0
+    words += ["--lr", "0.01", "--json"]
+    assert main(["run", *words, "--metric", "accuracy", "--out", str(folder / "run")]) == 0
+    assert main(["run", *words, "--out", str(folder / "by-ranks")]) == 0
     return folder / "run"
 
 
 def test_a_model_that_predicts_one_class_is_marked_in_every_table(
     imbalanced: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert motet.load(imbalanced).summary["warnings"] == ["the generic model predicts one class only"]
+    assert motet.load(imbalanced).summary["warnings"] == [
+        "the generic model predicts one class only",
+        "own models (83.8 %) are no better than always answering with a client's most frequent class (83.8 %)",
+    ]
     assert main(["show", str(imbalanced)]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "fedavg !" in text and "! fedavg: the generic model predicts one class only." in text
+    assert (
+        "fedavg !" in text and "! fedavg: the generic model predicts one class only; own models (83.8 %) are no" in text
+    )
     assert main(["report", str(imbalanced), "--out", str(imbalanced.parent / "page.html")]) == 0
     assert "the generic model predicts one class only" in (imbalanced.parent / "page.html").read_text()
+
+
+def test_a_model_that_ranks_is_not_judged_by_its_answers(imbalanced: Path) -> None:
+    """A rare class makes AUROC the headline: of columns that tell nothing it is at chance, whatever the answers."""
+    by_ranks = motet.load(imbalanced.parent / "by-ranks").summary
+    assert by_ranks["reported"]["figure"] == "personal.split.auroc.mean"
+    (said,) = by_ranks["warnings"]
+    assert said.startswith("own models are at chance level (AUROC .4") and said.endswith("nothing was learned")
 
 
 def test_python_is_warned() -> None:

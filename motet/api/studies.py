@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from motet.api.choices import AnyPath, chosen, with_choices
 from motet.api.comparison import PAGE, Comparison
 from motet.api.tables import Table
 from motet.config.experiment import Experiment
+from motet.config.own_data import is_own_data, is_table
 from motet.config.short_names import STUDY_CHOICES
 from motet.data.readers.in_memory import PREFIX, is_in_memory, place_of
 from motet.engines.registry import cores
@@ -43,9 +45,11 @@ def compare(
     data: Any,
     *,
     methods: Methods | None = None,
-    seeds: int = 3,
-    trials: int = 5,
+    seeds: int | None = None,
+    repeats: int | None = None,
+    trials: int | None = None,
     time: str | None = None,
+    yardsticks: bool = True,
     jobs: int = 0,
     out: AnyPath | None = None,
     set: Mapping[str, Any] | None = None,
@@ -63,10 +67,13 @@ def compare(
         A name of `motet list data`, a path, or data in memory as for `motet.run`.
     methods
         Names such as "fedavg,fedavg+ft" or a list of them, also of your own; default a shortlist.
-    seeds, trials
-        How many runs each method has in the end, and how many settings are tried for it before.
+    seeds, repeats, trials
+        How many runs each method has in the end on each split of the clients' rows, how many such splits there are, and
+        how many settings are tried for it before; None is what suits the data.
     time
         Do what fits into this time, such as "20m", and say what was left out.
+    yardsticks
+        Whether scikit-learn is measured on the same rows, pooled and alone.
     jobs
         How many runs are computed at the same time; 0 is one per core.
     out
@@ -82,8 +89,9 @@ def compare(
     >>> found.recommended.method in ("local", "fedavg")
     True
     """
-    with _experiment("compare", data, choices, set, out) as (experiment, folder):
-        return compare_experiment(experiment, folder, methods, trials, seeds, time, jobs, _onlooker(progress))
+    effort = Effort(trials, seeds, repeats, time, yardsticks)
+    with _experiment("compare", data, ending_by_validation(choices, set), set, out) as (experiment, folder):
+        return compare_experiment(experiment, folder, methods, effort, jobs, _onlooker(progress))
 
 
 @with_choices(STUDY_CHOICES)
@@ -180,16 +188,56 @@ def bench(
 
 # -------- Shared with the command line
 
+SPLITS, SEEDS, TRIALS, TABLE_TRIALS = 3, 3, 5, 8
+"""How often rows are split, training is seeded, and settings are tried, where the user does not say."""
+
+
+def ending_by_validation(choices: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the choices of a comparison, whose rounds end by themselves unless a number or a protocol is named."""
+    named = {"rounds", "rounds.count", "protocol"}
+    chosen = {name for name, value in {**(settings or {}), **choices}.items() if value is not None}
+    return dict(choices) if named & chosen else {**choices, "rounds": "auto"}
+
+
 LookOn = Callable[[int], AbstractContextManager[StudyProgress]]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a comparison does: None is what suits the data."""
+
+    trials: int | None = None
+    seeds: int | None = None
+    repeats: int | None = None
+    time: str | None = None
+    yardsticks: bool = True
+
+    def of(self, experiment: Experiment, prefix: str) -> dict[str, Any]:
+        """Return the numbers for an experiment, or raise a sentence about one that makes no sense.
+
+        Rows of a user's own clients are split several times, since most of the chance is in which rows are tested. Data
+        by name have the split and the clients with which papers are compared, so that seeds vary the training.
+        """
+        data, own = experiment.data, is_own_data(experiment.data.name)
+        natural = data.client is not None and data.partition == "natural" and not data.resplit
+        splits_again = own and natural and data.time_column is None and data.test_share > 0
+        repeats = self.repeats if self.repeats is not None else SPLITS if splits_again else 1
+        seeds = self.seeds if self.seeds is not None else 1 if repeats > 1 else SEEDS
+        trials = self.trials if self.trials is not None else TABLE_TRIALS if is_table(data.name) else TRIALS
+        return {
+            "trials": at_least_one(f"{prefix}trials", trials),
+            "seeds": at_least_one(f"{prefix}seeds", seeds, MOST_SEEDS),
+            "repeats": at_least_one(f"{prefix}repeats", repeats, MOST_SEEDS),
+            "yardsticks": self.yardsticks,
+            "seconds": None if self.time is None else seconds_of(self.time, prefix),
+        }
 
 
 def compare_experiment(
     experiment: Experiment,
     folder: Path,
     methods: Methods | None,
-    trials: int,
-    seeds: int,
-    time: str | None,
+    effort: Effort,
     jobs: int,
     look_on: LookOn,
     prefix: str = "",
@@ -201,13 +249,8 @@ def compare_experiment(
             "scoring.test is 'none', but methods are compared on test data; accepted: auto, common or split (tuning "
             "looks at validation data alone)"
         )
-    asked = CompareRequest(
-        experiment,
-        SHORTLIST if methods is None else method_names(methods, prefix),
-        at_least_one(f"{prefix}trials", trials),
-        at_least_one(f"{prefix}seeds", seeds, MOST_SEEDS),
-        None if time is None else seconds_of(time, prefix),
-    )
+    names = SHORTLIST if methods is None else method_names(methods, prefix)
+    asked = CompareRequest(experiment, names, **effort.of(experiment, prefix))
     compare_methods(asked, folder, jobs_at_once(jobs, prefix), look_on)
     write_report([folder], folder / PAGE)
     return Comparison(folder)

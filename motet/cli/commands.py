@@ -130,8 +130,18 @@ def compare_on(
     methods: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="methods to compare, also your own; default a shortlist")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="runs of each method with what was chosen for it")] = 3,
-    trials: Annotated[int, typer.Option(help="settings to try for each method")] = 5,
+    seeds: Annotated[
+        int | None, typer.Option(help="runs of each method with what was chosen for it, on each split")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(help="splits of each client's rows; default 3 for clients of your own data")
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="settings to try for each method; default 5, and 8 on a table")
+    ] = None,
+    yardsticks: Annotated[
+        bool, typer.Option(help="scikit-learn on the same rows, pooled and alone, beside the methods")
+    ] = True,
     time: Annotated[
         str | None, typer.Option(metavar="20m", help="do what fits into this time, and say what not")
     ] = None,
@@ -144,11 +154,16 @@ def compare_on(
     **short: str | float | None,
 ) -> None:
     """Which method to take on these data, what each client gains or loses, and how sure that is."""
+    from motet.api.studies import Effort, ending_by_validation
     from motet.cli.comparing import compare_and_show
     from motet.config.experiment import parse_set
+    from motet.config.nesting import flatten
 
-    experiment = choose({"data": data, **short}, None, *map(parse_set, settings or []))
-    compare_and_show(experiment, methods, trials, seeds, time, jobs, out and user_path(out, "--out"), json)
+    layers = [parse_set(text) for text in settings or []]
+    set_ones = flatten({name: value for layer in layers for name, value in layer.items()})
+    experiment = choose(ending_by_validation({"data": data, **short}, set_ones), None, *layers)
+    effort = Effort(trials, seeds, repeats, time, yardsticks)
+    compare_and_show(experiment, methods, effort, jobs, out and user_path(out, "--out"), json)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from motet.api.studies import bench_file, compare_experiment, default_folder, tune_experiment
+from motet.api.studies import Effort, bench_file, compare_experiment, default_folder, tune_experiment
 from motet.cli.console import messages, note, output, write_json
 from motet.cli.process import told_how_to_go_on
 from motet.config.experiment import Experiment
@@ -31,9 +31,7 @@ def tune_and_show(experiment: Experiment, methods: str, trials: int, jobs: int, 
 def compare_and_show(
     experiment: Experiment,
     methods: str | None,
-    trials: int,
-    seeds: int,
-    time: str | None,
+    effort: Effort,
     jobs: int,
     out: Path | None,
     json: bool,
@@ -41,7 +39,7 @@ def compare_and_show(
     """Compare methods and show which to take."""
     folder = out or default_folder("compare", experiment)
     with _going_on(folder):
-        found = compare_experiment(experiment, folder, methods, trials, seeds, time, jobs, _look_on, PREFIX)
+        found = compare_experiment(experiment, folder, methods, effort, jobs, _look_on, PREFIX)
     if json:
         note(f"recorded in {folder}")
         write_json({**found.file.model_dump(include={"recommended", "methods"}), "report": str(found.report)})

@@ -97,7 +97,8 @@ def show_partition(experiment: Experiment, json: bool) -> None:
         )
         return
     console = output()
-    console.print(partition(rows, len(federation.test), federation.class_names))
+    aside = None if federation.test_is_clients else len(federation.test)
+    console.print(partition(rows, aside, federation.class_names))
     console.print()
     console.print(
         Shading([client.counts(federation.classes).tolist() for client in federation.clients], federation.class_names)

@@ -13,6 +13,8 @@ SampleKind = Literal["image", "signal", "vector", "tokens"]
 KINDS: tuple[SampleKind, ...] = get_args(SampleKind)
 KindOrAuto = Literal["auto", SampleKind]
 Decimal = Literal["auto", ".", ","]
+Dates = Literal["auto", "dmy", "mdy"]
+Numbers = Literal["auto", "standard", "rank"]
 AugmentName = Literal["none", "flip-crop"]
 PAD = 4
 """Black pixels added on every side before a random crop (He et al., CVPR 2016, section 4.2)."""
@@ -36,13 +38,30 @@ class Columns:
     """Whether rows without a label, client or domain are dropped; otherwise they are an error."""
     min_count: int = 1
     """In how many training rows a category or word must occur to get its own code."""
+    group: str | None = None
+    """The column that says which rows belong together and are never split."""
+    time_column: str | None = None
+    """The column that says when a row was made."""
+    dates: Dates = "auto"
+    """Whether the day or the month comes first in dates such as 03/04/2020."""
+    numbers: Numbers = "auto"
+    """How a table's numbers are scaled: by mean and deviation, by their ranks, or as fits."""
+    indicators: bool = True
+    """Whether columns with missing values get an input that says where."""
     classes_known: bool = False
     """Whether the labels are known to be classes, so that the check for measurements is skipped."""
 
     @property
     def named(self) -> dict[str, str]:
         """The values that the user gave, by the field of the experiment."""
-        found = {"label": self.label, "client": self.client, "domain": self.domain, "table_schema": self.schema}
+        found = {
+            "label": self.label,
+            "client": self.client,
+            "domain": self.domain,
+            "group": self.group,
+            "time_column": self.time_column,
+            "table_schema": self.schema,
+        }
         named = {f"data.{field}": name for field, name in found.items() if name is not None}
         named |= {f"data.{field}": value for field, value in self.written.items()}
         return named | ({"data.leave_out": ", ".join(self.leave_out)} if self.leave_out else {})
@@ -51,7 +70,14 @@ class Columns:
     def written(self) -> dict[str, str]:
         """The settings of how a table is written that differ from the defaults."""
         usual = Columns()
-        said = {"encoding": self.encoding, "decimal": self.decimal, "drop_missing": self.drop_missing}
+        said = {
+            "encoding": self.encoding,
+            "decimal": self.decimal,
+            "drop_missing": self.drop_missing,
+            "dates": self.dates,
+            "numbers": self.numbers,
+            "indicators": self.indicators,
+        }
         return {field: str(value) for field, value in said.items() if value != getattr(usual, field)}
 
 
@@ -80,6 +106,16 @@ class DataSettings(Section):
         None, description="the column that says whose row it is; with it, the natural partition is the default"
     )
     domain: str | None = Field(None, description="the column that says which domain a row belongs to")
+    group: str | None = Field(
+        None,
+        description="the column of a table that says which rows belong together, such as a patient's: they are never "
+        "split between training, validation and test rows of a client, nor between simulated clients",
+    )
+    time_column: str | None = Field(
+        None,
+        description="the column that says when a row was made, numbers or dates: a client's test rows are its latest, "
+        "its validation rows the latest of the rest",
+    )
     leave_out: tuple[str, ...] = Field((), description="columns of a table that nobody learns from")
     table_schema: str | None = Field(
         None,
@@ -93,6 +129,22 @@ class DataSettings(Section):
         "auto",
         description="the sign before the decimals of a table's numbers; auto: a point, or a comma in columns where all "
         "values are so",
+    )
+    dates: Dates = Field(
+        "auto",
+        description="whether dates of a table such as 03/04/2020 have their day (dmy) or their month (mdy) first; "
+        "auto: as the values of the column tell",
+    )
+    numbers: Numbers = Field(
+        "auto",
+        description="how numbers of a table are scaled where `normalize` is standard: by mean and deviation "
+        "(standard), by their ranks, with at most 32 knots (rank), or by ranks in columns that are skewed or have "
+        "heavy tails (auto)",
+    )
+    indicators: bool = Field(
+        True,
+        description="columns of a table with missing values get one more input, which says where: those in which at "
+        "least `min_count` training rows have none",
     )
     drop_missing: bool = Field(
         False, description="leave out rows without a label, client or domain, and say how many, instead of refusing"
@@ -150,14 +202,21 @@ class DataSettings(Section):
         description="what attackers send: what they learned from random labels; noise as large as that; or that times "
         "the number of clients in a round",
     )
-    pool: Literal["train", "all", "no_test"] = Field(
-        "train",
-        description="deal the official training set, or training and test set merged first (all); or set no test rows "
-        "of clients aside, and for natural clients none at all (no_test), for models that are trained once more before "
-        "they are used: then scoring.test is none",
+    pool: Literal["auto", "train", "all", "no_test"] = Field(
+        "auto",
+        description="deal the official training set, or four fifths of data that have none, so that the rest is a "
+        "common test set (train); or deal everything (all), so that clients' own test rows make the common test set; "
+        "auto = train, but all for natural clients of your own data without an official test set; no_test: as train or "
+        "all, but clients keep no test rows, for models that are trained once more before use (scoring.test = none)",
     )
     test_share: float = Field(0.2, ge=0, lt=1, description="share of a client's samples it keeps as its own test split")
     val_share: float = Field(0.0, ge=0, lt=1, description="share of what remains that a client keeps for validation")
+    resplit: int = Field(
+        0,
+        ge=0,
+        description="which of many random splits of each client's rows into training, validation and test rows; the "
+        "clients and their rows stay the same",
+    )
     normalize: Literal["standard", "half", "unit", "constants", "none"] = Field(
         "standard",
         description="mean 0 and deviation 1 over `normalize_on`; (x - 0.5) / 0.5 of values in [0, 1] (signals stay as "
@@ -231,5 +290,19 @@ class DataSettings(Section):
     @property
     def columns(self) -> Columns:
         """The settings for reading a user's own table."""
-        named = (self.label, self.client, self.domain, self.leave_out, self.table_schema)
-        return Columns(*named, self.encoding, self.decimal, self.drop_missing, self.min_count)
+        return Columns(
+            self.label,
+            self.client,
+            self.domain,
+            self.leave_out,
+            self.table_schema,
+            self.encoding,
+            self.decimal,
+            self.drop_missing,
+            self.min_count,
+            group=self.group,
+            time_column=self.time_column,
+            dates=self.dates,
+            numbers=self.numbers,
+            indicators=self.indicators,
+        )

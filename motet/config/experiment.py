@@ -1,6 +1,7 @@
 """The experiment: every choice of a run, resolved, comparable and written to one file.
 
-Defaults are overridden by the preset of `protocol`, that by the choices of the file, those by the command line.
+Defaults, which for a user's own data are those of `own_data.py`, are overridden by the preset of `protocol`, that by
+the choices of the file, those by the command line.
 """
 
 import json
@@ -14,6 +15,7 @@ from pydantic import Field, ValidationError
 from motet.config import toml
 from motet.config.data_section import DataSettings
 from motet.config.nesting import Values, merge, nest
+from motet.config.own_data import defaults_for
 from motet.config.presets import PROTOCOLS
 from motet.config.scoring_section import ScoringSettings
 from motet.config.section import LARGEST_SEED, Section, refusal
@@ -104,7 +106,7 @@ def resolve(values: Mapping[str, Any]) -> Experiment:
         chosen = merge(values)
         name = chosen.get("protocol", "motet")
         preset = PROTOCOLS[name].values if isinstance(name, str) and name in PROTOCOLS else {}
-        text = json.dumps(merge(_beside_clients(preset, chosen), chosen), default=_plain)
+        text = json.dumps(merge(defaults_for(chosen), _beside_clients(preset, chosen), chosen), default=_plain)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise MotetError(
             f"the experiment holds what no field can ({_reason(error)}); accepted: numbers, words and lists, by names"

@@ -6,13 +6,18 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from motet.config.section import Section, one_or_several
 from motet.config.threshold_rule import threshold_text
-from motet.metrics.names import PERSONAL, MetricName
+from motet.metrics.names import FROM_COUNTS, FROM_RANKS, PERSONAL, MetricName, name_of_metric
 
 PersonalSource = Literal["last_participation", "final_sync", "global_plus_personal"]
 """Where a client's personal model comes from; `motet/training/personal_model_policy.py` explains each."""
 NeverSampled = Literal["global", "initial"]
 THRESHOLD_COUNTS = "thresholds, and counts of validation and test rows of each class above many thresholds"
 CLASS_WEIGHTED = "class-weighted scores, from which class counts can be solved"
+COUNTED_ANSWERS = "counts of test and validation rows by class and answer"
+SCORES_AND_LABELS = "score and class of every test and validation row"
+COUNTED_SCORES = "counts of test and validation rows by class and score"
+MOST_FREQUENT = "share of the most frequent class in test and validation rows"
+ACCURACY, LOSS = "accuracy", "loss"  # metrics that are always computed
 
 
 class ScoringSettings(Section):
@@ -62,6 +67,24 @@ class ScoringSettings(Section):
         "generic model where clients' own test data make that set (its plain accuracy comes from theirs); on classes "
         "that a client does not hold, always in the last round alone",
     )
+    metric: str = Field(
+        "auto",
+        description="the metric by which models are judged: in the headline, in tuning and in a recommendation; "
+        "accuracy, auroc, balanced_accuracy, f1, ... of `motet list metrics`, or a function as in `metrics`; auto = "
+        "auroc for data of your own with two classes, the rarer in less than 20 % of the training rows; else accuracy",
+    )
+    pooling: Literal["auto", "exact", "binned", "none"] = Field(
+        "auto",
+        description="metrics of answers or ranks over all clients' rows at once: clients tell counts of rows by class "
+        "and answer, and for auroc and average_precision each row's score and class (exact) or counts by class in bins "
+        "of the score (binned); auto = exact where clients are simulated, binned where they are natural; none: they "
+        "tell nothing, and only each client's own figure is there; without such a metric nothing is told",
+    )
+    majority: bool = Field(
+        True,
+        description="clients tell how often always answering with the most frequent class of their training data would "
+        "be right, beside which an accuracy is read; false: nobody tells it",
+    )
     metrics: tuple[str, ...] = Field(
         (),
         description="besides accuracy: names of `motet list metrics`, or a function of logits and labels as "
@@ -98,17 +121,35 @@ class ScoringSettings(Section):
 
     @property
     def headline(self) -> MetricName:
-        """The accuracy of personal models that is reported first."""
+        """The figure of personal models that is reported first."""
         data = {"split": "split", "none": "validation"}.get(
             self.test, "weighted"
         )  # `auto` has been replaced before a run
-        return MetricName(PERSONAL, data, statistic=self.mean_over_clients)
+        return MetricName(PERSONAL, data, self.metric_name, self.mean_over_clients)
+
+    @property
+    def metric_name(self) -> str:
+        """The name of the headline's metric in figures; accuracy while it is not settled."""
+        return ACCURACY if self.metric == "auto" else name_of_metric(self.metric)
+
+    @property
+    def asked_metrics(self) -> tuple[str, ...]:
+        """The metrics that are computed besides accuracy and loss: those asked for, and the headline's."""
+        there = {*map(name_of_metric, self.metrics), ACCURACY, LOSS}
+        return self.metrics if self.metric_name in there else (*self.metrics, self.metric)
 
     @property
     def tells(self) -> frozenset[str]:
         """What the scores reveal about clients, besides the quality of their models."""
         told = {CLASS_WEIGHTED} if self.by_class and self.looks_at_test else set()
-        return frozenset(told | ({THRESHOLD_COUNTS} if self.threshold and self.looks_at_test else set()))
+        names = set(map(name_of_metric, self.asked_metrics))
+        if self.pooling != "none" and names & FROM_COUNTS:
+            told.add(COUNTED_ANSWERS)
+        if self.pooling != "none" and names & FROM_RANKS:
+            told.add(COUNTED_SCORES if self.pooling == "binned" else SCORES_AND_LABELS)
+        if self.threshold and self.looks_at_test:
+            told.add(THRESHOLD_COUNTS)
+        return frozenset(told | ({MOST_FREQUENT} if self.majority else set()))
 
     @property
     def looks_at_test(self) -> bool:

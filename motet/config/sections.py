@@ -36,12 +36,34 @@ def _one_stays_whole(value: Any, checked: ValidatorFunctionWrapHandler) -> float
 class RoundSettings(Section):
     """[rounds]: how long, and how many clients take part each time."""
 
-    count: int = Field(20, ge=1, description="rounds of training")
+    count: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        20,
+        description="rounds of training; auto: until the figure on validation data has not improved for `patience` "
+        "rounds, and the models of the best round are kept (default for data of your own, and in compare)",
+    )
+    most: int = Field(100, ge=1, description="with auto, the number of rounds after which it ends in any case")
+    patience: int = Field(12, ge=1, description="with auto, rounds without a better figure after which it ends")
+    horizon: int = Field(
+        0,
+        ge=0,
+        description="rounds for which methods lay out their schedules, such as SuPerFed's start; 0 = count, with auto "
+        "most",
+    )
     cohort: Annotated[float, WrapValidator(_one_stays_whole)] = Field(
         0.4,
         gt=0,
         description="clients per round: a number such as 1 or 5, or a share such as 0.4; 1 is one, 1.0 is all",
     )
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last round; with auto, of the last that there may be."""
+        return self.most if self.count == "auto" else self.count
+
+    @property
+    def laid_out_for(self) -> int:
+        """Return the number of rounds that methods lay out their schedules for."""
+        return self.horizon or self.last
 
     def cohort_size(self, clients: int) -> int:
         """Return how many of the training clients take part in a round; raise if there are too few."""
@@ -60,8 +82,18 @@ class LocalSettings(Section):
 
     epochs: int = Field(5, ge=1, description="passes over the client's training data per round")
     steps: int = Field(0, ge=0, description="gradient steps per round instead of epochs; 0 = use epochs")
-    batch: int = Field(40, ge=1, description="samples per gradient step")
+    batch: int = Field(
+        40,
+        ge=0,
+        description="samples per gradient step; 0 = by the size of clients (default for tables of your own): an eighth "
+        "of the median client's training samples, as a power of two from 8 to 64",
+    )
     drop_last: bool = Field(False, description="leave out the last, smaller batch of an epoch")
+    optimizer: Literal["sgd", "adam", "adamw"] = Field(
+        "sgd",
+        description="of the local steps: SGD as in the papers; Adam, or AdamW with weight decay apart from the "
+        "gradient, whose first beta is `momentum` and whose moments begin anew in every round",
+    )
     lr: float = Field(
         0.01,
         gt=0,
@@ -69,7 +101,9 @@ class LocalSettings(Section):
         json_schema_extra=tried(0.001, 0.003, 0.01, 0.03, 0.1),
     )
     lr_decay: float = Field(0.99, gt=0, le=1, description="factor on the learning rate per round")
-    momentum: float = Field(0.9, ge=0, lt=1, description="heavy-ball momentum of the local steps")
+    momentum: float = Field(
+        0.9, ge=0, lt=1, description="heavy-ball momentum of the local steps; of Adam, its first beta"
+    )
     weight_decay: float = Field(1e-5, ge=0, description="pull of every trained parameter towards zero")
     momentum_across_rounds: Literal["reset", "persist"] = Field(
         "reset", description="start each round with fresh momentum, or with the client's last"

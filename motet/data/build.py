@@ -14,8 +14,9 @@ from motet.data.corruption import add_label_noise, noise_of, poison_labels
 from motet.data.domains import simulate
 from motet.data.federation import ClientData, Federation, Samples
 from motet.data.image_changes import augment_of, resized
-from motet.data.partitions.assignment import Dealt, Split, deal_rows
+from motet.data.partitions.assignment import Dealt, deal_rows
 from motet.data.partitions.registry import inside, parse
+from motet.data.partitions.splits import Split
 from motet.data.prepare import Prepare, fit_prepare
 from motet.data.readers.raw import Integers, RawData, dealt_by
 from motet.data.sources import load

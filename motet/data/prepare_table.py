@@ -1,37 +1,35 @@
 """From the rows of a table to network input: holes filled, numbers scaled, categories as places; whole batches at once.
 
-A stored row has a float per column: a number as it is, a boolean as 0 or 1, a category as its place in a list. NaN is
-a value that is missing, -1 a category that is not in the list.
+A stored row has a float per column: a number as it is, a date as days since 2000-01-01, a boolean as 0 or 1, a category
+as its place in a list. NaN is a value that is missing, -1 a category that is not in the list.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from motet.config.data_section import SampleKind
+from motet.config.section import Section
+from motet.data.fit_columns import Fitting, fit_boolean, fit_category, fit_date, fit_number
 from motet.data.input import Input
 from motet.data.prepare import Normalize, Prepare
 from motet.data.readers.raw import Array, Integers
 from motet.data.readers.values import stored_rows
-from motet.data.schema import BooleanColumn, CategoryColumn, Column, NumberColumn, Schema, of_plain
+from motet.data.schema import BooleanColumn, CategoryColumn, Column, Order, ScaledColumn, Schema, of_plain
 from motet.errors import shown
 from motet.io.text import some
 
-SMALLEST_DEVIATION = 1e-12
-"""Of numbers that are not all the same but for rounding."""
-NOBODY = "(none)"
-"""The one category of a column in whose list nothing is left."""
-_CHUNK = 10_000
+_COLUMNS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
 class TablePrepare(Prepare):
-    """Numbers and booleans in the order of the schema, then the places of its categories."""
+    """Numbers, dates and booleans in the order of the schema, then the indicators of those that have one, then the
+    places of each category column: its categories, the others, missing."""
 
     kind: ClassVar[SampleKind] = "vector"
 
@@ -74,16 +72,31 @@ class TablePrepare(Prepare):
     def __call__(self, stored: Tensor) -> Tensor:
         """Return rows as float32, with missing values filled in."""
         numbers = stored.index_select(1, self._numbers)
-        numbers = torch.where(numbers.isnan(), self._fill, numbers)
-        numbers = torch.addcmul(self._shift, numbers, self._scale)
+        missing = numbers.isnan()
+        numbers = torch.where(missing, self._fill, numbers)
+        parts = [torch.addcmul(self._shift, numbers, self._scale)]
+        if len(self._curved):
+            parts[0] = torch.cat([parts[0], self._mapped(numbers)], dim=1).index_select(1, self._order)
+        if len(self._indicated):
+            parts.append(missing.index_select(1, self._indicated).to(stored.dtype))
         if not len(self._categories):
-            return numbers
+            return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
         codes = stored.index_select(1, self._categories).nan_to_num(nan=-2.0).to(torch.int64)
         places = self._places[self._starts + codes + 2]
         spread = stored.new_zeros(
             stored.shape[0], self._width + 1
         )  # the last place is nobody's; `len` cannot be traced
-        return torch.cat([numbers, spread.scatter_(1, places, 1.0)[:, :-1]], dim=1)
+        return torch.cat([*parts, spread.scatter_(1, places, 1.0)[:, :-1]], dim=1)
+
+    def _mapped(self, numbers: Tensor) -> Tensor:
+        """Return the columns that have knots, mapped: each piece adds its slope times the way into it."""
+        found = []
+        for at in range(0, len(self._curved), _COLUMNS_AT_ONCE):  # a wide table would take too much memory at once
+            part = slice(at, at + _COLUMNS_AT_ONCE)
+            way = numbers.index_select(1, self._curved[part])[:, :, None] - self._knots[part]
+            way = torch.minimum(way.clamp(min=0.0), self._pieces[part])
+            found.append((way * self._slopes[part]).sum(dim=2) + self._lowest[part])
+        return torch.cat(found, dim=1) if len(found) > 1 else found[0]
 
     def stored(self, x: Any) -> Tensor:
         """Return rows as stored, from a dictionary or several, a data frame, an Arrow table, or stored rows."""
@@ -104,7 +117,7 @@ class TablePrepare(Prepare):
     @property
     def schema_categories(self) -> list[tuple[str, ...]]:
         """Return the categories of each category column."""
-        return [column.categories for column in self.schema.columns.values() if isinstance(column, CategoryColumn)]
+        return [column.categories for column in self._category_columns]
 
     # -------- Constants, made once in each process
 
@@ -112,26 +125,31 @@ class TablePrepare(Prepare):
         """Return the state without the constants, which are made again where it arrives."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
-    def _of(self, *kinds: type[Column]) -> list[int]:
+    def _of(self, *kinds: type[Section]) -> list[int]:
         return [i for i, column in enumerate(self.schema.columns.values()) if isinstance(column, kinds)]
 
     @cached_property
     def _numbers(self) -> Tensor:
-        return torch.tensor(self._of(NumberColumn, BooleanColumn), dtype=torch.int64)
+        return torch.tensor(self._of(ScaledColumn, BooleanColumn), dtype=torch.int64)
 
     @cached_property
     def _categories(self) -> Tensor:
         return torch.tensor(self._of(CategoryColumn), dtype=torch.int64)
 
+    @cached_property
+    def _scaled(self) -> list[ScaledColumn | BooleanColumn]:
+        """Return the columns that make one number each."""
+        return [column for column in self.schema.columns.values() if not isinstance(column, CategoryColumn)]
+
     def _constants(self) -> list[tuple[float, float, float]]:
         """Scale, shift and fill of each column of numbers."""
         found = []
-        for column in self.schema.columns.values():
-            if isinstance(column, NumberColumn):
+        for column in self._scaled:
+            if isinstance(column, BooleanColumn):
+                found.append((1.0, 0.0, float(bool(column.fill))))
+            else:
                 fill = column.mean if column.fill is None else column.fill
                 found.append((1 / column.deviation, -column.mean / column.deviation, fill))
-            elif isinstance(column, BooleanColumn):
-                found.append((1.0, 0.0, float(bool(column.fill))))
         return found
 
     @cached_property
@@ -147,8 +165,56 @@ class TablePrepare(Prepare):
         return torch.tensor([fill for _, _, fill in self._constants()], dtype=torch.float32)
 
     @cached_property
+    def _indicated(self) -> Tensor:
+        """Return which of the numbers have an indicator."""
+        return torch.tensor([i for i, column in enumerate(self._scaled) if column.indicator], dtype=torch.int64)
+
+    # Of the numbers that have knots, padded with pieces of no width and no slope
+
+    @cached_property
+    def _with_knots(self) -> dict[int, ScaledColumn]:
+        return {i: c for i, c in enumerate(self._scaled) if isinstance(c, ScaledColumn) and c.knots}
+
+    @cached_property
+    def _curved(self) -> Tensor:
+        return torch.tensor(list(self._with_knots), dtype=torch.int64)
+
+    @cached_property
+    def _order(self) -> Tensor:
+        """Return where each number is once the mapped ones stand behind all of them."""
+        places, count = list(self._with_knots), len(self._scaled)
+        return torch.tensor([count + places.index(i) if i in places else i for i in range(count)], dtype=torch.int64)
+
+    def _padded(self, rows: list[Tensor]) -> Tensor:
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+    @cached_property
+    def _knots(self) -> Tensor:
+        return self._padded([torch.tensor(c.knots[:-1], dtype=torch.float32) for c in self._with_knots.values()])
+
+    @cached_property
+    def _pieces(self) -> Tensor:
+        """Return how wide the piece above each knot but the last is."""
+        return self._padded([torch.tensor(c.knots, dtype=torch.float32).diff() for c in self._with_knots.values()])
+
+    @cached_property
+    def _slopes(self) -> Tensor:
+        rises = self._padded([torch.tensor(c.levels, dtype=torch.float32).diff() for c in self._with_knots.values()])
+        return torch.where(self._pieces > 0, rises / self._pieces, 0.0)
+
+    @cached_property
+    def _lowest(self) -> Tensor:
+        return torch.tensor([c.levels[0] for c in self._with_knots.values()], dtype=torch.float32)
+
+    # Of the categories
+
+    @cached_property
+    def _category_columns(self) -> list[CategoryColumn]:
+        return [column for column in self.schema.columns.values() if isinstance(column, CategoryColumn)]
+
+    @cached_property
     def _width(self) -> int:
-        return sum(map(len, self.schema_categories))
+        return sum(column.width for column in self._category_columns)
 
     @cached_property
     def _starts(self) -> Tensor:
@@ -161,12 +227,15 @@ class TablePrepare(Prepare):
         """Return for each category column the place of a missing value, of an unknown one, and of each listed one."""
         places: list[int] = []
         nobodys, start = self._width, 0
-        columns = [column for column in self.schema.columns.values() if isinstance(column, CategoryColumn)]
-        for column, listed in zip(columns, self.lists or self.schema_categories, strict=True):
+        for column, listed in zip(self._category_columns, self.lists or self.schema_categories, strict=True):
             place = {name: start + i for i, name in enumerate(column.categories)}
-            missing = nobodys if column.fill is None else place[column.fill]
-            places += [missing, nobodys, *(place.get(name, nobodys) for name in listed)]
-            start += len(column.categories)
+            end = start + len(column.categories)
+            other = end if column.other else nobodys
+            missing = end + column.other if column.indicator else nobodys
+            if column.fill is not None:
+                missing = place[column.fill]
+            places += [missing, other, *(place.get(name, other) for name in listed)]
+            start += column.width
         return torch.tensor(places, dtype=torch.int64)
 
 
@@ -178,20 +247,26 @@ class TableColumns:
     classes: tuple[str, ...]
     lists: Mapping[str, tuple[str, ...] | None]
     booleans: frozenset[str] = frozenset()
-    min_count: int = 1
+    dates: Mapping[str, Order] = field(default_factory=dict)
+    fitting: Fitting = field(default_factory=Fitting)
 
     def fit(self, x: Array, normalize: Normalize, rows: Integers) -> TablePrepare:
         """Return the preparation that is fitted on these rows."""
+        how = replace(self.fitting, normalize=normalize)
         columns: dict[str, Column] = {}
         for i, (name, listed) in enumerate(self.lists.items()):
             values = x[rows, i]
             if listed is not None:
-                columns[name] = _fit_category(values, listed, self.min_count)
+                columns[name] = fit_category(values, listed, how)
+            elif name in self.booleans:
+                columns[name] = fit_boolean(values, how)
+            elif name in self.dates:
+                columns[name] = fit_date(values, how, self.dates[name])
             else:
-                columns[name] = _fit_boolean(values) if name in self.booleans else _fit_number(values, normalize)
+                columns[name] = fit_number(values, how)
         lists = tuple(listed for listed in self.lists.values() if listed is not None)
         schema = Schema(self.label, self.classes, columns)
-        return TablePrepare((len(self.lists),), schema, lists, min_count=self.min_count)
+        return TablePrepare((len(self.lists),), schema, lists, min_count=how.min_count)
 
 
 @dataclass(frozen=True)
@@ -209,36 +284,6 @@ def restored_table(words: Mapping[str, Any]) -> TablePrepare:
     """Return the preparation of what `TablePrepare.saved` returned; raise `ValueError` for anything else."""
     schema = of_plain(words["schema"])
     return TablePrepare((len(schema.columns),), schema)
-
-
-def _fit_number(values: Array, normalize: Normalize) -> NumberColumn:
-    mean, deviation = _moments(values)
-    if normalize in ("standard", "half"):  # a column has no range to halve
-        return NumberColumn(mean=mean, deviation=deviation, fill=mean)
-    return NumberColumn(mean=0.0, deviation=1.0, fill=mean)
-
-
-def _moments(values: Array) -> tuple[float, float]:
-    """Mean and deviation of the values that are there, in chunks to spare memory."""
-    chunks = [slice(at, at + _CHUNK) for at in range(0, len(values), _CHUNK)]
-    there = sum(int(np.count_nonzero(~np.isnan(values[chunk]))) for chunk in chunks)
-    if not there:
-        return 0.0, 1.0
-    mean = sum(float(np.nansum(values[chunk], dtype=np.float64)) for chunk in chunks) / there
-    squares = sum(float(np.nansum((values[chunk].astype(np.float64) - mean) ** 2)) for chunk in chunks)
-    deviation = float(np.sqrt(squares / there))
-    return mean, deviation if deviation > SMALLEST_DEVIATION * max(1.0, abs(mean)) else 1.0
-
-
-def _fit_boolean(values: Array) -> BooleanColumn:
-    return BooleanColumn(fill=bool(np.count_nonzero(values == 1) > np.count_nonzero(values == 0)))
-
-
-def _fit_category(values: Array, listed: Sequence[str], min_count: int) -> CategoryColumn:
-    """Return a column with the categories that enough training rows hold; where there is none, one that stays 0."""
-    places, counts = np.unique(values[values >= 0], return_counts=True)
-    seen = places[counts >= min_count].astype(np.int64)
-    return CategoryColumn(categories=tuple(listed[place] for place in seen) or (NOBODY,))
 
 
 def _translated(places: Tensor, here: Sequence[str], there: Sequence[str]) -> Tensor:

@@ -6,7 +6,8 @@ It is fitted on training rows, or written by people and shared before anybody se
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from itertools import pairwise
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -27,21 +28,48 @@ MOST_PLACES = 1_000_000
 _HEAD = """\
 # How a table becomes network input. Columns that are not here are not used.
 # A number becomes (number - mean) / deviation, a boolean 0 or 1, a category one place for each of `categories`.
+# A number with `knots` becomes the value of `levels` at its place between them, linear in between.
+# A date is a number of days since 2000-01-01; `order` says how texts such as 03/04/2020 are read: ymd, dmy or mdy.
 # A value that is missing counts as `fill`; without it, a number as its mean, a boolean as false, a category as none.
-# A category that is not listed counts as none: 0 in all places.
+# With `indicator` there is one more input, which is 1 where the value is missing.
+# A category that is not listed counts as none, 0 in all places; with `other` it has a place of its own.
 
 """
 
+MOST_KNOTS = 64
+Order = Literal["ymd", "dmy", "mdy"]
+"""In which order a date in text has its year, month and day."""
 
-class NumberColumn(Section):
-    """A column of numbers, which are centred and scaled."""
 
-    kind: Literal["number"] = "number"
+class ScaledColumn(Section):
+    """What a column of numbers and one of dates share: values are centred and scaled, or mapped by knots."""
+
     mean: float = Field(0.0, strict=True)
     deviation: float = Field(1.0, gt=0, strict=True)
     fill: float | None = Field(None, strict=True)
+    indicator: bool = Field(False, strict=True)
+    knots: tuple[float, ...] = ()
+    """Values in rising order; below the first and above the last, the map is constant."""
+    levels: tuple[float, ...] = ()
+    """What each knot becomes."""
 
-    width: ClassVar[int] = 1
+    @property
+    def width(self) -> int:
+        """Return how many places of the network input it makes."""
+        return 1 + self.indicator
+
+
+class NumberColumn(ScaledColumn):
+    """A column of numbers."""
+
+    kind: Literal["number"] = "number"
+
+
+class DateColumn(ScaledColumn):
+    """A column of dates, with or without a time of day, as days since 2000-01-01."""
+
+    kind: Literal["date"] = "date"
+    order: Order = "ymd"
 
 
 class BooleanColumn(Section):
@@ -49,8 +77,12 @@ class BooleanColumn(Section):
 
     kind: Literal["boolean"] = "boolean"
     fill: bool | None = Field(None, strict=True)
+    indicator: bool = Field(False, strict=True)
 
-    width: ClassVar[int] = 1
+    @property
+    def width(self) -> int:
+        """Return how many places of the network input it makes."""
+        return 1 + self.indicator
 
 
 class CategoryColumn(Section):
@@ -59,15 +91,32 @@ class CategoryColumn(Section):
     kind: Literal["category"] = "category"
     categories: tuple[str, ...] = Field(min_length=1)
     fill: str | None = None
+    other: bool = Field(False, strict=True)
+    """Whether names that are not listed have a place together; without it they are 0 in all places."""
+    indicator: bool = Field(False, strict=True)
+    """Whether a missing value has a place of its own."""
 
     @property
     def width(self) -> int:
         """Return how many places of the network input it makes."""
-        return len(self.categories)
+        return len(self.categories) + self.other + self.indicator
 
 
-Column = NumberColumn | BooleanColumn | CategoryColumn
-COLUMNS: dict[str, type[Column]] = {"number": NumberColumn, "boolean": BooleanColumn, "category": CategoryColumn}
+Column = NumberColumn | DateColumn | BooleanColumn | CategoryColumn
+COLUMNS: dict[str, type[Column]] = {
+    "number": NumberColumn,
+    "date": DateColumn,
+    "boolean": BooleanColumn,
+    "category": CategoryColumn,
+}
+_LEFT_OUT_IF_EMPTY = ("indicator", "other", "knots", "levels")
+
+
+def _written(column: Column) -> dict[str, Any]:
+    """Return a column as plain values, its kind first, without what it does not have."""
+    values = column.model_dump()
+    ordered = {"kind": values.pop("kind"), **values}
+    return {name: value for name, value in ordered.items() if value or name not in _LEFT_OUT_IF_EMPTY}
 
 
 @dataclass(frozen=True)
@@ -80,12 +129,12 @@ class Schema:
 
     def to_toml(self) -> str:
         """Return the schema as TOML that can be edited and read again."""
-        columns = {name: column.model_dump() for name, column in self.columns.items()}
+        columns = {name: _written(column) for name, column in self.columns.items()}
         return _HEAD + dumps({"label": self.label, "classes": self.classes, "columns": columns})
 
     def plain(self) -> dict[str, Any]:
         """Return the schema as JSON can hold it; columns are pairs, so that their order stays."""
-        columns = [[name, column.model_dump()] for name, column in self.columns.items()]
+        columns = [[name, _written(column)] for name, column in self.columns.items()]
         return {"label": self.label, "classes": self.classes, "columns": columns}
 
 
@@ -142,12 +191,16 @@ def _column(name: object, values: object, where: str) -> Column:
     if section is None:
         raise MotetError(f"{place}: kind is {shown(values.get('kind'))}; accepted: {' | '.join(COLUMNS)}")
     column = checked(section, values, place)
-    if isinstance(column, NumberColumn) and abs(column.mean) > MOST_RATIO * column.deviation:
+    if isinstance(column, ScaledColumn) and abs(column.mean) > MOST_RATIO * column.deviation:
         raise MotetError(
             f"{place}: mean is {column.mean:g} and deviation {column.deviation:g}; accepted: a mean of at most "
             f"{MOST_RATIO:g} deviations"
         )
+    if isinstance(column, ScaledColumn):
+        _check_knots(column, place)
     if isinstance(column, CategoryColumn):
+        if column.fill is not None and column.indicator:
+            raise MotetError(f"{place}: indicator is true beside fill {shown(column.fill)}; accepted: one of them")
         if len(column.categories) > MOST_CATEGORIES:
             raise MotetError(
                 f"{place}: categories has {len(column.categories):,} names; accepted: at most {MOST_CATEGORIES:,}"
@@ -157,6 +210,18 @@ def _column(name: object, values: object, where: str) -> Column:
         if column.fill is not None and column.fill not in column.categories:
             raise MotetError(f"{place}: fill is {shown(column.fill)}; accepted: one of its categories, or left out")
     return column
+
+
+def _check_knots(column: ScaledColumn, place: str) -> None:
+    knots, levels = column.knots, column.levels
+    if len(knots) != len(levels) or len(knots) == 1 or len(knots) > MOST_KNOTS:
+        raise MotetError(
+            f"{place}: knots has {len(knots)} numbers and levels {len(levels)}; accepted: as many of both, 2 to "
+            f"{MOST_KNOTS}, or none"
+        )
+    for name, found in (("knots", knots), ("levels", levels)):
+        if any(a >= b for a, b in pairwise(found)):
+            raise MotetError(f"{place}: {name} is {shown(found)}; accepted: numbers that rise")
 
 
 def _are_names(found: Any) -> bool:

@@ -212,11 +212,12 @@ class ClientStates:
         self.shelf.settle()
         return self._next
 
-    def kept(self) -> None:
-        """Note that the checkpoint is complete; delete files that neither it nor the one before needs."""
+    def kept(self, also: ClientFiles | None = None) -> None:
+        """Note that the checkpoint is complete; delete files that neither it nor the one before needs, nor `also`."""
         now, before = _names(self._next), _names(self._entries)
-        if self._outdated is None:  # the first time: everything that earlier processes left
-            self._outdated = [name for name in self.shelf.names() if name not in now | before]
+        if self._outdated is None or also is not None:  # the first time: everything that earlier processes left
+            needed = now | before | _names(also or {})
+            self._outdated = [name for name in self.shelf.names() if name not in needed]
         for name in self._outdated:
             self.shelf.remove(name)
         self._outdated = sorted(before - now)
@@ -247,8 +248,8 @@ class WithStates(Engine):
     def keep(self, round: int) -> ClientFiles:
         return self.states.keep(round)
 
-    def kept(self, round: int) -> None:
-        self.states.kept()
+    def kept(self, round: int, also: ClientFiles | None = None) -> None:
+        self.states.kept(also)
 
     def go_back(self, round: int, entries: ClientFiles) -> None:
         self.states.go_back(entries)

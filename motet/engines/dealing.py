@@ -8,18 +8,21 @@ from motet.messages.task import Outcome, Task
 
 TRIES = 3  # how many workers may die on the same group before the run fails
 LEAST_GROUPS = 4  # so that several cores have work
+TINY = 2**13  # weights of a net up to which one computation for all clients is faster than several cores
 BACKLOG = 256 * 2**20  # bytes of replies that may wait for an earlier one
 
 
-def batches_of_clients(most: int, samples: Callable[[int], int]) -> Groups:
+def batches_of_clients(most: int, samples: Callable[[int], int], weights: int = TINY + 1) -> Groups:
     """Return the rule that puts up to `most` trainings into a group, clients with most samples first.
 
-    The groups are the same for the same tasks on any machine; other kinds of tasks are done one by one.
+    The groups are the same for the same tasks on any machine; other kinds of tasks are done one by one. `weights` is
+    the size of the net.
     """
+    least = 1 if weights <= TINY else LEAST_GROUPS
 
     def groups(tasks: Sequence[Task]) -> list[list[int]]:
         train = bool(tasks) and tasks[0].kind == "train"
-        size = min(most, -(-len(tasks) // LEAST_GROUPS)) if train else 1
+        size = min(most, -(-len(tasks) // least)) if train else 1
         if size <= 1:
             return [[i] for i in range(len(tasks))]
         order = sorted(range(len(tasks)), key=lambda i: -samples(tasks[i].client_id))

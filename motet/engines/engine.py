@@ -57,8 +57,11 @@ class Engine(ABC):
     def keep(self, round: int) -> ClientFiles:
         """Store the present private states so that they survive a kill, and return the entry of each client's."""
 
-    def kept(self, round: int) -> None:  # noqa: B027  doing nothing is a valid default
-        """Note that the checkpoint with what `keep` returned is complete, so that older states may be deleted."""
+    def kept(self, round: int, also: ClientFiles | None = None) -> None:  # noqa: B027  doing nothing is a valid default
+        """Note that the checkpoint with what `keep` returned is complete, so that older states may be deleted.
+
+        `also` are states of an older checkpoint that stays: the one of the best round.
+        """
 
     @abstractmethod
     def go_back(self, round: int, entries: ClientFiles) -> None:

@@ -82,16 +82,17 @@ def refitted(folder: Path, watcher: Watcher | None = None, trust_code: bool = Fa
 
 def experiment_of(folder: Path, judged: Record, trust_code: bool = False) -> Experiment:
     """Return the experiment of the refit: that of recommended.toml without test rows, and without validation rows
-    unless the method chooses by them, for as many rounds as the judged models had."""
+    unless the method chooses by them, for as many rounds as were chosen, or as the judged models had."""
     asked = resolve(read(folder / RECOMMENDED))
     require_trust(asked, folder, trust_code)
     facts = FederationFacts.of(build(asked.data, asked.seed))
     method = method_of(asked, facts)
     validates = method.needs_validation or (method.family is not None and method.family.rule == "validation")
+    count = asked.rounds.count
     return asked.with_(
         {
-            "data": {"pool": "no_test", "new_clients": 0.0, **({} if validates else {"val_share": 0.0})},
-            "rounds": {"count": judged.summary.reported.round},
+            "data": {"pool": "no_test", "new_clients": 0.0, "resplit": 0, **({} if validates else {"val_share": 0.0})},
+            "rounds": {"count": judged.summary.reported.round if count == "auto" else count},
             "scoring": {"test": "none", "report": "last", "clients": "training", "metrics": [], "threshold": ""},
         }
     )

@@ -17,7 +17,7 @@ from motet.config.threshold_rule import ThresholdRule
 from motet.data import Prepare
 from motet.data.prepare import NumbersPrepare, restored
 from motet.data.prepare_table import TablePrepare
-from motet.data.schema import CategoryColumn, Column, NumberColumn
+from motet.data.schema import CategoryColumn, Column, ScaledColumn
 from motet.errors import MotetError, shown, unknown
 from motet.export.description import Description, ModelFormat, StoredType, ThresholdOfModel, Which
 from motet.export.folder import write_model
@@ -85,7 +85,7 @@ def _made_up(prepare: Prepare, stored: torch.dtype) -> Tensor:
 
 def _made_up_column(column: Column, rng: torch.Generator) -> Tensor:
     """Return made-up values for a column: numbers, booleans or places of categories."""
-    if isinstance(column, NumberColumn):
+    if isinstance(column, ScaledColumn):
         return column.mean + column.deviation * torch.randn(SAMPLES, generator=rng)
     most = len(column.categories) if isinstance(column, CategoryColumn) else 2
     return torch.randint(most, (SAMPLES,), generator=rng).float()

@@ -24,6 +24,7 @@ class APPLE(Averaging):
     and uploads its own. There is no global model. (The released code has no ½ in the penalty: it is twice as strong.)
     """
 
+    assumes_sgd = "it trains a core and its weights p together by SGD"
     averages: ClassVar[bool] = False
     uploads: Mapping[str, Rule] = {"apple.core": "each", "n": "sum"}
 
@@ -54,6 +55,11 @@ class APPLE(Averaging):
         sizes = torch.tensor(self.facts.samples or [1] * self.facts.clients, dtype=self.fresh.dtype)
         message: Message = {"apple.cores": server["apple.cores"], "apple.p0": sizes / sizes.sum()}
         return message if scoring else message | {"apple.lambda": self.held(self.serving(server).round - 1)}
+
+    @property
+    def settled_after(self) -> int:
+        """Return L, the round after which nothing holds p_i near p⁰."""
+        return int(self.options.until * self.facts.rounds)
 
     def held(self, r: int) -> float:
         """λ(r), rounds counted from 0"""

@@ -84,6 +84,7 @@ class Averaging(Method):
         self.prepares = any(part.preparation() is not None for part in parts)
         self.needs_shared_data = any(part.needs_shared_data for part in parts)
         self.needs_validation = type(self).needs_validation or any(part.needs_validation for part in parts)
+        self.assumes_sgd = next(filter(None, (type(self).assumes_sgd, *(part.assumes_sgd for part in parts))), "")
         self.rests = any(part.private_rests for part in parts)
         self.from_counts = any(part.makes_from_counts() for part in parts)
         self.shows = tuple(dict.fromkeys((*type(self).shows, *(name for part in parts for name in part.shows))))

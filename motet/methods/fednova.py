@@ -19,6 +19,7 @@ class FedNova(Part):
     of another part, such as FedProx's, counts as part of the gradient. Only the net's own weights are normalized.
     """
 
+    assumes_sgd: ClassVar[str] = "it normalizes by how far plain SGD steps go"
     acts: ClassVar[Acts] = "server"
     role: ClassVar[str | None] = "aggregation"
     without: ClassVar[Mapping[str, str]] = {"feddyn": "feddyn's server moves the mean by a rule of its own"}

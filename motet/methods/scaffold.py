@@ -15,6 +15,7 @@ from motet.methods.base import MethodEntry, Part, Serving, Training
 class Scaffold(Part):
     """x ← x − η(∇f_i(x) + c − c_i), with c the mean of the clients' c_i."""
 
+    assumes_sgd: ClassVar[str] = "its control variates c_i are mean gradients of SGD steps"
     weighting: ClassVar[Literal["samples", "uniform"]] = "uniform"
     uploads: ClassVar[Mapping[str, Rule]] = {"scaffold.dc": "mean"}
     serves_adaptation: ClassVar[bool] = False

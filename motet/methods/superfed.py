@@ -92,9 +92,14 @@ class SuPerFedMM(Averaging):
             )
         return super().refuse(facts)
 
+    @property
+    def settled_after(self) -> int:
+        """L = ⌊start·R⌋, the number of rounds before a client begins to mix"""
+        return math.floor(self.options.start * self.facts.rounds + 1e-9)
+
     def start(self) -> State:
-        """w^g, and L = ⌊start·R⌋, the number of rounds before a client begins to mix"""
-        return super().start() | {"superfed.L": math.floor(self.options.start * self.facts.rounds + 1e-9)}
+        """w^g, and L"""
+        return super().start() | {"superfed.L": self.settled_after}
 
     def broadcast(self, server: State, client_id: int, scoring: bool = False) -> Message:
         """w^g, and L for clients that train"""

@@ -4,16 +4,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from motet.config.scoring_section import ScoringSettings
-from motet.data import Holdings
+from motet.data import Holdings, Samples
 from motet.messages.message import Message, tensor
-from motet.metrics.metric import ACCURACY, Metric, SampleMetric
-from motet.metrics.names import GENERIC, MetricName, diverged, one_class
-from motet.metrics.one_pass import Answers, class_weighted, one_pass
+from motet.metrics.metric import ACCURACY, Metric, SampleMetric, SetMetric
+from motet.metrics.names import GENERIC, MAJORITY, MetricName, diverged, one_class
+from motet.metrics.one_pass import Answers, class_weighted, one_pass, share_right
 from motet.metrics.over_clients import SPLIT, TRAINING, VALIDATION
 from motet.metrics.pairs import remember_classes, remember_hits
+from motet.metrics.pooling import told
 from motet.metrics.registry import metrics_of
 from motet.training.client import Client
 
@@ -38,7 +40,7 @@ class Scorer:
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
         """Accuracy and loss, and the metrics that the experiment asks for."""
-        return metrics_of(self.scoring.metrics)
+        return metrics_of(self.scoring.asked_metrics)
 
     def sizes(self, client: Client) -> Message:
         """Return how many samples each kind of score is computed from."""
@@ -82,6 +84,7 @@ class Scorer:
                 self._put_weighted(reply, name, data, answers, client)
                 continue
             self._put_values(reply, name, data, answers)
+            reply |= told(name, data, answers.logits, answers.y, self.metrics, self.scoring)
             if answers.one_class and data == ("split" if self.scoring.looks_at_test else "validation"):
                 reply[one_class(name)] = True
             if data == "split" and answers.hits is not None:
@@ -109,10 +112,32 @@ class Scorer:
             "validation": bool(len(client.data.val)),
         }
         reply: Message = {diverged(name): True}
+        rows, classes = {"split": client.data.test, "validation": client.data.val, "common": test}, client.classes
         for metric in self.metrics:
             for data in (data for data, scored in there.items() if scored):
-                if data != "weighted" or isinstance(metric, SampleMetric):
+                if isinstance(metric, SampleMetric) or (
+                    data != "weighted" and _defined(metric, rows.get(data), classes)
+                ):
                     _put(reply, MetricName(name, data, metric.name), metric.worst)
+        return reply
+
+    def majority(self, client: Client) -> Message:
+        """Return how often the class that is most frequent in the client's training data is right."""
+        reply: Message = {}
+        if not self.scoring.majority:
+            return reply
+        often = torch.zeros(client.classes, dtype=torch.int64)
+        often[int(client.data.train.counts(client.classes).argmax())] = 1
+        test = self.holdings.common_test(client.data) if self.scoring.by_class else None
+        sets = {"split": client.data.test, "validation": client.data.val, "weighted": test}
+        for data, samples in sets.items():
+            if samples is None or not len(samples) or (data != "validation" and not self.scoring.looks_at_test):
+                continue
+            counts = samples.counts(client.classes)
+            shared = data == "weighted" or (data == "validation" and client.data.shares_val)
+            right = counts * often
+            value = self._weighted(right, counts, client) if shared else share_right(right, counts)
+            _put(reply, MetricName(MAJORITY, data), value)
         return reply
 
     def _weighted(self, right: Tensor, counts: Tensor, client: Client) -> float | None:
@@ -131,6 +156,13 @@ class Scorer:
         for metric in self.metrics:
             _put(reply, MetricName(name, data, metric.name), answers.value(metric))
         reply.update({f"{FAILED}{metric}": True for metric in answers.failed})
+
+
+def _defined(metric: Metric, samples: Samples | None, classes: int) -> bool:
+    """Return whether a metric of a set has a value on these samples: rows of one class have no AUROC."""
+    if metric.worst is None or samples is None or not isinstance(metric, SetMetric):
+        return False
+    return metric.value(torch.zeros(len(samples), classes), samples.y) is not None
 
 
 def _put(reply: Message, figure: MetricName, value: float | None) -> None:

@@ -16,8 +16,9 @@ from statistics import fmean
 from typing import Any
 
 from motet.messages.message import Message
-from motet.metrics.names import DATA, PERSONAL, MetricName, diverged, member, rule
+from motet.metrics.names import DATA, GENERIC, PERSONAL, MetricName, diverged, member, rule
 from motet.metrics.pairs import is_of_a_pair_of_members
+from motet.metrics.pooling import renamed, without_pooled
 
 Rule = str
 Scored = Mapping[str, Any]  # a client's reply, or its row in the record
@@ -49,7 +50,8 @@ def reported(rows: Sequence[Scored], family: Sequence[str], fixed: str, asked: R
 
 def report(reply: Message, name: str) -> Message:
     """Return a client's reply with that member as its personal model, without comparisons of other members."""
-    own, result = member(name), dict(reply)
+    own = member(name)
+    result = without_pooled(reply) | renamed(reply, own, PERSONAL) | renamed(reply, GENERIC, GENERIC)
     for column, value in reply.items():
         figure = MetricName.read(column)
         if figure is not None and figure.model == own:

@@ -21,6 +21,23 @@ class Metric:
     percent: bool = True  # how it is printed: a share as percent, or a plain number
     higher_is_better: bool = True
     worst: float | None = 0.0  # the value of a model that is not finite; None: the client is left out
+    words: str = ""  # its name in a sentence, where that is another
+    margin: float = 0.03  # a difference that matters to a user
+
+    @property
+    def said(self) -> str:
+        """Its name in a sentence."""
+        return self.words or self.name
+
+    @property
+    def is_share(self) -> bool:
+        """Whether values lie between 0 and 1."""
+        return self.percent
+
+    @property
+    def direction(self) -> int:
+        """1 where higher values are better, −1 where lower ones are: times this, more is better."""
+        return 1 if self.higher_is_better else -1
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,7 @@ LOSS = SampleMetric(
     percent=False,
     higher_is_better=False,
     worst=None,
+    words="log loss",
     right=_cross_entropy,
     counts=False,
 )

@@ -13,6 +13,13 @@ OF_A_MEMBER, OF_A_RULE = "member:", "rule:"
 BENIGN = "benign"  # statistics over the clients that are not malicious
 DERIVED = "generic.derived"  # a column of rounds.jsonl: the generic model is the mean of the personal ones
 
+MAJORITY = "majority"  # not a model of the run: always the class that is most frequent in the client's training data
+ALIASES = {"log_loss": "loss"}  # other names by which a user may ask for a metric
+FROM_COUNTS = frozenset({"balanced_accuracy", "f1", "precision", "recall"})
+"""Metrics of answers: over all clients' rows they are made from confusion counts."""
+FROM_RANKS = frozenset({"auroc", "average_precision"})
+"""Metrics of the order of scores: over all clients' rows they need the scores, or counts of rows by score."""
+
 DATA = {
     "common": "the common test set (of the client's domain where it has one), every sample alike",
     "weighted": "the same set, each class weighted by its share of the client's training data (FED-ROD Eq. 20)",
@@ -24,6 +31,7 @@ STATISTICS = {
     "by_samples": "mean over clients by their samples",
     "std": "standard deviation over clients",
     "minimum": "the smallest value of a client",
+    "maximum": "the largest value of a client: the worst where lower is better",
     "worst_tenth": "mean over the worst tenth of clients",
     "pooled": "over all samples at once: no mean over clients",
     "hurt": "share of clients with a worse value than the generic model has for them (new clients: than before)",
@@ -73,6 +81,12 @@ class MetricName:
         """Return the value of this figure in a row of the record, or None."""
         value = row.get(str(self))
         return value if isinstance(value, int | float) else None
+
+
+def name_of_metric(asked: str) -> str:
+    """Return the name that a metric has in figures: of `file.py:gain` or `module:gain` it is `gain`."""
+    last = asked.rpartition(":")[2].rpartition(".")[2] if ":" in asked else asked
+    return ALIASES.get(last, last)
 
 
 def variant(model: str, word: str) -> str:

@@ -7,7 +7,18 @@ import numpy as np
 
 from motet.messages.message import Message
 from motet.metrics.metric import ACCURACY, Metric, SampleMetric
-from motet.metrics.names import AFTER, BEFORE, BENIGN, DATA, GENERIC, PERSONAL, MetricName, diverged, one_class
+from motet.metrics.names import (
+    AFTER,
+    BEFORE,
+    BENIGN,
+    DATA,
+    GENERIC,
+    MAJORITY,
+    PERSONAL,
+    MetricName,
+    diverged,
+    one_class,
+)
 
 TRAINING, SPLIT, VALIDATION = "n", "n.split", "n.validation"  # how many samples a client has of each kind
 SAMPLES = {"common": TRAINING, "weighted": TRAINING, "split": SPLIT, "validation": VALIDATION}
@@ -25,6 +36,7 @@ class Spread:
     std: float
     minimum: float
     worst_tenth: float
+    maximum: float | None = None  # the worst of a metric such as a loss; else there is none
 
 
 def spread(values: Sequence[float], samples: Sequence[int], higher_is_better: bool = True) -> Spread | None:
@@ -35,7 +47,8 @@ def spread(values: Sequence[float], samples: Sequence[int], higher_is_better: bo
     worst_first = np.sort(array) if higher_is_better else np.sort(array)[::-1]
     tenth = worst_first[: max(1, round(len(array) / 10))]
     by_samples = float(array @ weights / weights.sum()) if weights.sum() else float(array.mean())
-    return Spread(float(array.mean()), by_samples, float(array.std()), float(array.min()), float(tenth.mean()))
+    most = None if higher_is_better else float(array.max())
+    return Spread(float(array.mean()), by_samples, float(array.std()), float(array.min()), float(tenth.mean()), most)
 
 
 def figures_over(replies: Sequence[Message], models: Sequence[str], metrics: Sequence[Metric]) -> Figures:
@@ -54,6 +67,18 @@ def figures_over(replies: Sequence[Message], models: Sequence[str], metrics: Seq
     return figures
 
 
+def majority_figures(replies: Sequence[Message]) -> Figures:
+    """Return the means over clients of how often always answering with their most frequent class is right."""
+    figures: Figures = {}
+    for data in ("split", "validation", "weighted"):
+        name = MetricName(MAJORITY, data)
+        have = [reply for reply in replies if str(name) in reply]
+        found = spread([float(r[str(name)]) for r in have], [int(r.get(SAMPLES[data], 0)) for r in have])
+        if found is not None:
+            figures |= {str(name.over("mean")): found.mean, str(name.over("by_samples")): found.by_samples}
+    return figures
+
+
 def of_benign(figures: Mapping[str, object]) -> dict[str, object]:
     """Return figures over benign clients renamed to say so, beside those over all clients."""
     return {str(replace(f, among=BENIGN)): value for name, value in figures.items() if (f := MetricName.read(name))}
@@ -65,7 +90,7 @@ def _statistics(replies: Sequence[Message], figure: MetricName, metric: Metric) 
     found = spread([float(r[name]) for r in have], [int(r.get(size, 0)) for r in have], metric.higher_is_better)
     if found is None:
         return {}
-    figures: Figures = {str(figure.over(statistic)): value for statistic, value in asdict(found).items()}
+    figures: Figures = {str(figure.over(name)): value for name, value in asdict(found).items() if value is not None}
     without = INSTEAD_OF.get(figure.model.partition("@")[0])
     if without is not None:
         other = str(MetricName(without, figure.data, figure.metric))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from motet.messages.message import Message
+from motet.metrics.metric import ACCURACY, Metric
 from motet.metrics.names import OF_A_MEMBER, PERSONAL, MetricName
 from motet.metrics.over_clients import INSTEAD_OF, SPLIT
 from motet.metrics.statistics import normal_interval, paired_interval
@@ -97,11 +98,16 @@ def _error(model: str, mine: Tensor, other: Tensor) -> Message:
 # ------------------------------------------------------------ from a row of the record
 
 
-def gain(row: Mapping[str, object], model: str, data: str) -> Gain | None:
-    """Return how much better a client's model is than the one it would have without it; None if one is missing."""
-    mine, other = (MetricName(each, data).of(row) for each in (model, instead_of(model)))
+def gain(row: Mapping[str, object], model: str, data: str, metric: Metric = ACCURACY) -> Gain | None:
+    """Return how much better a client's model is than the one it would have without it; None if one is missing.
+
+    Only a gain in accuracy has an interval.
+    """
+    mine, other = (MetricName(each, data, metric.name).of(row) for each in (model, instead_of(model)))
     if mine is None or other is None:
         return None
+    if metric is not ACCURACY:
+        return Gain(metric.direction * (mine - other))
     if data == "split":
         righted, wronged, samples = (row.get(name) for name in (_righted(model), _wronged(model), SPLIT))
         if isinstance(samples, int) and samples:

@@ -7,20 +7,24 @@ user's own metric is a function of logits and labels, `module:function` or `path
 
 import traceback
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 from torch import Tensor
 
 from motet.config.names import Term, parse
+from motet.config.scoring_section import ScoringSettings
 from motet.config.section import checked
 from motet.errors import MotetError, unknown
 from motet.io.plugins import is_import, load_object
+from motet.metrics import classification
 from motet.metrics.calibration import ECE, MCE, Calibration
+from motet.metrics.confusion import ConfusionMatrix
 from motet.metrics.cross_client import CrossClient
 from motet.metrics.mdl import MDL
 from motet.metrics.metric import ACCURACY, LOSS, TOP5, Metric, MetricFailed, SampleMetric, SetMetric
-from motet.metrics.names import BENIGN, DATA, STATISTICS
+from motet.metrics.names import ALIASES, BENIGN, DATA, STATISTICS
 from motet.metrics.rounds_to import RoundsTo
 from motet.metrics.run_metric import RunMetric
 from motet.metrics.threshold import ThresholdChoice
@@ -35,16 +39,20 @@ __all__ = [
     "SampleMetric",
     "SetMetric",
     "describe_metrics",
+    "headline_metric",
+    "known_metric",
+    "metric_asked",
     "metrics_of",
     "require_metrics",
     "run_metrics_of",
 ]
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (ACCURACY, LOSS, TOP5, ECE, MCE)}
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (ACCURACY, LOSS, TOP5, ECE, MCE, *classification.ALL)}
 OF_A_RUN: dict[str, type[RunMetric]] = {
-    metric.name: metric for metric in (Calibration, CrossClient, MDL, RoundsTo, UpdateVariance)
+    metric.name: metric for metric in (Calibration, ConfusionMatrix, CrossClient, MDL, RoundsTo, UpdateVariance)
 }
 _FIELD = "metric (scoring.metrics)"
+_HEADLINE = "metric (scoring.metric)"
 _traceback_shown: set[str] = set()  # metrics whose traceback this process has shown
 
 
@@ -59,6 +67,24 @@ def metrics_of(asked: Sequence[str]) -> tuple[Metric, ...]:
             raise MotetError(f"scoring.metrics has two metrics named {metric.name!r}; accepted: each name once")
         found[metric.name] = metric
     return tuple(found.values())
+
+
+def metric_asked(text: str) -> Metric:
+    """Return the metric of logits that a text asks for, such as `auroc`; raise if it is none by which to judge."""
+    metric = _own(text, _HEADLINE) if is_import(text) else _of_logits(_term(text, _HEADLINE))
+    if metric is None:
+        raise unknown(_HEADLINE, text, [*METRICS, *ALIASES, "FILE.py:function"])
+    return metric
+
+
+def headline_metric(scoring: ScoringSettings) -> Metric:
+    """Return the metric by which the models of an experiment are judged."""
+    return metric_asked(ACCURACY.name if scoring.metric == "auto" else scoring.metric)
+
+
+def known_metric(name: str, higher_is_better: bool = True) -> Metric:
+    """Return the metric of a figure's name; of a user's own, whose code is not loaded, what a record says of it."""
+    return METRICS.get(name) or Metric(name, "", "", percent=False, higher_is_better=higher_is_better, worst=None)
 
 
 def run_metrics_of(asked: Iterable[str], threshold: str = "") -> tuple[RunMetric, ...]:
@@ -109,14 +135,15 @@ _PAPERS = {
 }
 
 
-def _term(text: str) -> Term:
+def _term(text: str, field: str = _FIELD) -> Term:
     """Return a name with its options; raise if the text is none."""
-    terms = parse(text, _FIELD, "ece or mdl(layer=fc1)")
+    terms = parse(text, field, "ece or mdl(layer=fc1)")
     if len(terms) > 1:
-        raise MotetError(f"{_FIELD} {text!r} is a sum; accepted: one name, each in a --metrics of its own")
-    if terms[0].name not in {**METRICS, **OF_A_RUN}:
-        raise unknown(_FIELD, terms[0].name, [*METRICS, *OF_A_RUN])
-    return terms[0]
+        raise MotetError(f"{field} {text!r} is a sum; accepted: one name, each in a --metrics of its own")
+    term = replace(terms[0], name=ALIASES.get(terms[0].name, terms[0].name))
+    if term.name not in {**METRICS, **OF_A_RUN}:
+        raise unknown(field, term.name, [*METRICS, *ALIASES, *(OF_A_RUN if field == _FIELD else ())])
+    return term
 
 
 def _of_logits(term: Term) -> Metric | None:
@@ -127,9 +154,9 @@ def _of_logits(term: Term) -> Metric | None:
     return metric
 
 
-def _own(text: str) -> Metric:
+def _own(text: str, field: str = _FIELD) -> Metric:
     """Return a user's function as a metric; `function.higher_is_better = False` says that lower values are better."""
-    function = load_object(text, _FIELD)
+    function = load_object(text, field)
     if not callable(function):
         raise MotetError(f"scoring.metrics: {text} is no function; accepted: one of logits and labels")
     name = text.rpartition(":")[2].rpartition(".")[2]

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from motet.io.text import printable
+
+if TYPE_CHECKING:
+    from motet.metrics.metric import Metric
 
 NOTHING = "–"
 
@@ -23,6 +26,39 @@ def signed(share: float) -> str:
 def number(value: object) -> str:
     """Return a plain number with three digits; a dash where there is none."""
     return f"{value:.3g}" if isinstance(value, int | float) else NOTHING
+
+
+def written(value: object, metric: "Metric") -> str:
+    """Return a value of a metric for a table: "81.2" for a share in percent, ".812" otherwise; a dash for none."""
+    if metric.percent or not isinstance(value, int | float):
+        return percent(value)
+    if not metric.is_share and (0 < abs(value) < 0.0005 or abs(value) >= 10):
+        return number(value)  # of a scale of its own
+    text = f"{value:.3f}"
+    return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
+
+
+def with_unit(value: object, metric: "Metric") -> str:
+    """Return a value of a metric for a sentence: "81.2 %", or ".812"."""
+    return written(value, metric) + (" %" if metric.percent else "")
+
+
+def signed_written(value: float, metric: "Metric") -> str:
+    """Return a difference for a table with its sign, in the metric's unit: "+3.1" points, or "+.031"; 0 has none."""
+    if metric.percent:
+        return signed(value)
+    size = written(abs(value), metric)
+    return size if float(size) == 0 else f"{'+' if value > 0 else '−'}{size}"
+
+
+def points(value: float, metric: "Metric") -> str:
+    """Return a difference for a sentence: "+3.1 points", or "+.031"."""
+    return signed_written(value, metric) + (" points" if metric.percent else "")
+
+
+def title_of_metric(metric: "Metric") -> str:
+    """Return what stands at a column or an axis: "accuracy in %", "AUROC"."""
+    return f"{metric.said} in %" if metric.percent else metric.said
 
 
 def megabytes(*counts: object, runs: int = 1) -> str:

@@ -8,7 +8,9 @@ from motet.config.experiment import Experiment
 from motet.errors import MotetError
 from motet.io.locks import is_running
 from motet.io.text import printable
+from motet.metrics.metric import Metric
 from motet.metrics.names import MetricName
+from motet.metrics.registry import known_metric
 from motet.runs.clients_file import ClientsInfo, read_clients_info
 from motet.runs.local_baseline import LOCAL, compared_with_local
 from motet.runs.record import Record
@@ -40,6 +42,11 @@ class Finished:
         """Return the name of the main figure."""
         return headline_of(self.summary)
 
+    @property
+    def metric(self) -> Metric:
+        """Return the metric of the main figure."""
+        return metric_of(self.summary)
+
     @cached_property
     def by_client(self) -> dict[int, float]:
         """Return each client's value of the main figure in the reported round; empty if the record has no such rows."""
@@ -52,6 +59,11 @@ def headline_of(summary: Summary) -> MetricName:
     figure = MetricName.read(summary.reported.figure)
     assert figure is not None  # reading a summary checks that there is one
     return figure
+
+
+def metric_of(summary: Summary) -> Metric:
+    """Return the metric of the main figure."""
+    return known_metric(headline_of(summary).metric, summary.reported.higher_is_better)
 
 
 def read_finished(folder: Path, local: Record | None = None) -> Finished:

@@ -13,7 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from motet.config.experiment import Experiment
 from motet.io.text import printable, shortened
 from motet.metrics.names import GENERIC, MetricName, is_scored
-from motet.metrics.wording import duration, percent
+from motet.metrics.registry import ACCURACY, METRICS
+from motet.metrics.wording import duration, number, with_unit
 from motet.server.evaluation import Row
 
 LEAST_NAME, BESIDE_NAME = 10, 66  # least width of a method's name beside its bar, and the width of bar and figures
@@ -54,10 +55,15 @@ class Onlooker:
         """
         if self.experiment is None or not is_scored(row):
             return ""
-        generic, personal = MetricName(GENERIC, "common", statistic="pooled"), self.experiment.training_headline
+        personal = self.experiment.training_headline
+        generic = MetricName(GENERIC, "common", personal.metric, "pooled")
         if personal.data != "weighted":
             generic = replace(personal, model=GENERIC)
-        return f"generic {percent(generic.of(row))} %, personal {percent(personal.of(row))} %"
+        metric = METRICS.get(personal.metric)
+        if metric is None:
+            return f"generic {number(generic.of(row))}, personal {number(personal.of(row))}"
+        name = "" if metric is ACCURACY else f"{metric.said} "
+        return f"{name}generic {with_unit(generic.of(row), metric)}, personal {with_unit(personal.of(row), metric)}"
 
 
 class RunLines(Onlooker):
@@ -70,12 +76,12 @@ class RunLines(Onlooker):
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
         super().started(experiment, folder, round, warning)
         if self.lines > 1:
-            begins = f"goes on after round {round}" if round else f"runs {experiment.rounds.count} rounds"
+            begins = f"goes on after round {round}" if round else f"runs {experiment.rounds.last} rounds"
             self._print(f"{experiment.method}: {begins}, recorded in {folder}")
 
     def round(self, row: Row) -> None:
         assert self.experiment is not None and isinstance(row["round"], int)
-        count, every = self.experiment.rounds.count, self.experiment.scoring.every
+        count, every = self.experiment.rounds.last, self.experiment.scoring.every
         step = count / self.lines
         due = row["round"] == count or int(row["round"] / step) > int((row["round"] - every) / step)
         if due and (scores := self.scores(row)):
@@ -115,7 +121,7 @@ class RunBars(Onlooker):
     def started(self, experiment: Experiment, folder: Path, round: int, warning: str | None) -> None:
         super().started(experiment, folder, round, warning)
         method = shortened(printable(experiment.method), max(LEAST_NAME, self.console.width - BESIDE_NAME))
-        self.task = self.bars.add_task(method, total=experiment.rounds.count, completed=round, scores="")
+        self.task = self.bars.add_task(method, total=experiment.rounds.last, completed=round, scores="")
 
     def round(self, row: Row) -> None:
         assert self.task is not None and isinstance(row["round"], int)

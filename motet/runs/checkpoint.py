@@ -142,6 +142,7 @@ class Checkpoints:
         self._round: int | None = None  # the round of the checkpoint last saved or loaded
         self._server: FileEntry | None = None  # its server file
         self._outdated: list[str] | None = None  # files that only the one before needs; None: not listed yet
+        self.held: int | None = None  # the round of a checkpoint that stays while newer ones come and go
 
     def save(
         self,
@@ -204,6 +205,33 @@ class Checkpoints:
             raise MotetError(f"no checkpoint in {self.folder} can be used: {_listed(damage)}")
         return None
 
+    def load_round(self, round: int, go_back: GoBack) -> Loaded:
+        """Return the checkpoint of this round and restore its private states; raise `MotetError` if it is damaged."""
+        try:
+            return self._load(self._manifest(round), [], go_back)
+        except Damaged as error:
+            raise MotetError(
+                f"the checkpoint of round {round} in {self.folder}, the best one, is damaged ({error}); remove the "
+                f"folder of the run and start again"
+            ) from error
+
+    def clients_of(self, round: int) -> ClientFiles:
+        """Return the entries of the private states that a checkpoint needs; empty if it is not there."""
+        with suppress(Damaged):
+            return self._manifest(round).clients
+        return {}
+
+    def remove_after(self, round: int) -> None:
+        """Delete the checkpoints of later rounds, so that this one is the newest."""
+        for later in self._manifests():
+            if later > round:
+                (self.folder / f"{later:06d}.json").unlink()
+        sync_folder(self.folder)
+        needed = {self._manifest(known).server.file for known in self._manifests()}
+        for path in self.folder.iterdir():
+            if SERVER_FILE.fullmatch(path.name) and path.name not in needed:
+                path.unlink()
+
     def recorded_extra(self) -> dict[str, Any]:
         """Return the `extra` of the newest readable manifest, of any experiment; empty if there is none."""
         for round in sorted(self._manifests(), reverse=True):
@@ -257,16 +285,20 @@ class Checkpoints:
     def _remove_outdated(self, round: int, saved: FileEntry) -> None:
         """Delete all checkpoints but this one and its predecessor, the one last saved or loaded."""
         now, before = {saved.file}, {self._server.file} if self._server else set()
-        if self._outdated is None:  # the first time: everything that earlier processes left
-            kept = {f"{known:06d}.json" for known in (round, self._round) if known is not None}
+        if self._outdated is None or self.held is not None:  # the first time: everything that earlier processes left
+            rounds = [known for known in (round, self._round, self.held) if known is not None]
+            kept = {f"{known:06d}.json" for known in rounds} | {f"server-{known:06d}.safetensors" for known in rounds}
             names = [path.name for path in self.folder.iterdir()]
-            self._outdated = [name for name in names if _MANIFEST.fullmatch(name) and name not in kept]
-            self._outdated += [name for name in names if SERVER_FILE.fullmatch(name) and name not in now | before]
+            self._outdated = [
+                name
+                for name in names
+                if (_MANIFEST.fullmatch(name) or SERVER_FILE.fullmatch(name)) and name not in kept | now | before
+            ]
         for name in self._outdated:
             with suppress(OSError):
                 (self.folder / name).unlink()
         manifest = [] if self._round in (None, round) else [f"{self._round:06d}.json"]
-        self._outdated = [*manifest, *sorted(before - now)]
+        self._outdated = [*manifest, *sorted(before - now)]  # with `held` this is listed anew
 
 
 def _listed(damage: list[str]) -> str:

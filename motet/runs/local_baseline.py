@@ -38,9 +38,10 @@ def local_among(records: Sequence[Record], of: Record) -> Record | None:
 
 
 def gains_over_local(record: Record, local: Record) -> dict[int, float]:
-    """Return each client's gain in accuracy over `local` on the headline data; raise if `local` does not match."""
+    """Return how much better each client's headline is than with `local`; raise if `local` does not match."""
     _refuse_others(record, local)
-    return {client: mine - alone for client, (mine, alone) in _pairs(record, local).items()}
+    sign = 1 if record.summary.reported.higher_is_better else -1
+    return {client: sign * (mine - alone) for client, (mine, alone) in _pairs(record, local).items()}
 
 
 def compared_with_local(record: Record, local: Record) -> Summary:
@@ -48,8 +49,9 @@ def compared_with_local(record: Record, local: Record) -> Summary:
     _refuse_others(record, local)
     summary, headline = record.summary, _headline(record)
     pairs = list(_pairs(record, local).values())
-    figures = worse_off(headline, pairs, "hurt_vs_local", higher_is_better=True)
-    figures |= gained(headline, pairs, "gain_vs_local")
+    higher = summary.reported.higher_is_better
+    figures = worse_off(headline, pairs, "hurt_vs_local", higher_is_better=higher)
+    figures |= gained(headline, pairs if higher else [(b, a) for a, b in pairs], "gain_vs_local")
     statistics = {figure.statistic: value for name, value in figures.items() if (figure := MetricName.read(name))}
     more = {"figures": summary.figures | figures, "personal": summary.personal.model_copy(update=statistics)}
     return summary.model_copy(update=more)
@@ -73,15 +75,15 @@ def _headline(record: Record) -> MetricName:
 
 
 def _pairs(record: Record, local: Record) -> dict[int, tuple[float, float]]:
-    """Return each client's accuracy in the run and in the run of `local`, by client id."""
+    """Return each client's headline in the run and in the run of `local`, by client id."""
     headline = _headline(record)
     mine, alone = (_values(each, headline) for each in (record, local))
     return {client: (mine[client], alone[client]) for client in mine if client in alone}
 
 
 def _values(record: Record, headline: MetricName) -> dict[int, float]:
-    """Return each training client's accuracy in the reported round, without attackers if the headline is."""
-    round, figure = record.summary.reported.round, MetricName(PERSONAL, headline.data)
+    """Return each training client's headline in the reported round, without attackers if the headline is."""
+    round, figure = record.summary.reported.round, replace(headline, statistic="", among="")
     left_out = {"new", "malicious"} if headline.among else {"new"}
     rows: list[Row] = [row for row in record.clients if row["round"] == round and not any(map(row.get, left_out))]
     return {row["client"]: value for row in rows if (value := figure.of(row)) is not None}

@@ -217,7 +217,7 @@ class Record:
     def how_far(self) -> str:
         """The number of rounds done, in words such as "round 7 of 20"."""
         rounds = self.rounds
-        return f"round {rounds[-1]['round'] if rounds else 0} of {self.experiment.rounds.count}"
+        return f"round {rounds[-1]['round'] if rounds else 0} of {self.experiment.rounds.last}"
 
     def require_finished(self) -> None:
         """Raise `MotetError` if the run is not finished."""

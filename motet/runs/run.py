@@ -12,6 +12,7 @@ import torch
 
 from motet.config.experiment import Experiment, resolve
 from motet.config.identity import differences, fingerprint, same_experiment
+from motet.data.built_once import built_once
 from motet.data.readers.in_memory import keep
 from motet.errors import MotetError
 from motet.io.memory_limits import keep_freed_memory
@@ -31,6 +32,7 @@ from motet.server.assembly import Assembly, ServerSide, assemble, settle
 from motet.server.evaluation import Row
 from motet.server.final_evaluation import FinalState
 from motet.server.round_loop import RoundLoop, RunState
+from motet.server.stopping import Stopping
 from motet.training.flat_weights import Layout
 
 
@@ -56,7 +58,11 @@ class Silent:
 
 def run(experiment: Experiment, folder: Path | None = None, watcher: Watcher | None = None) -> Path:
     """Run an experiment to its end and return its folder, a new one in runs/ unless `folder` is given."""
-    experiment = settle(experiment)
+    with built_once():  # to settle an experiment may take its data
+        return _run(settle(experiment), folder, watcher)
+
+
+def _run(experiment: Experiment, folder: Path | None, watcher: Watcher | None) -> Path:
     keep_freed_memory()
     with one_thread(), claimed(folder, experiment) as mine:
         record = Record(mine)
@@ -86,7 +92,7 @@ def resume(folder: Path, watcher: Watcher | None = None, trust_code: bool = Fals
         try:
             loaded = restore(assembly, checkpoints)
             record.truncate(loaded.lengths if loaded else None)
-            refuse_gaps(record.rounds, loaded.round if loaded else 0, experiment.rounds.count, folder)
+            refuse_gaps(record.rounds, loaded.round if loaded else 0, experiment.rounds.last, folder)
         except BaseException:
             assembly.engine.close()
             raise
@@ -130,9 +136,10 @@ def _finish(
     notes = assembly.federation_facts.notes
     warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment), *notes) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
-    log = _RecordLog(assembly, record, checkpoints, watcher)
+    stopping = Stopping.of(experiment, method.settled_after, record.rounds)
+    log = _RecordLog(assembly, record, checkpoints, watcher, stopping)
     keep_first_weights(experiment, record.folder)
-    loop = RoundLoop(assembly, log, already_prepared=loaded is not None)
+    loop = RoundLoop(assembly, log, already_prepared=loaded is not None, stopping=stopping)
     try:
         if loaded is None:
             progress = loop.run(progress)
@@ -142,6 +149,8 @@ def _finish(
             progress = states.make(
                 lambda server: loop.run(RunState(start, server)), partial(_first_round, loop), log.no_round_yet
             )
+        if stopping and log.keeps_best:
+            progress = _back_to_the_best(assembly, checkpoints, stopping, progress)
         began = time.perf_counter()
         scores = assembly.evaluator.new_clients(progress.server, progress.round)
         record.append_clients(scores.clients)
@@ -155,7 +164,24 @@ def _finish(
     write_serving(record, assembly.federation_facts)
     write_thresholds(record, found.thresholds)
     record.write_figures_learned(found.figures_learned)
-    record.write_summary(summarize(experiment, method, rows, scores.figures, seconds, found, notes))
+    kept = stopping.kept if stopping else None
+    record.write_summary(summarize(experiment, method, rows, scores.figures, seconds, found, notes, kept))
+
+
+def _back_to_the_best(
+    assembly: ServerSide, checkpoints: Checkpoints, stopping: Stopping, progress: RunState
+) -> RunState:
+    """Return the state of the best round, and make its checkpoint the newest.
+
+    A kill after that resumes from the best round, does the later ones again, and comes back here.
+    """
+    best = stopping.kept
+    if best is None or best == progress.round:
+        return progress
+    loaded = checkpoints.load_round(best, assembly.engine.go_back)
+    checkpoints.remove_after(best)
+    assembly.engine.kept(best, assembly.engine.keep(best))  # deletes the states of later rounds
+    return RunState(best, loaded.server)
 
 
 def _class_counts(assembly: ServerSide) -> dict[int, tuple[int, ...]]:
@@ -201,11 +227,20 @@ def _first_round(loop: RoundLoop, start: State) -> None:
 class _RecordLog:
     """A log that writes each round to the record, and a checkpoint when one is due."""
 
-    def __init__(self, assembly: ServerSide, record: Record, checkpoints: Checkpoints, watcher: Watcher):
+    def __init__(
+        self,
+        assembly: ServerSide,
+        record: Record,
+        checkpoints: Checkpoints,
+        watcher: Watcher,
+        stopping: Stopping | None = None,
+    ):
         self.assembly, self.record, self.checkpoints, self.watcher = assembly, record, checkpoints, watcher
+        self.stopping = stopping
+        self.keeps_best = stopping is not None and assembly.experiment.scoring.looks_at_test  # a trial serves nobody
         self.fingerprint = fingerprint(assembly.experiment)
         self.rounds = 0  # done in this process
-        self.schedule = CheckpointSchedule(assembly.experiment.checkpoint.every, assembly.experiment.rounds.count)
+        self.schedule = CheckpointSchedule(assembly.experiment.checkpoint.every, assembly.experiment.rounds.last)
 
     def no_round_yet(self) -> bool:
         """Return whether this process has not finished a round yet."""
@@ -217,7 +252,9 @@ class _RecordLog:
         row["checkpoint_seconds"] = self.schedule.seconds()  # of checkpoints since the row before
         self.record.append_round(row)
         self.record.append_clients(clients)
-        if self.schedule.is_due(progress.round):
+        best = self.stopping.best if self.stopping and self.keeps_best else None
+        if best == progress.round or self.schedule.is_due(progress.round):
+            self.checkpoints.held = best or None
             with self.schedule.saving():
                 self._save(progress)
         self.watcher.round(row)
@@ -234,7 +271,11 @@ class _RecordLog:
             self.fingerprint,
             self.assembly.federation_facts.content_hash,
         )
-        engine.kept(progress.round)
+        held = self.checkpoints.held
+        if held is None:
+            engine.kept(progress.round)
+        else:
+            engine.kept(progress.round, self.checkpoints.clients_of(held))
 
 
 @contextmanager

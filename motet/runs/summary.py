@@ -1,6 +1,6 @@
 """summary.json of a record: the figures of the reported rounds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,8 +10,23 @@ from motet.config.experiment import Experiment
 from motet.config.scoring_section import ScoringSettings
 from motet.io.json_models import LARGEST_NUMBER, Count, FileModel, Number, Text, plain
 from motet.methods.base import Method
-from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, MetricName, diverged, is_scored, one_class
+from motet.metrics.classification import BRIER
+from motet.metrics.names import (
+    AFTER,
+    BEFORE,
+    DERIVED,
+    FROM_RANKS,
+    GENERIC,
+    MAJORITY,
+    PERSONAL,
+    MetricName,
+    diverged,
+    is_scored,
+    one_class,
+)
+from motet.metrics.registry import ACCURACY, LOSS, headline_metric, known_metric
 from motet.metrics.run_metric import Finding
+from motet.metrics.wording import percent, written
 from motet.runs.rows import Round, Row
 from motet.training.personal_model_policy import PersonalModelPolicy
 
@@ -41,6 +56,8 @@ class Reported(FileModel):
     rounds: dict[Text, Round]
     headline: Text
     figure: Figure
+    metric: Text = "accuracy"
+    higher_is_better: bool = True
     client_weighting: Literal["uniform", "by_samples"]
     personal_model: Text
     personalizes: bool
@@ -133,12 +150,18 @@ def summarize(
     seconds: float,
     found: Finding | None = None,
     data_notes: Sequence[str] = (),
+    kept: int | None = None,
 ) -> Summary:
-    """Return the summary of a run, with what its run metrics found; a figure that does not exist is None."""
+    """Return the summary of a run, with what its run metrics found; a figure that does not exist is None.
+
+    `kept` is the round whose models are kept, where that is not decided by `scoring.report`.
+    """
     scoring = experiment.scoring
     policy = PersonalModelPolicy.of(scoring, method)
     first, headline = experiment.headline, experiment.training_headline
-    rows = {model: reported(rounds, scoring, model, headline) for model in (GENERIC, PERSONAL)}
+    metric = headline_metric(scoring)
+    chosen = [row for row in rounds if row["round"] == kept and kept]
+    rows = {model: chosen[0] if chosen else reported(rounds, scoring, model, headline) for model in (GENERIC, PERSONAL)}
     figures = figures_of(rows[GENERIC], rows[PERSONAL], new_clients)
     trained = [r for r in rounds if r["round"]]
 
@@ -165,6 +188,8 @@ def summarize(
             rounds={model: row["round"] for model, row in rows.items()},
             headline=f"new_clients.{AFTER}" if first.model == AFTER else f"personal.{headline.data}.personal_models",
             figure=str(first),
+            metric=first.metric,
+            higher_is_better=metric.higher_is_better,
             client_weighting=scoring.client_weighting,
             personal_model=policy.headline,
             personalizes=method.personalizes,
@@ -202,14 +227,25 @@ def summarize(
             new_clients=new_clients.get(diverged(AFTER), 0),
         ),
         seconds=round(seconds, 3),
-        warnings=warnings_of(method, trained, rows, headline),
+        warnings=warnings_of(method, trained, rows, headline, experiment.data.partition in NO_SKEW),
         notes=found.notes,
         data_notes=list(data_notes),
     )
 
 
-def warnings_of(method: Method, trained: Sequence[Row], rows: Mapping[str, Row], headline: MetricName) -> list[str]:
-    """Return a sentence for each thing that failed in a finished run, so that it is not taken for a good result."""
+OF_PROBABILITIES = FROM_RANKS | {LOSS.name, BRIER.name}
+"""Metrics of what a model says before any threshold makes an answer of it."""
+NO_SKEW = ("natural", "iid")
+"""Partitions that do not deal classes unevenly: there the most frequent class of most clients is the same."""
+
+
+def warnings_of(
+    method: Method, trained: Sequence[Row], rows: Mapping[str, Row], headline: MetricName, no_skew: bool = False
+) -> list[str]:
+    """Return a sentence for each thing that failed in a finished run, so that it is not taken for a good result.
+
+    Where no partition dealt classes unevenly (`no_skew`), models must be better than the most frequent class.
+    """
     said, asked = [], sum(len(row.get("cohort", ())) for row in trained)
     aside = [why for row in trained for why in row["set_aside"].values()]
     if aside and len(aside) == asked:
@@ -219,14 +255,36 @@ def warnings_of(method: Method, trained: Sequence[Row], rows: Mapping[str, Row],
     clients, generic, own = len(method.facts.ids), rows[GENERIC], rows[PERSONAL]
     if lost := own.get(diverged(PERSONAL), 0):
         said.append(f"{lost} of {clients} clients' models left the finite numbers and count as wrong everywhere")
-    if 2 * generic.get(one_class(GENERIC), 0) >= clients:
+    by_answers = headline.metric not in OF_PROBABILITIES  # a model that ranks well may still answer with one class
+    if by_answers and 2 * generic.get(one_class(GENERIC), 0) >= clients:
         said.append("the generic model predicts one class only")
-    if 2 * (alike := own.get(one_class(PERSONAL), 0)) >= clients and method.personalizes:
+    if by_answers and 2 * (alike := own.get(one_class(PERSONAL), 0)) >= clients and method.personalizes:
         said.append(f"{alike} of {clients} clients' models predict one class only")
     value, classes = headline.of(own), method.facts.classes
-    if value is not None and classes > 1 and value <= 1 / classes + NEAR_CHANCE:
-        said.append(f"own models are at chance level ({100 * value:.1f} % with {classes} classes): nothing was learned")
+    if value is None or classes < 2:
+        return said
+    if headline.metric == ACCURACY.name:
+        often = replace(headline, model=MAJORITY).of(own)
+        if value <= 1 / classes + NEAR_CHANCE:
+            said.append(
+                f"own models are at chance level ({percent(value)} % with {classes} classes): nothing was learned"
+            )
+        elif no_skew and often is not None and value <= often:
+            said.append(
+                f"own models ({percent(value)} %) are no better than always answering with a client's most frequent "
+                f"class ({percent(often)} %)"
+            )
+    elif headline.metric in CHANCE and value <= CHANCE[headline.metric](classes) + NEAR_CHANCE:
+        metric = known_metric(headline.metric)
+        said.append(f"own models are at chance level ({metric.said} {written(value, metric)}): nothing was learned")
     return said
+
+
+CHANCE: Mapping[str, Callable[[int], float]] = {
+    "auroc": lambda classes: 0.5,
+    "balanced_accuracy": lambda classes: 1 / classes,
+}
+"""What a model has that knows nothing, by metric and number of classes."""
 
 
 def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headline: MetricName | None = None) -> Row:
@@ -241,14 +299,14 @@ def reported(rounds: Sequence[Row], scoring: ScoringSettings, model: str, headli
     by_validation = scoring.report == "best_on_validation"
     headline = headline or scoring.headline
     deciding = {
-        GENERIC: MetricName(GENERIC, "common", statistic="pooled"),
+        GENERIC: MetricName(GENERIC, "common", headline.metric, "pooled"),
         PERSONAL: headline,
     }
     if by_validation:
         deciding = {each: replace(headline, model=each, data="validation") for each in deciding}
     for figure in (deciding[model], *deciding.values()):
         if any(figure.of(row) is not None for row in scored):
-            return _best(scored, figure)
+            return _best(scored, figure, headline_metric(scoring).higher_is_better)
     return scored[-1]
 
 
@@ -273,12 +331,9 @@ def _numbers(values: Mapping[str, float | None]) -> dict[str, float]:
     return {name: v for name, v in plain(values).items() if v is not None and abs(v) <= LARGEST_NUMBER}
 
 
-def _best(rows: Sequence[Row], figure: MetricName) -> Row:
-    def value(row: Mapping[str, object]) -> float:
-        found = figure.of(row)
-        return -1.0 if found is None else found
-
-    return max(rows, key=value)  # the first of equals
+def _best(rows: Sequence[Row], figure: MetricName, higher_is_better: bool) -> Row:
+    values = [(value if higher_is_better else -value, row) for row in rows if (value := figure.of(row)) is not None]
+    return max(values, key=lambda of: of[0])[1]  # the first of equals
 
 
 def _of_new_clients(row: Row) -> list[str]:

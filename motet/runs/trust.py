@@ -27,7 +27,7 @@ def imports_of(experiment: Experiment) -> list[str]:
     """Return every name in an experiment that is an import of Python code."""
     names = [term.name for term in parse(experiment.method)]
     net = net_term(experiment.net.name).name
-    return [text for text in (*names, net, experiment.data.name, *experiment.scoring.metrics) if is_import(text)]
+    return [text for text in (*names, net, experiment.data.name, *experiment.scoring.asked_metrics) if is_import(text)]
 
 
 def remember(experiment: Experiment) -> None:

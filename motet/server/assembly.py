@@ -5,19 +5,21 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from motet.config.data_section import DataSettings
 from motet.config.experiment import Experiment
 from motet.config.names import parse
 from motet.config.scoring_section import ScoringSettings
-from motet.data import Federation, FederationFacts, Holdings, build, default_net, default_partition
+from motet.data import SOURCES, Federation, FederationFacts, Holdings, build, default_net, default_partition
 from motet.data.federation import SharedFederation
 from motet.data.readers.in_memory import look_in
 from motet.engines.dealing import batches_of_clients
 from motet.engines.engine import Engine
 from motet.engines.registry import EngineRequest, build_engine, factory_of
 from motet.errors import MotetError, shown
+from motet.io.plugins import is_import
 from motet.messages.task import EVERY_TASK, TaskKind
 from motet.messages.transform import Transform
 from motet.messages.transform import TransformEntry as TransformEntry
@@ -25,14 +27,20 @@ from motet.messages.transforms import TRANSFORMS, build_transforms, canonical_tr
 from motet.methods import METHODS, build_method, canonical
 from motet.methods.base import Facts, Method, MethodEntry
 from motet.methods.registry import declared_source, entry_of
+from motet.metrics.classification import AUROC
+from motet.metrics.registry import ACCURACY, SampleMetric, headline_metric, require_metrics
 from motet.nets import Net, build_net, net_term
 from motet.nets.pretrained import put_weights, weights_sha256
 from motet.server.evaluation import Evaluator
 from motet.server.final_evaluation import FinalEvaluation
 from motet.server.memory_estimate import refuse_what_needs_too_much
 from motet.server.workplace import POOLED, Workplace
+from motet.training.flat_weights import parameter_count
 from motet.training.personal_model_policy import PersonalModelPolicy
 from motet.training.randomness import seeded
+
+VALIDATION_SHARE = 0.2
+"""The share of each client's data that validates where it is needed and the user names none."""
 
 
 @dataclass
@@ -63,7 +71,7 @@ class ServerSide:
 
     def refuse_what_cannot_be_followed(self) -> None:
         """Raise `MotetError` if the method, a transform, an attack or a metric cannot work in this experiment."""
-        if why := self.method.refuse(self.method.facts):
+        if why := refused(self.method, self.experiment):
             raise MotetError(f"method {self.experiment.method!r} cannot run here: {why}")
         transforms = self.transforms  # built here, so that a wrong option is said before anything runs
         if self.method.pooled and transforms:
@@ -129,26 +137,87 @@ def settle(experiment: Experiment) -> Experiment:
     net = net.model_copy(update={"name": str(net_term(net.name))})
     if net.weights and not net.weights_sha256:
         net = net.model_copy(update={"weights_sha256": weights_sha256(net.weights)})
+    if experiment.rounds.count == "auto":
+        data, scoring = _ending_by_validation(data, scoring, experiment.rounds.patience)
+    require_metrics(scoring.metrics)
+    if scoring.metric == "auto":
+        scoring = scoring.model_copy(update={"metric": fitting_metric(data, scoring, experiment.seed)})
+    by_rows = isinstance(headline_metric(scoring), SampleMetric)  # others cannot be weighted by class
     if scoring.test == "auto":
-        own = data.partition == "natural" and data.test_share > 0
+        own = data.test_share > 0 and (data.partition == "natural" or not by_rows)
         scoring = scoring.model_copy(update={"test": "split" if own else "common"})
     scoring = _settled_scoring(scoring, experiment.method, data)
+    experiment = experiment.model_copy(update={"data": data, "net": net, "scoring": scoring})
+    if not experiment.local.batch:
+        batch = _batch_for(FederationFacts.of(build(data, experiment.seed)))
+        experiment = experiment.model_copy(update={"local": experiment.local.model_copy(update={"batch": batch})})
     names = {"method": canonical(experiment.method), "transforms": canonical_transforms(experiment.transforms)}
-    return experiment.model_copy(update={**names, "data": data, "net": net, "scoring": scoring})
+    return experiment.model_copy(update=names)
+
+
+def _batch_for(facts: FederationFacts) -> int:
+    """Return the batch size for clients of this size: an eighth of the median, as a power of two from 8 to 64."""
+    median = float(np.median([facts.by_id[i].train for i in facts.training_ids]))
+    return int(2 ** np.clip(np.round(np.log2(max(1.0, median / 8))), 3, 6))
+
+
+def _ending_by_validation(
+    data: DataSettings, scoring: ScoringSettings, patience: int
+) -> tuple[DataSettings, ScoringSettings]:
+    """Return the settings for rounds that end by themselves: with validation data, and scored often enough."""
+    if scoring.report == "best":
+        raise MotetError(
+            "scoring.report is 'best' on test data but rounds.count is 'auto', which keeps the best round on "
+            "validation data; accepted: report = 'best_on_validation', or a number of rounds"
+        )
+    if not data.val_share and not data.shares_validation:
+        data = data.model_copy(update={"val_share": VALIDATION_SHARE})
+    every = min(scoring.every, max(1, patience // 4))
+    return data, scoring.model_copy(update={"report": "best_on_validation", "every": every})
 
 
 def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) -> ScoringSettings:
-    """Return the scoring settings with `auto` replaced in `personal_model` and `by_class`.
+    """Return the scoring settings with `auto` replaced in `personal_model` and in what clients tell of their classes.
 
     The personal model is the one that the method declares (`motet/training/personal_model_policy.py`). Scores by class
     reveal class counts, so that `auto` computes them only where clients are simulated or share a common test set.
     """
+    simulated = data.partition != "natural"
     if scoring.personal_model == "auto":
         scoring = scoring.model_copy(update={"personal_model": declared_source(method)})
     if scoring.by_class == "auto":
-        by_class = data.partition != "natural" or scoring.test not in ("split", "none")
+        by_class = simulated or scoring.test not in ("split", "none")
         scoring = scoring.model_copy(update={"by_class": by_class})
+    if scoring.pooling == "auto":
+        scoring = scoring.model_copy(update={"pooling": "exact" if simulated else "binned"})
     return scoring
+
+
+RARE = 0.2
+"""Of two classes, one in a smaller share of the training rows is rare: then accuracy says little."""
+
+
+def fitting_metric(data: DataSettings, scoring: ScoringSettings, seed: int) -> str:
+    """Return the metric by which to judge models on these data, where the user names none.
+
+    It is accuracy, but AUROC for a user's own data with two classes of which one is rare, if the clients whose test
+    rows hold both classes have most of the test rows: the others have no AUROC.
+    """
+    if data.name in SOURCES or is_import(data.name) or not data.test_share or scoring.test == "common":
+        return ACCURACY.name
+    try:
+        federation = build(data, seed)
+    except MotetError:
+        return ACCURACY.name  # the run says why the data cannot be read
+    if federation.classes != 2:
+        return ACCURACY.name
+    clients = [client for client in federation.clients if not client.new]
+    train = sum(client.train.counts(2) for client in clients)
+    tests = [(client.val if scoring.test == "none" else client.test).counts(2) for client in clients]
+    rows = sum(int(counts.sum()) for counts in tests)
+    both = sum(int(counts.sum()) for counts in tests if bool((counts > 0).all()))
+    rare = float(torch.as_tensor(train).min()) < RARE * float(torch.as_tensor(train).sum())
+    return AUROC.name if rare and 2 * both > rows else ACCURACY.name
 
 
 def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
@@ -181,7 +250,7 @@ def _engine(experiment: Experiment, federation: Federation, workplace: Workplace
             workplace,
             build,
             {client.id: client.train for client in workplace.facts.clients},
-            batches_of_clients(workplace.most_batched, workplace.samples_of),
+            batches_of_clients(workplace.most_batched, workplace.samples_of, parameter_count(workplace.generic_net)),
             folder,
         )
     )
@@ -221,11 +290,21 @@ def method_of(experiment: Experiment, facts: FederationFacts) -> Method:
         return build_method(experiment.method, net_of(experiment, facts), told_to_methods(experiment, facts))
 
 
+def refused(method: Method, experiment: Experiment) -> str | None:
+    """Return why the method cannot run in this experiment, or None."""
+    optimizer = experiment.local.optimizer
+    if optimizer != "sgd" and method.assumes_sgd:
+        return f"{method.assumes_sgd}, and local.optimizer is {optimizer!r}; accepted: optimizer = 'sgd'"
+    return method.refuse(method.facts)
+
+
 def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
     """Return the facts that a method may know; raise if the cohort is larger than the federation."""
     ids, rounds = tuple(facts.training_ids), experiment.rounds
     validating, samples = sum(facts.by_id[i].val > 0 for i in ids), tuple(facts.by_id[i].train for i in ids)
-    return Facts(ids, rounds.cohort_size(len(ids)), rounds.count, facts.classes, experiment.seed, validating, samples)
+    return Facts(
+        ids, rounds.cohort_size(len(ids)), rounds.laid_out_for, facts.classes, experiment.seed, validating, samples
+    )
 
 
 def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
@@ -268,6 +347,14 @@ def _refuse_contradictions(experiment: Experiment) -> None:
     _refuse_device(experiment.device)
     if experiment.engine.name == "pool":
         _refuse_methods_of_the_script(experiment)
+    local = experiment.local
+    if not local.batch:
+        raise MotetError("local.batch is 0, by the size of clients, which is settled before a run; accepted: 1 or more")
+    if local.optimizer != "sgd" and local.momentum_across_rounds == "persist":
+        raise MotetError(
+            f"local.momentum_across_rounds is 'persist' but local.optimizer is {local.optimizer!r}, whose moments "
+            f"begin anew in every round; accepted: reset, or optimizer = 'sgd'"
+        )
     if scoring.report == "best_on_validation" and not data.val_share and not data.shares_validation:
         raise MotetError(
             "scoring.report is 'best_on_validation' but data.val_share is 0; accepted: a val_share above 0"
@@ -301,6 +388,11 @@ def _refuse_contradictions(experiment: Experiment) -> None:
         raise MotetError(
             "scoring.test is 'common' but scoring.by_class is false, so that nobody tells that figure; accepted: "
             "scoring.test = 'split', or by_class = true"
+        )
+    if scoring.test == "common" and not isinstance(headline_metric(scoring), SampleMetric):
+        raise MotetError(
+            f"scoring.metric is {scoring.metric!r}, which is no mean over rows, as the common test set weighted by "
+            f"class needs one; accepted: scoring.test = 'split' with a data.test_share above 0, or another metric"
         )
     if scoring.test == "split" and not data.test_share:
         raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

@@ -19,7 +19,8 @@ from motet.metrics.client_scores import COUNTS, FAILED, right_of
 from motet.metrics.metric import Metric, SampleMetric
 from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, MetricName, one_class
 from motet.metrics.one_pass import Answers, one_pass
-from motet.metrics.over_clients import figures_over, of_benign, pooled_from_splits
+from motet.metrics.over_clients import figures_over, majority_figures, of_benign, pooled_from_splits
+from motet.metrics.pooling import pooled_figures, without_pooled
 from motet.metrics.registry import metrics_of, run_metrics_of
 from motet.metrics.run_metric import RunMetric
 from motet.nets import Net
@@ -76,7 +77,7 @@ class Evaluator:
     run_metrics: tuple[RunMetric, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.metrics = metrics_of(self.scoring.metrics)
+        self.metrics = metrics_of(self.scoring.asked_metrics)
         self.run_metrics = run_metrics_of(self.scoring.metrics, self.scoring.threshold)
 
     def training_clients(self, server: State, round: int, last: bool) -> Scores:
@@ -138,10 +139,17 @@ class Evaluator:
 
     def _over(self, replies: dict[int, Message], models: Sequence[str]) -> Row:
         """Return figures over all clients and, where some are malicious, over the benign ones too."""
-        figures: Row = dict(figures_over(list(replies.values()), models, self.metrics))
+        figures = self._figures(list(replies.values()), models)
         if self.facts.malicious_ids:
-            figures |= of_benign(figures_over(list(self._benign(replies).values()), models, self.metrics))
+            figures |= of_benign(self._figures(list(self._benign(replies).values()), models))
         return figures
+
+    def _figures(self, replies: Sequence[Message], models: Sequence[str]) -> Row:
+        return {
+            **figures_over(replies, models, self.metrics),
+            **pooled_figures(replies, models, self.metrics),
+            **majority_figures(replies),
+        }
 
     def _benign(self, replies: dict[int, Message]) -> dict[int, Message]:
         return {i: reply for i, reply in replies.items() if i not in self.facts.malicious_ids}
@@ -202,7 +210,7 @@ class Evaluator:
         return [
             {"round": round, "client": o.client_id, "new": new, "set_aside": o.failure}
             | ({"malicious": o.client_id in attackers} if attackers else {})
-            | dict(sorted(replies.get(o.client_id, {}).items()))
+            | dict(sorted(without_pooled(replies.get(o.client_id, {})).items()))
             for o in outcomes
         ]
 

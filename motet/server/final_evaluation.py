@@ -11,20 +11,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from motet.errors import one_sentence
+from motet.errors import one_sentence, shown
 from motet.messages.message import Message, State
 from motet.messages.task import Task, TaskKind
 from motet.methods.base import Learned, LearnedFigure
 from motet.methods.base.learned_figure import MOST
 from motet.metrics import family
+from motet.metrics.classification import CountMetric, RankMetric
 from motet.metrics.client_scores import FAILED
-from motet.metrics.names import MetricName, is_scored, member
+from motet.metrics.names import GENERIC, PERSONAL, MetricName, is_scored, member
+from motet.metrics.over_clients import SPLIT
 from motet.metrics.registry import run_metrics_of
 from motet.metrics.run_metric import Finding, RunFacts, RunMetric
 from motet.server.evaluation import Evaluator, generic_beside
 from motet.server.workplace import MEMBER, WHICH
 
 Rows = Sequence[Mapping[str, Any]]
+OF_THE_SECOND_CLASS = ("average_precision", "f1", "precision", "recall")
+MOST_NAMES = 8
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,32 @@ class FinalEvaluation:
         if scoring.figures_learned:
             _add(found, "pictures", lambda: Finding(figures_learned=self.learned_by_the_method(end)))
         found.notes += self.without_figures(end.clients, end.rows[-1] if end.rows else {})
+        found.notes += [*self.which_class(), *self.undefined(end.clients)]
         return found
+
+    def which_class(self) -> list[str]:
+        """Return a sentence that names the class which metrics of one of two classes are of."""
+        facts = self.evaluator.facts
+        of_one = [m.name for m in self.evaluator.metrics if m.name in OF_THE_SECOND_CLASS]
+        if facts.classes != 2 or not of_one or not facts.class_names:
+            return []
+        return [f"{', '.join(of_one)}: of the class {shown(facts.class_names[1])}, the second of two"]
+
+    def undefined(self, clients: Rows) -> list[str]:
+        """Return a sentence for each metric that some clients cannot have, since their test rows hold one class."""
+        names, said = {i: client.name or str(i) for i, client in self.evaluator.facts.by_id.items()}, []
+        tested = [row for row in clients if row.get("set_aside") is None and row.get(SPLIT)]
+        for metric in self.evaluator.metrics:
+            if isinstance(metric, CountMetric | RankMetric):
+                without = [row for row in tested if not _has(row, metric.name)]
+                if without:
+                    which = ", ".join(names[row["client"]] for row in without[:MOST_NAMES])
+                    more = f" and {len(without) - MOST_NAMES} more" if len(without) > MOST_NAMES else ""
+                    said.append(
+                        f"{metric.name}: {len(without)} of {len(tested)} clients have none, for their test rows do not "
+                        f"hold both kinds of rows it compares: {which}{more}"
+                    )
+        return said
 
     def without_figures(self, clients: Rows, last: Mapping[str, Any]) -> list[str]:
         """Return a sentence for each of the user's own metrics that raised an error in the last scoring."""
@@ -148,6 +177,10 @@ class FinalEvaluation:
         """Send a task to each client and return the replies by client; clients without a reply are left out."""
         outcomes = self.evaluator.engine.run([Task(kind, i, round, partial(build_message, i)) for i in clients])
         return {o.client_id: o.reply for o in outcomes if o.reply is not None}
+
+
+def _has(row: Mapping[str, Any], metric: str) -> bool:
+    return any(MetricName(model, "split", metric).of(row) is not None for model in (GENERIC, PERSONAL))
 
 
 def _add(found: Finding, what: str, look: Callable[[], Finding]) -> None:

@@ -18,6 +18,7 @@ from motet.messages.transform import Arrival, open_reply
 from motet.metrics.run_metric import RunMetric
 from motet.server.assembly import ServerSide
 from motet.server.evaluation import Row
+from motet.server.stopping import Stopping
 from motet.training.randomness import numpy_generator
 
 
@@ -54,14 +55,18 @@ class RoundLoop:
     side: ServerSide
     log: RoundLog
     already_prepared: bool = False
+    stopping: Stopping | None = None  # where the rounds end by themselves
 
     def run(self, state: RunState) -> RunState:
         """Do the remaining rounds and return the final state."""
         if self.side.method.prepares and not self.already_prepared:
             state = self._prepare(state)
-        while state.round < self.side.experiment.rounds.count:
+        while not self._is_over(state.round):
             state = self._round(state)
         return state
+
+    def _is_over(self, round: int) -> bool:
+        return self.stopping.is_over(round) if self.stopping else round >= self.side.experiment.rounds.last
 
     def _prepare(self, state: RunState) -> RunState:
         """Run the preparation of methods that ask every training client once before the first round."""
@@ -77,7 +82,7 @@ class RoundLoop:
         """Do one round, report it to the log, and return the new state."""
         began = time.perf_counter()
         method, experiment = self.side.method, self.side.experiment
-        round, last = state.round + 1, state.round + 1 == experiment.rounds.count
+        round = state.round + 1
         server = {**state.server, "round": round}
 
         cohort = self.sample(round)
@@ -90,11 +95,15 @@ class RoundLoop:
         row |= method.diagnostics(server)
 
         clients: list[Row] = []
+        last = round == experiment.rounds.last
         if last or round % experiment.scoring.every == 0:
-            scores = self.side.evaluator.training_clients(server, round, last)
+            # where rounds end by themselves, each that is scored may be the one whose models are kept
+            scores = self.side.evaluator.training_clients(server, round, last or self.stopping is not None)
             row |= scores.figures
             clients = scores.clients
         row["seconds"] = time.perf_counter() - began
+        if self.stopping:
+            self.stopping.see(row)
         state = RunState(round, server)
         self.log.round_done(row, clients, state)
         return state

@@ -187,7 +187,7 @@ class Workplace:
         return self._scores(client, message, sync=True)
 
     def _scores(self, client: Client, message: Message, sync: bool = False) -> Message:
-        reply = self.scorer.sizes(client) | self._score_generic(client, message)
+        reply = self.scorer.sizes(client) | self.scorer.majority(client) | self._score_generic(client, message)
         for name, source in self.policy.scored.items():
             at_the_end = source == "final_sync"
             if at_the_end and name != PERSONAL and not sync:

@@ -281,7 +281,7 @@ def _higher_is_better(figure: str) -> bool:
 
 def _group(experiment: Experiment) -> str:
     """Return the data and rounds of a case in words: cases with the same words are compared with each other."""
-    data, rounds = experiment.data, experiment.rounds.count
+    data, rounds = experiment.data, experiment.rounds.last
     chosen = data.model_dump(exclude_defaults=True, exclude={"name", "partition"})
     if data.partition == "natural":
         chosen.pop("clients", None)  # the data say how many

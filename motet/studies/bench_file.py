@@ -71,7 +71,7 @@ def _is_figure(name: str, experiments: Sequence[Experiment]) -> bool:
 
 def _measured(figure: MetricName, experiments: Sequence[Experiment]) -> bool:
     """Return whether the figure is one of Motet's metrics, with its details after a colon, or one of the user's own."""
-    own = {text.rpartition(":")[2] for each in experiments for text in each.scoring.metrics if is_import(text)}
+    own = {text.rpartition(":")[2] for each in experiments for text in each.scoring.asked_metrics if is_import(text)}
     return figure.metric in own or figure.metric.partition(":")[0] in {*METRICS, *OF_A_RUN}
 
 

@@ -1,16 +1,29 @@
 """From the finished runs of a comparison to `ComparisonFile`: each method's figures, and which method to take."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import ceil
 from pathlib import Path
 
 import numpy as np
 
 from motet.errors import MotetError
-from motet.metrics.statistics import CONTROL, Differences, Estimate, Table, accuracy, differences
+from motet.metrics.metric import Metric
+from motet.metrics.statistics import (
+    CONTROL,
+    LEVEL,
+    Differences,
+    Estimate,
+    Table,
+    accuracy,
+    differences,
+    estimate,
+    growth_needed,
+)
+from motet.metrics.wording import points, with_unit
 from motet.studies.budget import Plan
 from motet.studies.comparison_file import (
     FORMAT,
-    ClientResult,
     ComparisonFile,
     GenericScore,
     MethodDifference,
@@ -18,25 +31,39 @@ from motet.studies.comparison_file import (
     NewClientScore,
     RecommendedMethod,
     Score,
+    YardstickResult,
 )
 from motet.studies.protocol import sentences
-from motet.studies.recommend import Candidate, hurt, hurt_sentence, recommend, still_learning
-from motet.studies.results import Ran, Results
+from motet.studies.recommend import Candidate, hurt, hurt_sentence, margin_of, recommend, still_learning
+from motet.studies.results import Ran, Results, table_of
 from motet.studies.study_methods import StudyMethod, StudyMethods
+from motet.studies.survey import rare_class, said_of_clients, survey
 from motet.studies.tune import chosen
 from motet.studies.tuning import Tuned
+from motet.studies.yardsticks import Outside
+
+
+MOST_REPEATS = 30
+"""More splits than that are not worth the time: other evidence is needed."""
+UNEVEN = 3
+"""Where the largest client has so many times the test rows of the smallest, it is said what counting by rows gives."""
 
 
 def judged(
-    results: Results, study: StudyMethods, tuned: Mapping[str, Tuned], plan: Plan, folder: Path
+    results: Results,
+    study: StudyMethods,
+    tuned: Mapping[str, Tuned],
+    plan: Plan,
+    folder: Path,
+    outside: Sequence[Outside] | None = None,
 ) -> ComparisonFile:
     """Return what comparison.json holds, from the results of finished runs."""
     by_name = study.by_name()
-    found = differences(results.personal)
+    found = differences(results.goodness)
     candidates = [
         Candidate(
             name,
-            accuracy(ran.personal),
+            _estimate(ran.personal, results.metric),
             by_name[name].simplicity,
             ran.bytes_per_round or 0.0,
             ran.climb,
@@ -47,12 +74,13 @@ def judged(
     ]
     if not candidates:
         raise MotetError("only yardsticks ran, which are no choice for a federation; accepted: other --methods too")
-    answer = recommend(candidates, found, results.median_rows)
+    answer = recommend(candidates, found, results.median_rows, results.metric, partial(_would_settle, results))
     methods = {
         name: _of_method(name, ran, results, tuned[name], by_name[name], folder, found, answer.method)
         for name, ran in results.methods.items()
     }
     best = methods[answer.method]
+    clients = survey(results, answer.method)
     climbs = {name: results.methods[name].climb for name in (answer.method, *answer.may_be_equal)}
     return ComparisonFile(
         format=FORMAT,
@@ -60,17 +88,95 @@ def judged(
             method=answer.method,
             options=best.options,
             expression=best.expression,
-            reason=" ".join([answer.reason, *_more(best, results), *still_learning(climbs)]),
+            reason=" ".join(
+                [
+                    answer.reason,
+                    *_counted_by_rows(results, answer.method, [each.name for each in candidates]),
+                    *_more(best, results),
+                    *said_of_clients(clients),
+                    *still_learning(climbs, results.metric),
+                ]
+            ),
             certain=answer.certain,
             enough_evidence=answer.enough_evidence,
             may_be_equal=answer.may_be_equal,
         ),
-        methods=tuple(sorted(methods.values(), key=lambda each: -each.personal.mean)),
-        clients=_clients(results),
+        methods=tuple(sorted(methods.values(), key=lambda each: -results.metric.direction * each.personal.mean)),
+        clients=clients,
         left_out=dict(study.left_out),
         figure=str(results.figure),
         notes=(*sentences(plan, study, tuned, results), *study.said_of_the_data()),
+        yardsticks=_yardsticks(outside or (), results, answer.method),
+        metric=results.figure.metric,
+        higher_is_better=results.metric.higher_is_better,
+        majority=results.majority,
+        rare_class=_rare_class(results),
     )
+
+
+def _rare_class(results: Results) -> str | None:
+    rare, names = rare_class(results), results.clients_info.classes
+    return None if rare is None else names[rare] if rare < len(names) else str(rare)
+
+
+def _would_settle(results: Results, a: str, b: str) -> str:
+    """Return how much evidence would tell whether two methods differ by the metric's margin, from what was observed."""
+    growth = growth_needed(results.goodness[a] - results.goodness[b], results.metric.margin)
+    rows, clients = sum(results.test_rows) * results.splits, len(results.clients)
+    if growth is None or growth <= 1:
+        return "more clients, test rows or seeds would tell"
+    margin = margin_of(results.metric)
+    if not rows:
+        return f"with {clients} clients a difference of {margin} needs about {about(clients * growth)} clients"
+    splits = f" in {results.splits} splits" if results.splits > 1 else ""
+    repeats = ceil(results.splits * growth)
+    way = f", or {repeats} splits of the same rows (--repeats {repeats})" if repeats <= MOST_REPEATS else ""
+    return (
+        f"with {clients} clients and {rows} test rows{splits} a difference of {margin} needs about "
+        f"{about(rows * growth)} test rows{way}"
+    )
+
+
+def about(number: float) -> str:
+    """Return a number with two digits that count: 854 as 860, rounded up."""
+    step = 10 ** max(0, len(str(int(number))) - 2)
+    return f"{ceil(number / step) * step:,}".replace(",", " ")
+
+
+def _counted_by_rows(results: Results, choice: str, names: Sequence[str]) -> list[str]:
+    """Return a sentence where another method is the best once clients count by their test rows.
+
+    Clients count alike in all figures. Where some have many times the rows of others, the small ones are mostly noise.
+    """
+    rows = np.array(results.test_rows, dtype=float)
+    if not len(rows) or rows.max() < UNEVEN * max(rows.min(), 1):
+        return []
+    by_rows = {name: float(results.goodness[name].mean(1) @ rows / rows.sum()) for name in names}
+    best = max(by_rows, key=lambda name: by_rows[name])
+    said = f"Clients count alike, though they have from {rows.min():.0f} to {rows.max():.0f} test rows"
+    if best == choice:
+        return [f"{said}; counted by rows {choice} is the best too."]
+    lead = points(by_rows[best] - by_rows[choice], results.metric)
+    return [f"{said}; counted by rows {best} is the best, {lead} better than {choice}."]
+
+
+def _yardsticks(outside: Sequence[Outside], results: Results, recommended: str) -> tuple[YardstickResult, ...]:
+    """Return the yardsticks from outside beside the recommended method, on the clients that all of them score."""
+    mine = results.methods[recommended].personal
+    found = []
+    for each in outside:
+        table = table_of(each.columns, results.clients)
+        if table is None:
+            continue
+        lead = estimate(results.metric.direction * (table - mine))
+        certain = lead.p is not None and lead.p < 1 - LEVEL
+        to = MethodDifference(to=recommended, mean=lead.mean, interval=_interval(lead), p=lead.p, certain=certain)
+        found.append(
+            YardstickResult(
+                name=each.name, personal=_score(table, results.metric), to_recommended=to, settings=each.settings
+            )
+        )
+    return tuple(found)
 
 
 def _of_method(
@@ -85,20 +191,22 @@ def _of_method(
 ) -> MethodResult:
     assert tuned.setting is not None
     hurts = {
-        than: None if other is None else hurt(_by_client(ran.personal, results), _by_client(other, results))
+        than: None
+        if other is None
+        else hurt(_by_client(ran.personal, results), _by_client(other, results), results.metric.direction)
         for than, other in (("local", _personal(results, "local", name)), ("fedavg", _generic(results, name)))
     }
     alone, together = hurts["local"], hurts["fedavg"]
-    generic = None if ran.generic is None else _score(ran.generic)
+    generic = None if ran.generic is None else _score(ran.generic, results.metric)
     new = ran.new_clients
     return MethodResult(
         method=name,
         options=tuned.setting,
         expression=chosen(method, tuned).method,
         yardstick=method.yardstick,
-        personal=_score(ran.personal),
+        personal=_score(ran.personal, results.metric),
         generic=None if generic is None else GenericScore(**generic.model_dump(), common=ran.common),
-        worst_client=float(ran.personal.mean(1).min()),
+        worst_client=_worst(ran.personal, results.metric),
         hurt=None if alone is None else len(alone),
         hurt_clients=None if alone is None else tuple(map(results.name, alone)),
         hurt_vs_fedavg=None if together is None else len(together),
@@ -112,12 +220,23 @@ def _of_method(
         trials=tuple(trial.result() for trial in tuned.trials),
         difference=_difference(found, name, CONTROL) if CONTROL in results.methods else None,
         to_recommended=_difference(found, name, recommended),
+        pooled=ran.pooled,
     )
 
 
-def _score(table: Table) -> Score:
+def _estimate(table: Table, metric: Metric) -> Estimate:
+    return accuracy(table) if metric.is_share else estimate(table)
+
+
+def _worst(table: Table, metric: Metric) -> float:
+    """Return the worst client's mean over seeds."""
+    means = table.mean(1)
+    return float(means.min() if metric.higher_is_better else means.max())
+
+
+def _score(table: Table, metric: Metric) -> Score:
     """Return the mean over clients and seeds, the standard deviation over seeds and the 95 % interval."""
-    found, by_seed = accuracy(table), table.mean(0)
+    found, by_seed = _estimate(table, metric), table.mean(0)
     std = float(by_seed.std(ddof=1)) if len(by_seed) > 1 else None
     return Score(mean=found.mean, std=std, interval=_interval(found))
 
@@ -147,15 +266,6 @@ def _by_client(table: Table, results: Results) -> dict[int, float]:
     return dict(zip(results.clients, np.mean(table, 1).tolist(), strict=True))
 
 
-def _clients(results: Results) -> tuple[ClientResult, ...]:
-    """Return each client's mean over seeds with every method."""
-    values = {name: _by_client(ran.personal, results) for name, ran in results.methods.items()}
-    return tuple(
-        ClientResult(id=client, name=results.name(client), personal={name: of[client] for name, of in values.items()})
-        for client in results.clients
-    )
-
-
 def _more(method: MethodResult, results: Results) -> list[str]:
     """Return sentences about who is hurt, what is sent and what new clients get."""
     said = []
@@ -169,6 +279,6 @@ def _more(method: MethodResult, results: Results) -> list[str]:
         said.append(f"It sends {sent / 1e6:.2f} MB per round." if sent else "It sends nothing.")
     if new := method.new_clients:
         scores = {"before": new.before, "after": new.after}
-        words = [f"{100 * value:.1f} % {when}" for when, value in scores.items() if value is not None]
+        words = [f"{with_unit(value, results.metric)} {when}" for when, value in scores.items() if value is not None]
         said.append(f"New clients get {' and '.join(words)} adaptation.")
     return said

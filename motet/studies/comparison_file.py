@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from motet.io.json_models import FileModel
+from motet.metrics.metric import Metric
+from motet.metrics.registry import known_metric
 from motet.studies.folder import Count, Interval, Name, Number, Options, RunFolder, Sentence, read_file
 
 FILE = "comparison.json"
@@ -19,7 +21,7 @@ class Score(FileModel):
 
 
 class GenericScore(Score):
-    """The same for the generic model on clients' data; `common` is its accuracy on the whole common test set."""
+    """The same for the generic model on clients' data; `common` is its value over the whole common test set."""
 
     common: Number | None
 
@@ -35,7 +37,7 @@ class MethodDifference(FileModel):
 
 
 class NewClientScore(FileModel):
-    """The accuracy that new clients get before and after adaptation."""
+    """What new clients get before and after adaptation."""
 
     before: Number | None
     after: Number | None
@@ -73,14 +75,39 @@ class MethodResult(FileModel):
     trials: tuple[TrialResult, ...]
     difference: MethodDifference | None
     to_recommended: MethodDifference | None
+    pooled: Number | None = None
+    """Over all clients' test rows at once, mean over runs: there a client counts by its rows."""
+
+
+class YardstickResult(FileModel):
+    """What a user has without Motet, on the same rows; `to_recommended` is its lead over the recommended method."""
+
+    name: Name
+    personal: Score
+    to_recommended: MethodDifference
+    settings: tuple[Name, ...]
 
 
 class ClientResult(FileModel):
-    """A client's personal accuracy with each method, mean over seeds."""
+    """The value of a client's own model with each method, mean over seeds, and what the recommended one changes.
+
+    `rare` is the share of `rare_class` in its rows, where class counts are known. `alone` is its model of `local`,
+    `one_model` FedAvg's for all, `own` its model of the recommended method. `difference` is how much better `own` is
+    than `alone`, with a 95 % interval from its test rows.
+    """
 
     id: Count
     name: Name
     personal: dict[Name, Number]
+    train: Count | None = None
+    test: Count | None = None
+    rare: Number | None = None
+    alone: Number | None = None
+    one_model: Number | None = None
+    own: Number | None = None
+    difference: Number | None = None
+    interval: Interval | None = None
+    verdict: Literal["gains", "loses", "too small to tell"] | None = None
 
 
 class RecommendedMethod(FileModel):
@@ -105,6 +132,19 @@ class ComparisonFile(FileModel):
     left_out: dict[Name, Sentence]
     figure: Name
     notes: tuple[Sentence, ...]
+    yardsticks: tuple[YardstickResult, ...] = ()
+    metric: Name = "accuracy"
+    """The metric by which methods are judged, and of which all values are."""
+    higher_is_better: bool = True
+    majority: Number | None = None
+    """Beside an accuracy: what always answering with a client's most frequent class has, mean over clients."""
+    rare_class: Name | None = None
+    """The class of which all clients together have the fewest rows."""
+
+    @property
+    def judged_by(self) -> Metric:
+        """Return the metric by which methods are judged."""
+        return known_metric(self.metric, self.higher_is_better)
 
     @property
     def best(self) -> MethodResult | None:

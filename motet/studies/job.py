@@ -31,7 +31,7 @@ class Job:
     @property
     def rounds(self) -> int:
         """Return the round that the job ends with."""
-        return self.until or self.experiment.rounds.count
+        return self.until or self.experiment.rounds.last
 
     @property
     def begun(self) -> bool:

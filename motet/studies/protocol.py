@@ -6,10 +6,11 @@ from motet.config.experiment import Experiment
 from motet.config.identity import differs, field_of
 from motet.config.section import dotted_fields
 from motet.io.text import printable
+from motet.metrics.metric import SetMetric
 from motet.metrics.statistics import CONTROL
-from motet.metrics.wording import left_out, own_models
+from motet.metrics.wording import left_out, own_models, with_unit
 from motet.studies.budget import Plan
-from motet.studies.recommend import ENOUGH_ALONE, MARGIN, named
+from motet.studies.recommend import ENOUGH_ALONE, margin_of, named
 from motet.studies.results import Results
 from motet.studies.study_methods import StudyMethods
 from motet.studies.tuning import FEWEST_TO_THE_END, Tuned, rungs
@@ -24,16 +25,17 @@ _NOT_OF_THE_PROTOCOL = {"seed", "data.download", "method"}
 def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], results: Results) -> list[str]:
     """Return how a comparison was made, for the table, the page and comparison.json."""
     experiment = study.methods[0].experiment
-    *earlier, last = rungs(experiment.rounds.count)
+    *earlier, last = rungs(experiment.rounds.last)
     first, methods = experiment.seed, len(results.methods)
     over = f"seeds {first} to {first + plan.seeds - 1}" if plan.seeds > 1 else f"seed {first}"
     return [
-        f"Personal accuracy on {_DATA[results.figure.data]}, mean over {len(results.clients)} clients and {over}, each "
-        f"alike, after round {last}.",
+        f"Personal {results.metric.said} on {_DATA[results.figure.data]}, mean over {len(results.clients)} clients and "
+        f"{over}, each alike, after round {last}.",
         f"Every method was tuned by {_settings(plan.trials)} on validation data alone "
         f"({100 * experiment.data.val_share:.0f} % of what a client trains with){_halved(earlier, plan.trials)}.",
         *_all_tried([name for name, found in tuned.items() if found.all_tried and name in results.methods]),
         "Test data were scored in the last runs alone, after every setting was chosen; the last round counts.",
+        *_beside_accuracy(results),
         *own_models((name, ran.reported) for name, ran in results.methods.items()),
         "Clients are dealt once; seeds vary the training.",
         "Intervals of 95 %: Student's, with the variances of the mean over clients and over seeds added up; "
@@ -41,8 +43,8 @@ def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], resul
         f"More than chance: after Holm's correction, of differences to {CONTROL} over the other methods, of any "
         f"other one over all {methods * (methods - 1) // 2} pairs.",
         f"Recommended is the simplest method whose difference to the best may be chance and is at most "
-        f"{100 * MARGIN:.0f} points, or that was still learning and may catch up; `local` only where the median client "
-        f"has at least {ENOUGH_ALONE} training rows.",
+        f"{margin_of(results.metric)}, or that was still learning and may catch up; `local` only where the median "
+        f"client has at least {ENOUGH_ALONE} training rows.",
         *_not_compared(results),
         *_failed_trials(tuned),
         *(f"! {name}: {'; '.join(ran.warnings)}." for name, ran in results.methods.items() if ran.warnings),
@@ -55,7 +57,17 @@ def _not_compared(results: Results) -> list[str]:
     """Return a sentence that names the clients without a value in some run, such as those without test data."""
     if not results.left_out:
         return []
-    return [f"Not compared, for they lack test data or a model somewhere: {named(results.left_out)}."]
+    both = ", test rows of both kinds" if isinstance(results.metric, SetMetric) else ""
+    return [f"Not compared, for they lack test data{both} or a model somewhere: {named(results.left_out)}."]
+
+
+def _beside_accuracy(results: Results) -> list[str]:
+    """Return the level that an accuracy must exceed to say anything."""
+    if results.majority is None:
+        return []
+    return [
+        f"Always answering with a client's most frequent class reaches {with_unit(results.majority, results.metric)}."
+    ]
 
 
 def _failed_trials(tuned: Mapping[str, Tuned]) -> list[str]:

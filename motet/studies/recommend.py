@@ -1,25 +1,26 @@
 """Which method to take, and why, in plain words; or that the runs do not suffice for an answer.
 
-The best method is the one with the highest mean. A simpler method that may be as good is recommended instead of it:
-one whose difference to the best has 0 in its interval and that is no more than `MARGIN` behind (else few clients would
+Methods are judged by one metric, the headline's; differences of methods are positive where the first is better. The
+best method is the one with the best mean. A simpler method that may be as good is recommended instead of it: one whose
+difference to the best has 0 in its interval and that is no more than the metric's margin behind (else few clients would
 make all methods equal), or one that was still learning and might catch up (a method is not better because it trained
 longer). The choice is certain if it differs from the next best by more than chance, corrected for all pairs of methods.
 
-There is enough evidence if the choice is certain, or if no other method may be more than `MARGIN` better. Else the
-answer says that there is not enough, and the choice is provisional.
+There is enough evidence if the choice is certain, or if no other method may be more than the margin better. Else the
+answer says that there is not enough, and what would be; the choice is provisional.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from motet.metrics.metric import ACCURACY, Metric
 from motet.metrics.statistics import CONTROL, Differences, Estimate
-from motet.metrics.wording import percent, signed
+from motet.metrics.wording import points, signed_written, with_unit, written
 
-CLIMBING = 0.01
-"""A method whose accuracy gains more than this in the last fifth of its rounds is still learning."""
+CLIMBING = 1 / 3
+"""A method that gains more than this part of the metric's margin in the last fifth of its rounds is still learning."""
 CATCHES_UP = 2
 """A method that is still learning may catch up if it closes the gap in so many more fifths of its rounds."""
-MARGIN = 0.03
 ENOUGH_ALONE = 50
 """Training rows that the median client needs before `local` is recommended for being simpler and as good."""
 MOST_NAMES = 8
@@ -49,74 +50,95 @@ class Recommendation:
     enough_evidence: bool = True
 
 
-def recommend(candidates: Sequence[Candidate], found: Differences, rows: float | None = None) -> Recommendation:
-    """Return the recommendation among methods that ran on the same clients.
+def recommend(
+    candidates: Sequence[Candidate],
+    found: Differences,
+    rows: float | None = None,
+    metric: Metric = ACCURACY,
+    would_settle: Callable[[str, str], str] = lambda a, b: "more clients, test rows or seeds would tell",
+) -> Recommendation:
+    """Return the recommendation among methods that ran on the same clients, judged by the metric.
 
-    `rows` is how many training rows the median client has, where that is known.
+    `rows` is how many training rows the median client has, where that is known; `would_settle` returns what would
+    suffice to tell two methods apart where the evidence does not.
     """
     sound = [c for c in candidates if not c.failed] or list(candidates)
-    ranked = sorted(sound, key=lambda c: (-c.estimate.mean, c.simplicity, c.bytes_per_round))
+    ranked = sorted(sound, key=lambda c: (-metric.direction * c.estimate.mean, c.simplicity, c.bytes_per_round))
     best = ranked[0]
-    equals = [c for c in ranked if c is best or _as_good(best, c, found)]
-    slow = [c for c in ranked if c not in equals and _may_catch_up(best, c)]
+    equals = [c for c in ranked if c is best or _as_good(best, c, found, metric)]
+    slow = [c for c in ranked if c not in equals and _may_catch_up(best, c, found, metric)]
     few = rows is not None and rows < ENOUGH_ALONE
     may_stand = [c for c in (*equals, *slow) if c.simplicity or not few] or [best]
-    choice = min(may_stand, key=lambda c: (c.simplicity, c.bytes_per_round, -c.estimate.mean))
+    choice = min(may_stand, key=lambda c: (c.simplicity, c.bytes_per_round, ranked.index(c)))
     others = [c for c in ranked if c is not choice]
     certain = choice is best and bool(others) and found.certain(choice.name, others[0].name)
     lonely = len(candidates) > 1 and sum(not c.failed for c in candidates) < 2  # nothing sound to compare it with
-    enough = not lonely and (certain or (not slow and not any(_may_be_better(c, choice, found) for c in others)))
-    sentences = [_why(choice, best, equals, others, certain, found), *_control(choice, sound, found)]
+    enough = not lonely and (
+        certain or (not slow and not any(_may_be_better(c, choice, found, metric) for c in others))
+    )
+    sentences = [_why(choice, best, equals, others, certain, found, metric), *_control(choice, sound, found, metric)]
     if choice in slow:
-        sentences = [_slow_choice(choice, best, found)]
+        sentences = [_slow_choice(choice, best, found, metric)]
     if lonely:
         what = "all methods" if choice.failed else "all other methods"
         sentences.insert(0, f"Not enough evidence: {what} failed, so that there is nothing to compare with.")
     elif not enough:
-        sentences.insert(0, _not_enough(choice, slow, others, found))
+        sentences.insert(0, _not_enough(choice, slow, others, found, metric, would_settle))
     if any(c.failed for c in candidates) and len(sound) < len(candidates):
         sentences.append(f"Not taken, for they failed: {named([c.name for c in candidates if c.failed])}.")
     return Recommendation(choice.name, " ".join(sentences), certain, tuple(c.name for c in (*equals, *slow)), enough)
 
 
-def _may_catch_up(best: Candidate, other: Candidate) -> bool:
+def _may_catch_up(best: Candidate, other: Candidate, found: Differences, metric: Metric) -> bool:
     """Return whether a simpler method that shares models was still learning, near enough to the best."""
-    if other.climb is None or other.climb <= CLIMBING or not 0 < other.simplicity < best.simplicity:
+    climbing = CLIMBING * metric.margin
+    if other.climb is None or other.climb <= climbing or not 0 < other.simplicity < best.simplicity:
         return False
     closing = other.climb - max(best.climb or 0.0, 0.0)
-    return best.estimate.mean - other.estimate.mean <= CATCHES_UP * closing
+    return found.of(best.name, other.name).mean <= CATCHES_UP * closing
 
 
-def _may_be_better(other: Candidate, choice: Candidate, found: Differences) -> bool:
+def _may_be_better(other: Candidate, choice: Candidate, found: Differences, metric: Metric) -> bool:
     """Return whether the runs leave it open that another method is much better than the choice."""
     high = found.of(other.name, choice.name).high
-    return high is None or high > MARGIN
+    return high is None or high > metric.margin
 
 
-def _not_enough(choice: Candidate, slow: Sequence[Candidate], others: Sequence[Candidate], found: Differences) -> str:
+def _not_enough(
+    choice: Candidate,
+    slow: Sequence[Candidate],
+    others: Sequence[Candidate],
+    found: Differences,
+    metric: Metric,
+    would_settle: Callable[[str, str], str],
+) -> str:
     """Return what the runs leave open, and what would settle it."""
     if slow:
         names, more = named([c.name for c in slow]), "more --rounds"
         return f"Not enough evidence: {names} was still learning when its rounds ended; {more} would tell."
-    open_to = named([c.name for c in others if _may_be_better(c, choice, found)])
+    open_to = [c.name for c in others if _may_be_better(c, choice, found, metric)]
     return (
-        f"Not enough evidence: {open_to} may be more than {100 * MARGIN:.0f} points better than {choice.name}, or not "
-        f"better at all; more clients, test rows or seeds would tell. {choice.name} is a provisional choice."
+        f"Not enough evidence: {named(open_to)} may be more than {margin_of(metric)} better than {choice.name}, or not "
+        f"better at all; {would_settle(open_to[0], choice.name)}. {choice.name} is a provisional choice."
     )
 
 
-def _slow_choice(choice: Candidate, best: Candidate, found: Differences) -> str:
+def margin_of(metric: Metric) -> str:
+    """Return the difference that matters in words: "3 points", or ".03"."""
+    return f"{100 * metric.margin:.0f} points" if metric.percent else f"{metric.margin:g}".removeprefix("0")
+
+
+def _slow_choice(choice: Candidate, best: Candidate, found: Differences, metric: Metric) -> str:
     lead = found.of(best.name, choice.name)
     return (
-        f"{best.name} has the highest mean, {_points(lead)} above {choice.name}; but {choice.name} is simpler, gained "
-        f"{signed(choice.climb or 0.0)} points in the last fifth of its rounds, more than {best.name} did, and "
-        f"may get there."
+        f"{best.name} has the best mean, {_points(lead, metric)} better than {choice.name}; but {choice.name} is "
+        f"simpler, gained {points(choice.climb or 0.0, metric)} in the last fifth of its rounds, more than {best.name} "
+        f"did, and may get there."
     )
 
 
-def _as_good(best: Candidate, other: Candidate, found: Differences) -> bool:
-    gap = best.estimate.mean - other.estimate.mean
-    return gap <= MARGIN and found.may_be_equal(best.name, other.name)
+def _as_good(best: Candidate, other: Candidate, found: Differences, metric: Metric) -> bool:
+    return found.of(best.name, other.name).mean <= metric.margin and found.may_be_equal(best.name, other.name)
 
 
 def _why(
@@ -126,15 +148,18 @@ def _why(
     others: Sequence[Candidate],
     certain: bool,
     found: Differences,
+    metric: Metric,
 ) -> str:
-    reaches = f"{percent(choice.estimate.mean)} %{_interval(choice.estimate)}"
+    reaches = f"{with_unit(choice.estimate.mean, metric)}{_interval(choice.estimate, metric)}"
+    reaches = reaches if metric.percent else f"a personal {metric.said} of {reaches}"
     if not others:
-        return f"{choice.name} is the only method to choose; it reaches {reaches} personal accuracy."
+        of = f" personal {metric.said}" if metric.percent else ""
+        return f"{choice.name} is the only method to choose; it reaches {reaches}{of}."
     if certain:
         lead = found.of(choice.name, others[0].name)
         return (
-            f"{choice.name} has the best personal accuracy, {reaches}: {_points(lead)} more than {others[0].name}, the "
-            f"next best, which is more than chance."
+            f"{_has_the_best(choice, metric)}: {_points(lead, metric)} better than {others[0].name}, the next best, "
+            f"which is more than chance."
         )
     if len(equals) == len(others) + 1 and not any(found.certain(a.name, b.name) for a in equals for b in equals):
         return (
@@ -145,18 +170,23 @@ def _why(
         gap = found.of(best.name, choice.name)
         rest = [c.name for c in equals if c is not choice]
         return (
-            f"{choice.name} reaches {reaches}. No method is better by more than chance: the highest mean, "
-            f"of {best.name}, is {_points(gap)} above it. It is the simplest of those that may be equal "
+            f"{choice.name} reaches {reaches}. No method is better by more than chance: the best mean, "
+            f"of {best.name}, is {_points(gap, metric)} better. It is the simplest of those that may be equal "
             f"({named(rest)})."
         )
     lead = found.of(choice.name, others[0].name)
     return (
-        f"{choice.name} has the best personal accuracy, {reaches}, but its lead over {others[0].name}, "
-        f"{_points(lead)}, may be chance{_among_many(lead, found)}."
+        f"{_has_the_best(choice, metric)}, but its lead over {others[0].name}, "
+        f"{_points(lead, metric)}, may be chance{_among_many(lead, found)}."
     )
 
 
-def _control(choice: Candidate, candidates: Sequence[Candidate], found: Differences) -> list[str]:
+def _has_the_best(choice: Candidate, metric: Metric) -> str:
+    value = f"{with_unit(choice.estimate.mean, metric)}{_interval(choice.estimate, metric)}"
+    return f"{choice.name} has the best personal {metric.said}, {value}"
+
+
+def _control(choice: Candidate, candidates: Sequence[Candidate], found: Differences, metric: Metric) -> list[str]:
     """Return how the choice compares with fine-tuning, which tables often leave out and which often wins."""
     names = [c.name for c in candidates]
     if CONTROL not in names or len(names) < 2:
@@ -168,7 +198,7 @@ def _control(choice: Candidate, candidates: Sequence[Candidate], found: Differen
         return []
     gap = found.of(choice.name, CONTROL)
     more = "more than chance" if found.certain(choice.name, CONTROL) else "which may be chance"
-    return [f"Against fine-tuning ({CONTROL}): {_points(gap)}, {more}."]
+    return [f"Against fine-tuning ({CONTROL}): {_points(gap, metric)}, {more}."]
 
 
 def hurt_sentence(names: Sequence[str], clients: int, than: str) -> str:
@@ -190,31 +220,36 @@ def _among_many(lead: Estimate, found: Differences) -> str:
     return f" where {len(found.pairs)} pairs of methods are compared" if alone else ""
 
 
-def _interval(found: Estimate) -> str:
+def _interval(found: Estimate, metric: Metric) -> str:
     if found.low is None or found.high is None:
         return ""
-    return f" (95 % interval {percent(found.low)} to {percent(found.high)})"
+    return f" (95 % interval {written(found.low, metric)} to {written(found.high, metric)})"
 
 
-def _points(found: Estimate) -> str:
-    text = f"{signed(found.mean)} points"
+def _points(found: Estimate, metric: Metric) -> str:
+    text = points(found.mean, metric)
     if found.low is None or found.high is None:
         return text
-    return f"{text} ({signed(found.low)} to {signed(found.high)})"
+    return f"{text} ({signed_written(found.low, metric)} to {signed_written(found.high, metric)})"
 
 
-def hurt(mine: Mapping[int, float], other: Mapping[int, float]) -> list[int]:
-    """Return the clients whose value is lower than the other one, the largest loss first."""
-    losses = {client: other[client] - value for client, value in mine.items() if client in other}
+def hurt(mine: Mapping[int, float], other: Mapping[int, float], direction: int = 1) -> list[int]:
+    """Return the clients whose value is worse than the other one, the largest loss first.
+
+    Worse is lower, or with the direction −1 higher.
+    """
+    losses = {client: direction * (other[client] - value) for client, value in mine.items() if client in other}
     return sorted((client for client, loss in losses.items() if loss > _ROUNDING), key=lambda client: -losses[client])
 
 
-def still_learning(climbs: Mapping[str, float | None]) -> list[str]:
+def still_learning(climbs: Mapping[str, float | None], metric: Metric = ACCURACY) -> list[str]:
     """Return a sentence that names the methods which were still learning when their rounds ended."""
-    names = [name for name, gained in climbs.items() if gained is not None and gained > CLIMBING]
+    least = CLIMBING * metric.margin
+    names = [name for name, gained in climbs.items() if gained is not None and gained > least]
     if not names:
         return []
+    words = f"{100 * least:.0f} point" if metric.percent else f"{least:g}".removeprefix("0")
     return [
-        f"Still learning: in the last fifth of the rounds {', '.join(names)} gained more than "
-        f"{100 * CLIMBING:.0f} point, so more --rounds may change the answer."
+        f"Still learning: in the last fifth of the rounds {', '.join(names)} gained more than {words}, so more "
+        f"--rounds may change the answer."
     ]

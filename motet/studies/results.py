@@ -1,7 +1,7 @@
 """The results of a comparison's finished runs: a table of clients and seeds for each method."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from motet.errors import MotetError
-from motet.metrics.names import GENERIC, PERSONAL, MetricName
+from motet.metrics.metric import Metric, SampleMetric
+from motet.metrics.names import GENERIC, MAJORITY, PERSONAL, MetricName
+from motet.metrics.registry import ACCURACY, known_metric
 from motet.metrics.statistics import Table
 from motet.runs.clients_file import ClientsInfo, read_clients_info
 from motet.runs.record import Record
@@ -24,13 +26,15 @@ class Ran:
     folders: tuple[Path, ...]
     personal: Table  # clients × seeds
     generic: Table | None
-    common: float | None  # the generic model on the whole common test set, mean over seeds
+    common: float | None  # the generic model over all samples of the common test set, mean over seeds
     bytes_per_round: float | None
     seconds: float
     new_clients: Mapping[str, float] | None
     reported: Mapping[str, Any]  # which figures and models of the runs the tables hold
     warnings: tuple[str, ...] = ()  # what failed in its runs
     climb: float | None = None  # how much the personal models gained in the last fifth of the rounds, mean over seeds
+    pooled: float | None = None  # the personal models over all clients' test rows at once, mean over runs
+    majority: Table | None = None  # clients × seeds: what always answering with the client's most frequent class has
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class Results:
     clients: tuple[int, ...]
     clients_info: ClientsInfo
     figure: MetricName
+    metric: Metric = ACCURACY
+    splits: int = 1  # how many splits of the clients' rows there are among the runs
 
     @property
     def personal(self) -> dict[str, Table]:
@@ -48,9 +54,27 @@ class Results:
         return {name: ran.personal for name, ran in self.methods.items()}
 
     @property
+    def goodness(self) -> dict[str, Table]:
+        """Return the same tables in which higher values are better, whatever the metric."""
+        return {name: self.metric.direction * table for name, table in self.personal.items()}
+
+    @property
+    def majority(self) -> float | None:
+        """Return what always answering with a client's most frequent class has, mean over clients and seeds."""
+        found = next((ran.majority for ran in self.methods.values() if ran.majority is not None), None)
+        return None if found is None else float(found.mean())
+
+    @property
     def median_rows(self) -> float:
         """Return how many training rows the median client has, among those that are compared."""
         return float(np.median([self.clients_info.by_id[client].train for client in self.clients]))
+
+    @property
+    def test_rows(self) -> list[int]:
+        """Return how many test rows each client has that is compared; empty where they are scored on a common set."""
+        if self.figure.data != "split":
+            return []
+        return [self.clients_info.by_id[client].test or 0 for client in self.clients]
 
     @property
     def left_out(self) -> list[str]:
@@ -70,36 +94,57 @@ def read_results(folders: Mapping[str, Sequence[Path]]) -> Results:
     first = next(iter(records.values()))[0]
     figure = MetricName.read(first.summary.reported.figure)
     assert figure is not None
-    own = MetricName(PERSONAL, figure.data)
+    metric = known_metric(figure.metric, first.summary.reported.higher_is_better)
+    own = MetricName(PERSONAL, figure.data, figure.metric)
     values = {name: [values_of_clients(record, own) for record in each] for name, each in records.items()}
-    everywhere = set.intersection(*(set(of) for each in values.values() for of in each))
+    everywhere = set.intersection(*(set().union(*each) for each in values.values()))
     clients = tuple(sorted(everywhere))
     if not clients:
-        raise MotetError(f"no client has test data to compare methods by; see {first.folder / 'clients.jsonl'}")
-    methods = {name: _ran(records[name], _table(values[name], clients), clients, figure.data) for name in records}
-    return Results(methods, clients, read_clients_info(first), figure)
+        why = "" if metric is ACCURACY else f" with the metric {figure.metric}"
+        raise MotetError(f"no client has test data to compare methods by{why}; see {first.folder / 'clients.jsonl'}")
+    methods = {name: _ran(records[name], _table(values[name], clients), clients, figure, metric) for name in records}
+    splits = len({record.experiment.data.resplit for record in next(iter(records.values()))})
+    return Results(methods, clients, read_clients_info(first), figure, metric, splits)
 
 
-def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], data: str) -> Ran:
+def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], figure: MetricName, metric: Metric) -> Ran:
     summaries = [record.summary for record in records]
-    generic = [values_of_clients(record, MetricName(GENERIC, data)) for record in records]
-    whole = all(client in of for of in generic for client in clients)
+    generic = _table_of(records, replace(figure, model=GENERIC), clients)
+    majority = _table_of(records, replace(figure, model=MAJORITY), clients)
+    common = MetricName(GENERIC, "common", figure.metric, "pooled")
+    curve = MetricName(PERSONAL, figure.data, figure.metric, "mean")
     return Ran(
         tuple(record.folder for record in records),
         personal,
-        _table(generic, clients) if whole else None,
-        _mean([summary.generic.accuracy for summary in summaries]),
+        generic,
+        _mean([common.of(summary.figures) for summary in summaries]),
         _mean([_sum(summary.bytes_per_round.model_dump()) for summary in summaries]),
         fmean(summary.seconds for summary in summaries),
         _new(summaries),
         summaries[0].reported.model_dump(),
         tuple(dict.fromkeys(text for summary in summaries for text in summary.warnings)),
-        _mean([climb(record.rounds, MetricName(PERSONAL, data, statistic="mean")) for record in records]),
+        _mean([climb(record.rounds, curve, metric.direction) for record in records]),
+        _mean([_over_all_rows(figure).of(summary.figures) for summary in summaries]),
+        majority,
     )
 
 
-def climb(rounds: Sequence[Row], figure: MetricName) -> float | None:
-    """Return what a figure gained in the last fifth of the rounds, in proportion where it was not scored then."""
+def _over_all_rows(figure: MetricName) -> MetricName:
+    """Return the figure over all rows at once: of a mean over rows it is the mean over clients by their rows."""
+    of_rows = isinstance(known_metric(figure.metric), SampleMetric)
+    return MetricName(PERSONAL, figure.data, figure.metric, "by_samples" if of_rows else "pooled")
+
+
+def _table_of(records: Sequence[Record], figure: MetricName, clients: Sequence[int]) -> Table | None:
+    """Return a figure's table of clients and runs; None where a client lacks it."""
+    return table_of([values_of_clients(record, figure) for record in records], clients)
+
+
+def climb(rounds: Sequence[Row], figure: MetricName, direction: int = 1) -> float | None:
+    """Return how much better a figure got in the last fifth of the rounds, in proportion where it was not scored then.
+
+    Better is higher, or with the direction −1 lower.
+    """
     scored = [(row["round"], value) for row in rounds if (value := figure.of(row)) is not None]
     if not scored:
         return None
@@ -108,11 +153,28 @@ def climb(rounds: Sequence[Row], figure: MetricName) -> float | None:
     if not earlier:
         return None
     round, before = earlier[-1]
-    return float((value - before) * 0.2 * last / (last - round))
+    return float(direction * (value - before) * 0.2 * last / (last - round))
 
 
-def _table(by_seed: Sequence[Mapping[int, float]], clients: Sequence[int]) -> Table:
-    return np.array([[of[client] for of in by_seed] for client in clients])
+def table_of(columns: Sequence[Mapping[int, float]], clients: Sequence[int]) -> Table | None:
+    """Return the values as a table of clients and runs; None if some client has no value in any run.
+
+    A client may lack a value on one split, such as an AUROC where its test rows are of one class. Its mean over the
+    others stands there then, the same for every method: they are scored on the same rows.
+    """
+    rows = []
+    for client in clients:
+        there = [of[client] for of in columns if client in of]
+        if not there:
+            return None
+        rows.append([of.get(client, fmean(there)) for of in columns])
+    return np.array(rows)
+
+
+def _table(columns: Sequence[Mapping[int, float]], clients: Sequence[int]) -> Table:
+    table = table_of(columns, clients)
+    assert table is not None, "only clients with a value are compared"
+    return table
 
 
 def _new(summaries: Sequence[Summary]) -> dict[str, float] | None:

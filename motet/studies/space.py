@@ -1,33 +1,49 @@
-"""The settings that tuning may try for a method: the values that its options and the learning rate declare.
+"""The settings that tuning may try for a method: values of its options, of the learning rate, and of the net.
 
 A setting is a dictionary of choices, such as `{"ditto.lam": 0.1, "local.lr": 0.03}`. Options that the user wrote in
-brackets are not tuned.
+brackets are not tuned. Learning rates are those of the optimizer. On a table whose net the user left open, a logistic
+regression and a small MLP are tried.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
 
 from motet.config.experiment import Experiment
 from motet.config.names import Term, parse
+from motet.config.own_data import is_table
 from motet.config.section import dotted_fields, values_to_try
 from motet.methods.registry import entry_of
 
+RATE, NET = "local.lr", "net.name"
 Setting = dict[str, Any]
 Space = dict[str, tuple[Any, ...]]
 
 
-def space_of(method: str) -> Space:
-    """Return every choice that the user left open, with the values to try."""
+LEARNING_RATES = {"adam": (0.001, 0.003, 0.01, 0.03), "adamw": (0.001, 0.003, 0.01, 0.03)}
+"""The values to try for optimizers whose steps are not as long as their gradients; for SGD the field declares them."""
+TABLE_LEARNING_RATES = (0.01, 0.03, 0.1, 0.3)
+"""The values to try for SGD on a table, whose columns are scaled and whose nets are small."""
+TABLE_NETS = ("logistic", "mlp(hidden=32)")
+
+
+def space_of(experiment: Experiment, nets: Sequence[str] = ()) -> Space:
+    """Return every choice that the user left open, with the values to try; the net only where there are several."""
     space: Space = {}
-    for term in parse(method):
+    for term in parse(experiment.method):
         for name, info in entry_of(term.name).options.model_fields.items():
             if name not in term.options and (values := values_to_try(info)):
                 space[f"{term.name}.{name}"] = values
     for name, info in dotted_fields(Experiment):
         if values := values_to_try(info):
             space[name] = values
+    if (optimizer := experiment.local.optimizer) != "sgd":
+        space[RATE] = LEARNING_RATES[optimizer]
+    elif is_table(experiment.data.name):
+        space[RATE] = TABLE_LEARNING_RATES
+    if len(nets) > 1:
+        space[NET] = tuple(nets)
     return space
 
 

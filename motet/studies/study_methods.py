@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from motet.config.experiment import Experiment
 from motet.config.names import parse
+from motet.config.own_data import is_table
 from motet.data import FederationFacts, build
 from motet.errors import MotetError
 from motet.methods.registry import canonical, entry_of
-from motet.server.assembly import method_of, settle
-from motet.studies.space import first_setting, space_of, with_setting
+from motet.server.assembly import VALIDATION_SHARE, method_of, refused, settle
+from motet.studies.space import TABLE_NETS, first_setting, space_of, with_setting
 
-VALIDATION_SHARE = 0.2
-"""The share of each client's data that validates, where the user names none: tuning needs some."""
+SGD_INSTEAD = {"optimizer": "sgd", "lr": 0.1}
+"""The local steps on a table of methods whose rule is that of SGD."""
 
 BY_TEST_DATA = ("common_best", "oracle")  # rules of a family of personal models that choose by test data
 
@@ -26,6 +27,8 @@ class StudyMethod:
     experiment: Experiment
     simplicity: int  # 0: nothing is sent; 1: one model for all; 2: that, fine-tuned; 3: anything else
     yardstick: bool = False  # trains on pooled data: only a reference, never recommended
+    nets: tuple[str, ...] = ()  # that tuning tries; empty: the experiment's
+    validates: bool = False  # needs validation data in its last runs too
 
     @property
     def folder(self) -> str:
@@ -43,6 +46,8 @@ class StudyMethods:
     """What a user should know about how the data were read."""
     tested: bool = True
     """Whether some training client has test data, so that methods can be compared in the end."""
+    validation_rows: int = 0
+    """The number of validation samples of all training clients."""
 
     def said_of_the_data(self) -> list[str]:
         """Return the notes as sentences for below a table."""
@@ -58,7 +63,10 @@ def prepare_methods(methods: Sequence[str], asked: Experiment) -> StudyMethods:
 
     A method that refuses this setting is left out, with its reason.
     """
+    nets = TABLE_NETS if asked.net.name == "auto" and is_table(asked.data.name) else ()
     left_to_methods = {"scoring": {"personal_model": asked.scoring.personal_model}}  # auto stays: each declares it
+    if nets:
+        asked = asked.with_({"net.name": nets[0]})
     asked = settle(_with_validation(asked)).with_(left_to_methods)
     facts = FederationFacts.of(build(asked.data, asked.seed))
     if not any(facts.by_id[i].val for i in facts.training_ids):
@@ -74,14 +82,15 @@ def prepare_methods(methods: Sequence[str], asked: Experiment) -> StudyMethods:
         if canonical(name) in {canonical(other.name) for other in entered}:
             raise MotetError(f"method {name!r} is named twice; accepted: each once")
         try:
-            entered.append(_prepared(name, asked, facts))
+            entered.append(_prepared(name, asked, facts, nets))
         except MotetError as error:
             left_out[name] = str(error)
     if not entered:
         raise MotetError(next(iter(left_out.values()), "no method is named; accepted: such as fedavg,fedavg+ft"))
     common = asked.scoring.test == "common" and facts.test is not None and len(facts.test) > 0
     tested = common or any(facts.by_id[i].test for i in facts.training_ids)
-    return StudyMethods(_with_folders_of_their_own(entered), left_out, facts.notes, tested)
+    rows = sum(facts.by_id[i].val for i in facts.training_ids)
+    return StudyMethods(_with_folders_of_their_own(entered), left_out, facts.notes, tested, rows)
 
 
 def simplicity_of(method: str) -> int:
@@ -95,23 +104,43 @@ def simplicity_of(method: str) -> int:
     return 2 if not any(entry.thing.personalizes for entry in entries if not entry.wraps) else 3
 
 
-def _prepared(name: str, asked: Experiment, facts: FederationFacts) -> StudyMethod:
+def _prepared(name: str, asked: Experiment, facts: FederationFacts, nets: Sequence[str]) -> StudyMethod:
+    """Return the method in this setting, on the nets that it can train; raise if there is none."""
     experiment = settle(asked.with_({"method": name}))
-    tried = with_setting(experiment, first_setting(space_of(experiment.method), experiment))
-    method = method_of(tried, facts)
-    if why := method.refuse(method.facts):
-        raise MotetError(f"method {name!r} cannot run here: {why}")
+    if experiment.local.optimizer != "sgd" and method_of(experiment, facts).assumes_sgd:
+        experiment = experiment.with_({"local": SGD_INSTEAD})
+    fitting, refusals = [], []
+    for net in nets or (experiment.net.name,):
+        tried = with_setting(experiment.with_({"net.name": net}), first_setting(space_of(experiment), experiment))
+        method = method_of(tried, facts)
+        if why := refused(method, tried):
+            refusals.append(why)
+        else:
+            fitting.append((net, method))
+    if not fitting:
+        raise MotetError(f"method {name!r} cannot run here: {refusals[0]}")
+    net, method = fitting[0]
     if method.family and method.family.rule in BY_TEST_DATA:
         raise MotetError(
             f"method {name!r} chooses among its personal models by test data ({method.family.rule}), which a fair "
             f"comparison does not allow; accepted: the rule validation, or fixed"
         )
-    return StudyMethod(name, experiment, simplicity_of(name), method.pooled)
+    validates = method.needs_validation or (method.family is not None and method.family.rule == "validation")
+    return StudyMethod(
+        name,
+        experiment.with_({"net.name": net}),
+        simplicity_of(name),
+        method.pooled,
+        tuple(net for net, _ in fitting) if nets else (),
+        validates,
+    )
 
 
 def _with_validation(asked: Experiment) -> Experiment:
     """Return the experiment with validation data, scored often enough, that reports its last round."""
-    fifth = max(1, asked.rounds.count // 5)  # the last fifth shows whether a method is still learning
+    if asked.rounds.count == "auto":
+        return asked
+    fifth = max(1, asked.rounds.last // 5)  # the last fifth shows whether a method is still learning
     return asked.with_(
         {
             "data.val_share": asked.data.val_share or VALIDATION_SHARE,

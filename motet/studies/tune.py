@@ -8,12 +8,14 @@ from typing import Any, Final, Literal
 
 from motet.config.experiment import Experiment, write
 from motet.io.json_models import FileModel
+from motet.metrics.metric import Metric
+from motet.metrics.registry import headline_metric, known_metric
 from motet.studies.comparison_file import TrialResult
 from motet.studies.folder import AskedFile, Name, Number, Options, Sentence, opened, write_file
-from motet.studies.schedule import StudyWatcher, sharing_data, work_off
+from motet.studies.schedule import StudyWatcher, Workflow, sharing_data, work_off
 from motet.studies.space import size_of, space_of, with_setting
 from motet.studies.study_methods import StudyMethod, StudyMethods, prepare_methods
-from motet.studies.tuning import Tuned, rounds_of, tune, validating
+from motet.studies.tuning import Tuned, ends_by_itself, rounds_of, tune, validating
 
 FILE = "tuning.json"
 FORMAT: Final = 1
@@ -41,6 +43,14 @@ class TuningFile(FileModel):
     methods: tuple[TunedMethod, ...]
     left_out: dict[Name, Sentence]
     notes: tuple[Sentence, ...]
+    metric: Name = "accuracy"
+    """The metric of all scores."""
+    higher_is_better: bool = True
+
+    @property
+    def judged_by(self) -> Metric:
+        """Return the metric of all scores."""
+        return known_metric(self.metric, self.higher_is_better)
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,8 @@ def tune_methods(asked: TuneRequest, folder: Path, jobs: int, look_on: LookOn) -
                 methods=tuple(_of_method(each, tuned[each.name], folder) for each in study.methods),
                 left_out=dict(study.left_out),
                 notes=tuple(study.said_of_the_data()),
+                metric=study.methods[0].experiment.scoring.metric_name,
+                higher_is_better=headline_metric(study.methods[0].experiment.scoring).higher_is_better,
             )
             write_file(folder / FILE, result)
     return result
@@ -81,23 +93,46 @@ def tune_methods(asked: TuneRequest, folder: Path, jobs: int, look_on: LookOn) -
 def tuning_rounds(study: StudyMethods, trials: int) -> int:
     """Return how many rounds the tuning of all methods takes."""
     return sum(
-        rounds_of(min(trials, size_of(space_of(each.experiment.method))), each.experiment.rounds.count)
+        rounds_of(
+            min(trials, size_of(space_of(each.experiment, each.nets))),
+            each.experiment.rounds.last,
+            ends_by_itself(each.experiment),
+        )
         for each in study.methods
     )
 
 
 def tune_all(study: StudyMethods, trials: int, folder: Path, jobs: int, progress: StudyWatcher) -> dict[str, Tuned]:
     """Return what each method's tuning found."""
-    lines = {
-        each.name: tune(validating(each.experiment), trials, folder / each.folder, each.name) for each in study.methods
+    return work_off(tuning_lines(study, trials, folder), jobs, progress)
+
+
+def tuning_lines(study: StudyMethods, trials: int, folder: Path, suffix: str = "") -> dict[str, Workflow[Tuned]]:
+    """Return the tuning of each method; the suffix tells apart those of several splits of the data."""
+    return {
+        each.name: tune(
+            validating(each.experiment),
+            trials,
+            folder / f"{each.folder}{suffix}",
+            f"{each.name}{suffix}",
+            each.nets,
+            study.validation_rows,
+        )
+        for each in study.methods
     }
-    return work_off(lines, jobs, progress)
 
 
 def chosen(method: StudyMethod, tuned: Tuned) -> Experiment:
-    """Return the method's experiment with the setting that was found for it."""
+    """Return the method's experiment with the setting that was found for it.
+
+    Where rounds end by themselves, it has the number of rounds that was best.
+    """
     assert tuned.setting is not None
-    return with_setting(method.experiment, tuned.setting)
+    experiment = with_setting(method.experiment, tuned.setting)
+    if tuned.rounds is None:
+        return experiment
+    rounds = {"count": tuned.rounds, "horizon": experiment.rounds.laid_out_for}
+    return experiment.with_({"rounds": rounds, "scoring": {"report": "last"}})
 
 
 def _of_method(method: StudyMethod, tuned: Tuned, folder: Path) -> TunedMethod:

@@ -1,16 +1,17 @@
-"""The tuner: settings drawn by optuna, compared on validation data at growing numbers of rounds.
+"""The tuner: settings drawn by optuna, compared on validation data.
 
-Trials come in generations. All trials of one run to the first rung; the better half, and no fewer than two, goes on to
-the next, and so on to the last round. What is chosen is the best setting of those that ran to the end. The next
-generation is drawn with what the ones before found. A trial is a run of its own, stopped at a rung and resumed if it
-goes on, so that its rounds are those of the whole run. No test data are looked at.
+Where the number of rounds is fixed, trials come in generations. All trials of one run to the first rung; the better
+half, and no fewer than two, goes on to the next, and so on to the last round. What is chosen is the best setting of
+those that ran to the end. Where rounds end by themselves, every trial runs until it ends, and its score is that of its
+best round. The next generation is drawn with what the ones before found. A trial is a run of its own, stopped at a rung
+and resumed if it goes on, so that its rounds are those of the whole run. No test data are looked at.
 """
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from math import log
+from math import inf, log, sqrt
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,12 +22,13 @@ from motet.config.section import dotted_fields
 from motet.errors import MotetError
 from motet.io.files import append_lines, make_folder, open_own, read_own, truncate
 from motet.io.json_models import FileModel, fitted, loads_object
-from motet.metrics.names import PERSONAL, MetricName
+from motet.metrics.registry import headline_metric
+from motet.runs.record import Record
 from motet.studies.comparison_file import TrialResult
 from motet.studies.folder import Number, Options
 from motet.studies.job import Job, row_of
 from motet.studies.schedule import Workflow
-from motet.studies.space import Setting, Space, first_setting, settings_in, size_of, space_of, with_setting
+from motet.studies.space import NET, Setting, Space, first_setting, settings_in, size_of, space_of, with_setting
 
 # -------- The journal of a tuning
 
@@ -47,6 +49,7 @@ class Judged(FileModel):
     trial: int = Field(ge=0)
     round: int = Field(ge=0)
     score: Number | None
+    loss: Number | None
     failure: str | None
 
 
@@ -105,9 +108,9 @@ def _checked(line: bytes, where: str) -> Drawn | Judged:
 
 GENERATION = 10  # trials that are drawn before any of them is judged
 FEWEST_TO_THE_END = 2
+CHECKPOINTS = 25  # rounds between those of a trial that ends by itself, which is short
 _DEFAULTS_FIRST = 3  # trials with the options' defaults, at the three nearest learning rates
 _NEAREST = (0, 1, 2, 0, 1, 3, 2, 4, 0, 1)  # which learning rate each trial of a generation has, by its distance
-SCORE = MetricName(PERSONAL, "validation", statistic="mean")
 _REDRAWS = 20
 
 
@@ -119,6 +122,8 @@ class Trial:
     setting: Setting
     rounds: int = 0
     score: float | None = None
+    loss: float | None = None  # on the same validation data, for settings that are as good
+    sign: int = 1  # -1 where a lower score is better
     failure: str | None = None
 
     def result(self) -> TrialResult:
@@ -135,6 +140,8 @@ class Tuned:
     setting: Setting | None
     failure: str | None = None
     all_tried: bool = False  # all settings of the space were tried
+    rounds: int | None = None  # the best round of the best setting, where rounds end by themselves
+    capped: bool = False  # that setting still improved when the rounds had to end
 
 
 def rungs(rounds: int) -> list[int]:
@@ -145,30 +152,41 @@ def rungs(rounds: int) -> list[int]:
 
 def validating(experiment: Experiment) -> Experiment:
     """Return the experiment as a trial: scored on validation data alone, at every rung."""
-    step = rungs(experiment.rounds.count)[0]
-    asked = {
-        "scoring": {"test": "none", "report": "last", "every": step, "metrics": [], "derived_generic": False},
-        "checkpoint": {"every": step},
-    }
-    return experiment.with_(asked)
+    scoring = {"test": "none", "metrics": [], "derived_generic": False}
+    if ends_by_itself(experiment):
+        return experiment.with_({"scoring": scoring, "checkpoint": {"every": CHECKPOINTS}})
+    step = rungs(experiment.rounds.last)[0]
+    return experiment.with_({"scoring": {**scoring, "report": "last", "every": step}, "checkpoint": {"every": step}})
 
 
-def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Workflow[Tuned]:
-    """Find the best setting of the experiment's method by so many trials; the folder gets the journal and the runs."""
-    space = space_of(experiment.method)
+def ends_by_itself(experiment: Experiment) -> bool:
+    """Return whether the rounds of an experiment end by validation."""
+    return experiment.rounds.count == "auto"
+
+
+def tune(
+    experiment: Experiment, trials: int, folder: Path, label: str, nets: Sequence[str] = (), rows: int = 0
+) -> Workflow[Tuned]:
+    """Find the best setting of the experiment's method by so many trials; the folder gets the journal and the runs.
+
+    `nets` are tried too, if there are several. `rows` is the number of validation samples of all clients: settings
+    whose scores differ by less than a standard error are told apart by their loss.
+    """
+    space = space_of(experiment, nets)
     asked = min(trials, size_of(space))
     make_folder(folder)
     journal = Journal(folder / "trials.jsonl")
     known = journal.lines()
-    steps = rungs(experiment.rounds.count)
+    steps: list[int | None] = [None] if ends_by_itself(experiment) else [*rungs(experiment.rounds.last)]
     found: list[Trial] = []
+    sign = headline_metric(experiment.scoring).direction
     while len(found) < asked:
         generation: list[Trial] = []
         for _ in range(min(GENERATION, asked - len(found))):
             number = len(found) + len(generation)
             drawn = _draw(space, experiment, [*found, *generation], len(found))
             line = journal.ensure(known, Drawn(trial=number, options=drawn))
-            generation.append(Trial(number, _in_order(line, drawn, journal)))
+            generation.append(Trial(number, _in_order(line, drawn, journal), sign=sign))
         running = generation
         for rung in steps:
             jobs = {trial.number: _job(experiment, trial, folder, label, rung) for trial in running}
@@ -177,16 +195,36 @@ def tune(experiment: Experiment, trials: int, folder: Path, label: str) -> Workf
                 _judge(trial, jobs[trial.number], rung, failures, journal, known)
             running = _better(running, _going_on(len(running)))
         found += generation
-    finished = [t for t in found if t.rounds == steps[-1] and t.score is not None]
+    finished = [t for t in found if t.score is not None and steps[-1] in (None, t.rounds)]
     if not finished:
         why = next((trial.failure for trial in found if trial.failure), "no trial has a score on validation data")
         return Tuned(experiment.method, found, None, why, asked < trials)
-    best = max(finished, key=lambda t: (_score(t), -t.number))
-    return Tuned(experiment.method, found, best.setting, all_tried=asked < trials)
+    best = best_of(finished, rows)
+    made = Tuned(experiment.method, found, best.setting, all_tried=asked < trials)
+    if ends_by_itself(experiment):
+        made.rounds = best.rounds
+        made.capped = experiment.rounds.most - best.rounds < experiment.rounds.patience
+    return made
 
 
-def rounds_of(trials: int, rounds: int) -> int:
-    """Return how many rounds the trials of a method take together."""
+def best_of(trials: Sequence[Trial], rows: int) -> Trial:
+    """Return the best of finished trials: the lowest loss among those within a standard error of the best score.
+
+    On few validation samples the highest score of many settings is often luck, and the loss tells more. Of equal ones
+    it is the earlier.
+    """
+    best = max(map(_score, trials))
+    error = sqrt(best * (1 - best) / rows) if rows and 0 < best < 1 else 0.0  # of a share, at most of others
+    near = [trial for trial in trials if _score(trial) >= best - error - 1e-12]
+    if not rows or any(trial.loss is None for trial in near):
+        return max(near, key=lambda t: (_score(t), -t.number))
+    return min(near, key=lambda t: (inf if t.loss is None else t.loss, t.number))
+
+
+def rounds_of(trials: int, rounds: int, to_the_end: bool = False) -> int:
+    """Return how many rounds the trials of a method take together, at most; with `to_the_end` none stops at a rung."""
+    if to_the_end:
+        return trials * rounds
     total, left = 0, trials
     while left > 0:
         running, before = min(GENERATION, left), 0
@@ -202,22 +240,29 @@ def _going_on(running: int) -> int:
     return max(-(-running // 2), min(FEWEST_TO_THE_END, running))
 
 
-def _job(experiment: Experiment, trial: Trial, folder: Path, label: str, rung: int) -> Job:
+def _job(experiment: Experiment, trial: Trial, folder: Path, label: str, rung: int | None) -> Job:
     chosen = with_setting(experiment, trial.setting)
     return Job(f"{label}, trial {trial.number + 1}", folder / f"trial-{trial.number}", chosen, rung)
 
 
 def _judge(
-    trial: Trial, job: Job, rung: int, failures: Mapping[str, str], journal: Journal, known: list[Drawn | Judged]
+    trial: Trial, job: Job, rung: int | None, failures: Mapping[str, str], journal: Journal, known: list[Drawn | Judged]
 ) -> None:
-    """Read the score of the rung, or keep the sentence with which the trial failed."""
+    """Read the score of the rung, or of the best round, or keep the sentence with which the trial failed."""
     failure = failures.get(job.label)
-    score = None if failure else SCORE.of(row_of(job.folder, rung))
-    found = {"trial": trial.number, "round": rung, "score": score, "failure": failure}
+    row = {} if failure else row_of(job.folder, rung or Record(job.folder).summary.reported.round)
+    figure = replace(job.experiment.training_headline, data="validation")
+    found = {
+        "trial": trial.number,
+        "round": row.get("round", rung or 0),
+        "score": figure.of(row),
+        "loss": replace(figure, metric="loss").of(row),
+        "failure": failure,
+    }
     line = journal.ensure(known, fitted(Judged, found, f"the record in {job.folder}"))
-    if line.round != rung:
+    if rung is not None and line.round != rung:
         raise journal.of_another_tuning()
-    trial.rounds, trial.score, trial.failure = rung, line.score, line.failure
+    trial.rounds, trial.score, trial.loss, trial.failure = line.round, line.score, line.loss, line.failure
 
 
 def _better(trials: Sequence[Trial], many: int) -> list[Trial]:
@@ -228,8 +273,9 @@ def _better(trials: Sequence[Trial], many: int) -> list[Trial]:
 
 
 def _score(trial: Trial) -> float:
+    """Return the score of a trial that has one, so that higher is better."""
     assert trial.score is not None
-    return trial.score
+    return trial.sign * trial.score
 
 
 def _in_order(line: Drawn, drawn: Setting, journal: Journal) -> Setting:
@@ -265,13 +311,24 @@ def _alike_for_all(space: Space, experiment: Experiment, number: int) -> Setting
     options would lose for having them.
     """
     first = first_setting(space, experiment)
-    found = dict(first) if number < _DEFAULTS_FIRST else {}
-    for name in space.keys() & {name for name, _ in dotted_fields(Experiment)}:
-        own = first[name]
-        others = sorted((v for v in space[name] if v != own), key=partial(_nearest_first, own))
-        order = [own, *others]
-        found[name] = order[_NEAREST[number % GENERATION] % len(order)]
+    alike = [name for name in space if name in {field for field, _ in dotted_fields(Experiment)}]
+    found = dict(first) if number < max(_DEFAULTS_FIRST, 2 * len(space.get(NET, ()))) else {}
+    orders = {name: _from_own(first[name], space[name]) for name in alike}
+    if NET not in orders:
+        return found | {name: order[_NEAREST[number % GENERATION] % len(order)] for name, order in orders.items()}
+    nets = orders.pop(NET)
+    turn, which = divmod(number % GENERATION, len(nets))
+    found[NET] = nets[which]
+    for name, order in orders.items():
+        found[name] = order[_NEAREST[turn] % len(order)]
     return found
+
+
+def _from_own(own: Any, values: Sequence[Any]) -> list[Any]:
+    """Return the values to try, the experiment's own first, then of numbers the nearest by their ratio to it."""
+    others = [value for value in values if value != own]
+    numbers = all(isinstance(value, int | float) for value in (own, *others))
+    return [own, *(sorted(others, key=partial(_nearest_first, own)) if numbers else others)]
 
 
 def _nearest_first(own: float, value: float) -> tuple[float, bool]:
@@ -300,8 +357,8 @@ def _study(seed: int, space: Space, judged: Sequence[Trial]) -> Any:
             optuna.trial.create_trial(
                 params=trial.setting,
                 distributions=kinds,
-                value=trial.score if whole else None,
-                intermediate_values={trial.rounds: trial.score},
+                value=_score(trial) if whole else None,
+                intermediate_values={trial.rounds: _score(trial)},
                 state=optuna.trial.TrialState.COMPLETE if whole else optuna.trial.TrialState.PRUNED,
             )
         )

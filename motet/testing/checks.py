@@ -167,7 +167,7 @@ def is_the_same_in_a_group(trial: MethodTrial) -> None:
         return
     alone, server, privates = trial.play(), assembly.method.start(), dict[int, State]()
     loop = RoundLoop(assembly, Notes())
-    for round in range(1, assembly.experiment.rounds.count + 1):
+    for round in range(1, assembly.experiment.rounds.last + 1):
         server = {**server, "round": round}
         tasks = [Task("train", i, round, assembly.method.broadcast(server, i)) for i in loop.sample(round)]
         outcomes = assembly.workplace.perform_group(tasks, [privates.get(t.client_id, {}) for t in tasks])

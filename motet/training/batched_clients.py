@@ -14,6 +14,7 @@ from motet.nets import Net
 from motet.nets.dense import leading_row, takes_vectors
 from motet.training.flat_weights import Layout
 from motet.training.local import Descent
+from motet.training.optimizers import optimizer_of
 
 WEIGHTS = 2**20  # of all nets of a group: with their momentum they should fit in a processor's cache
 GROUP = 32  # clients; more gain nothing
@@ -31,21 +32,27 @@ def descend_batched(
     """
     rule = descents[0]  # the same for all clients, except batches and velocity
     feeds = [descent.batches(mine) for descent, mine in zip(descents, samples, strict=True)]
-    for row, descent in zip(g, descents, strict=True):
-        row.zero_() if descent.velocity is None else row.copy_(descent.velocity)
+    optimizer = optimizer_of(rule.settings, rule.lr, w, g, _velocities(descents, g))
     batches = [next(feed, None) for feed in feeds]
     losses = _Losses(descents, samples)
     while found := [batch for batch in batches if batch is not None]:
-        v, moving = g[: len(found)], w[: len(found)]
-        rule.carry(v, moving)
+        optimizer.begin(len(found))
         losses.add(gradient(*_padded(found, w.device), losses.wanted), [len(y) for _, y in found])
-        moving.sub_(v, alpha=rule.lr)
+        optimizer.move(len(found))
         batches = [next(feed, None) for feed in feeds[: len(found)]]
-    for row, descent in zip(g, descents, strict=True):
-        descent.velocity = (
-            row.clone() if rule.settings.momentum else None
-        )  # a view would keep the memory of all clients
+    left = optimizer.velocity()
+    for i, descent in enumerate(descents):
+        descent.velocity = None if left is None else left[i].clone()  # a view would keep the memory of all clients
     losses.tell()
+
+
+def _velocities(descents: Sequence[Descent], g: Tensor) -> Tensor | None:
+    """Return the momentum that each client brings, a row per client; None where nobody brings any."""
+    if all(descent.velocity is None for descent in descents):
+        return None
+    return torch.stack(
+        [torch.zeros_like(row) if d.velocity is None else d.velocity for row, d in zip(g, descents, strict=True)]
+    )
 
 
 class _Losses:

@@ -1,4 +1,4 @@
-"""The one local training loop: flat SGD with momentum, weight decay and clipping over a client's batches."""
+"""The one local training loop: an optimizer on the flat weights, over a client's batches."""
 
 import math
 from collections import deque
@@ -12,6 +12,7 @@ from motet.config.sections import LocalSettings
 from motet.data import Samples
 from motet.errors import Diverged
 from motet.training.flat_weights import is_finite
+from motet.training.optimizers import optimizer_of
 from motet.training.randomness import layers_draw_by
 
 
@@ -103,36 +104,19 @@ class Descent:
         m = self.settings.momentum
         return (self.steps - m * (1 - m**self.steps) / (1 - m)) / (1 - m)
 
-    def carry(self, v: Tensor, w: Tensor) -> None:
-        """Compute v ← m·v + d·w in place: all of a step but its gradient."""
-        rule = self.settings
-        v.mul_(rule.momentum) if rule.momentum else v.zero_()
-        if rule.weight_decay:
-            v.add_(w, alpha=rule.weight_decay)
-
     def run(self, samples: Samples, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], None]) -> None:
-        """Descend: for every batch `gradient(x, y)` adds the gradient to g, then one flat step moves w.
+        """Descend: for every batch `gradient(x, y)` adds the gradient to g, then the optimizer moves w.
 
-        The update is torch.optim.SGD's, v ← m·v + d·w + ∇ and w ← w − η·v, with as few passes over memory as possible:
-        g is v itself, so `gradient` must add to g and not read it. Only clipping needs the gradient separately.
+        With SGD g holds the momentum too, so `gradient` must add to g and not read it.
         """
-        rule = self.settings
-        v = torch.zeros_like(g) if rule.clip else g
-        v.zero_() if self.velocity is None else v.copy_(self.velocity)
+        optimizer = optimizer_of(self.settings, self.lr, w, g, self.velocity, self.clipped_apart)
         if self.told is not None:
             self.told.begin(len(self.sizes(len(samples))))
         with layers_draw_by(self.rng):
             for x, y in self.batches(samples):
-                self.carry(v, w)
-                if rule.clip:
-                    g.zero_()
+                optimizer.begin()
                 gradient(x.to(w.device), y.to(w.device))
-                if rule.clip:
-                    for stretch in self.clipped_apart or (slice(None),):
-                        part = g[stretch]
-                        part.mul_((rule.clip / part.norm().clamp_min(1e-12)).clamp_max(1.0))
-                    v.add_(g)
-                w.sub_(v, alpha=self.lr)
-        self.velocity = v if rule.momentum else None
+                optimizer.move()
+        self.velocity = optimizer.velocity()
         if not is_finite(w):
             raise Diverged(NOT_FINITE)

@@ -4,10 +4,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motet.config.data_section import DataSettings
+from motet.config.data_section import AUTO, DataSettings
 from motet.data.partitions.pflbed import deal_pflbed, new_of
 from motet.data.partitions.registry import deal, make_request, parse
 from motet.data.partitions.request import RowsPerClient, rows_by_value
+from motet.data.partitions.splits import (
+    Split,
+    by_time,
+    cut_from_end,
+    deal_groups,
+    in_order,
+    joined,
+    majority,
+    split_rows,
+)
 from motet.data.readers.raw import Integers, RawData
 from motet.errors import MotetError, shown
 from motet.io.memory_limits import refuse_if_too_large
@@ -35,9 +45,6 @@ def tail(raw: RawData, rows: Integers, imbalance: float, rng: np.random.Generato
 COMMON_TEST_SHARE = 0.2
 """Of data without an official test set."""
 
-Split = tuple[Integers, Integers, Integers]
-"""The rows of one client's train, val and test splits."""
-
 
 @dataclass(frozen=True)
 class Dealt:
@@ -60,6 +67,7 @@ class Dealt:
 def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
     """Return which rows each client trains, validates and tests on, and the common test set, as the settings say."""
     spec = settings.partition
+    _refuse_what_cannot_be(raw, settings)
     pool, common = _pool_and_common(raw, settings, seed)
     client, domain = (None if column is None else column[pool] for column in (raw.client, raw.domain))
     validation = None
@@ -71,6 +79,9 @@ def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
         )
         rows_per_client, new = found.rows_per_client, found.new
         common, validation = pool[found.test], pool[found.validation]
+    elif raw.group is not None and parse(spec)[0].name != "natural":
+        rows_per_client = deal_groups(raw, pool, settings, seed)
+        new = _draw_new(len(rows_per_client), settings, seed)
     else:
         rows_per_client = deal(spec, raw.y[pool], settings.clients, seed, client, settings.min_size, domain)
         new = _draw_new(len(rows_per_client), settings, seed)
@@ -79,12 +90,49 @@ def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
         f"data {settings.name!r} with {len(rows_per_client)} clients and {raw.classes} classes",
         "fewer",
     )
-    splits = [_split(pool[rows], settings, seed, client) for client, rows in enumerate(rows_per_client)]
+    splits = [split_rows(raw, pool[rows], settings, seed, client) for client, rows in enumerate(rows_per_client)]
     if settings.new_share < 1:
         splits = [_fewer(split, settings.new_share) if i in new else split for i, split in enumerate(splits)]
     names = _names(raw, pool, rows_per_client, spec)
     notes = _left_behind(raw, pool, settings, names, splits) if parse(spec)[0].name == "natural" else ()
-    return Dealt(pool, splits, new, names, common, validation, notes)
+    return Dealt(pool, splits, new, names, common, validation, (*notes, *_how_split(raw, settings)))
+
+
+def _refuse_what_cannot_be(raw: RawData, settings: DataSettings) -> None:
+    """Refuse splits by group or time, and other random splits, where the partition or the shares leave no room."""
+    if parse(settings.partition)[0].name == "pflbed" and (raw.group is not None or raw.time is not None):
+        field = "group" if raw.group is not None else "time_column"
+        raise MotetError(
+            f"partition {settings.partition!r} sets test rows aside at random, whatever data.{field} says; accepted: "
+            f"another partition, or no data.{field}"
+        )
+    if settings.resplit and raw.time is not None:
+        raise MotetError(
+            f"data.resplit is {settings.resplit}, but data.time_column says which rows are tested; accepted: 0"
+        )
+    if settings.resplit and not settings.test_share and not settings.val_share:
+        raise MotetError(
+            f"data.resplit is {settings.resplit}, but clients set no rows of their own aside (data.test_share and "
+            f"data.val_share are 0); accepted: 0, or a share above 0"
+        )
+
+
+def _how_split(raw: RawData, settings: DataSettings) -> list[str]:
+    """Sentences about rows that are not split at random."""
+    said = []
+    if raw.group is not None:
+        said.append(f"{len(np.unique(raw.group)):,} groups of {shown(settings.group)} are split as wholes")
+        if raw.client is not None and parse(settings.partition)[0].name == "natural":
+            pairs = np.unique(np.stack([raw.group, raw.client]), axis=1)
+            several = int(np.count_nonzero(np.bincount(pairs[0]) > 1))
+            if several:
+                said.append(
+                    f"{several:,} of these groups have rows at several clients, each of which splits its own: one may "
+                    f"be trained on at one client and tested at another"
+                )
+    if raw.time is not None:
+        said.append(f"test rows are the latest of each client, by {shown(settings.time_column)}")
+    return said
 
 
 def _usual_clients() -> int:
@@ -132,12 +180,12 @@ def _pool_and_common(raw: RawData, settings: DataSettings, seed: int) -> tuple[I
     pool = everything
     official = raw.split is not None and bool(raw.split.any())
     apart = parse(settings.partition)[0].name == "pflbed"
-    natural = parse(settings.partition)[0].name == "natural"
-    if settings.pool == "train" or (settings.pool == "no_test" and (official or not natural)):
+    if _sets_aside(raw, settings, official):
         if official:
             common = np.flatnonzero(raw.split == 1)
+            _refuse_groups_on_both_sides(raw, common, settings)
         elif not apart:
-            common = _stratified(raw, everything, COMMON_TEST_SHARE, 0, numpy_generator(seed, "common-test"))
+            common = _common_test(raw, everything, seed)
         if common is not None:
             pool = np.setdiff1d(everything, common)
             if not len(common) or not len(pool):
@@ -160,6 +208,47 @@ def _pool_and_common(raw: RawData, settings: DataSettings, seed: int) -> tuple[I
     return pool, common
 
 
+def _sets_aside(raw: RawData, settings: DataSettings, official: bool) -> bool:
+    """Return whether a common test set is kept from what is dealt.
+
+    Natural clients of a user's own data test on rows of their own, so that none are taken from them for a common set.
+    """
+    natural = parse(settings.partition)[0].name == "natural" and raw.own
+    if settings.pool == "no_test":
+        return official or not natural
+    if settings.pool != AUTO:
+        return settings.pool == "train"
+    return official or not natural or not settings.test_share
+
+
+def _common_test(raw: RawData, rows: Integers, seed: int) -> Integers:
+    """Return a fifth of all rows: at random from every class, the latest where rows have a time, whole groups."""
+    rng = numpy_generator(seed, "common-test")
+    wanted = int(COMMON_TEST_SHARE * len(rows))
+    if raw.group is None:
+        if raw.time is not None:
+            return np.sort(by_time(raw.time, rows)[len(rows) - wanted :])
+        return _stratified(raw, rows, COMMON_TEST_SHARE, 0, rng)
+    groups = rows_by_value(raw.group[rows])
+    chosen = list[Integers]()
+    for of_class in rows_by_value(majority(raw, rows, groups)) if raw.time is None else ():
+        mixed = rng.permutation(of_class)
+        chosen += [rows[groups[i]] for i in mixed[: round(COMMON_TEST_SHARE * len(mixed))]]
+    return np.sort(joined(chosen or cut_from_end(in_order(raw, rows, rng), wanted)[1]))
+
+
+def _refuse_groups_on_both_sides(raw: RawData, test: Integers, settings: DataSettings) -> None:
+    if raw.group is None:
+        return
+    trained = np.setdiff1d(np.arange(len(raw.y)), test)
+    both = len(np.intersect1d(raw.group[trained], raw.group[test]))
+    if both:
+        raise MotetError(
+            f"{both:,} groups of data.group {shown(settings.group)} have rows in the official training and test set; "
+            f"accepted: data.pool = all, which splits anew"
+        )
+
+
 def _stratified(raw: RawData, rows: Integers, share: float, least: int, rng: np.random.Generator) -> Integers:
     """A share of the rows of every class (and domain), at least so many of each, in rising order."""
     stratum = raw.y if raw.domain is None else raw.y + raw.classes * np.unique(raw.domain, return_inverse=True)[1]
@@ -168,15 +257,6 @@ def _stratified(raw: RawData, rows: Integers, share: float, least: int, rng: np.
         members = rows[where]
         chosen.append(rng.permutation(members)[: max(least, round(share * len(members)))])
     return np.sort(np.concatenate(chosen))
-
-
-def _split(rows: Integers, settings: DataSettings, seed: int, client: int) -> Split:
-    """A client's rows at random into train, val and test; not stratified, as in the papers."""
-    mixed = numpy_generator(seed, "split", 0, client).permutation(rows)
-    test = 0 if settings.pool == "no_test" else int(settings.test_share * len(rows))
-    val = int(settings.val_share * (len(rows) - test))
-    train = len(rows) - test - val
-    return mixed[:train], mixed[train : train + val], mixed[train + val :]
 
 
 def _fewer(split: Split, share: float) -> Split:

@@ -53,7 +53,7 @@ class _Table:
 
 def load_arrays(path: Path, kind: KindOrAuto, columns: Columns) -> RawData:
     """The data of one .npz file, or of a folder with one .npz file per client in the order of their names."""
-    if columns.leave_out or columns.schema or columns.written:
+    if columns.leave_out or columns.schema or columns.written or columns.group or columns.time_column:
         field, value = list(columns.named.items())[-1]
         raise MotetError(f"{field} is {shown(value)}, but {path} holds arrays; accepted: for tables alone")
     if path.is_dir():

@@ -6,8 +6,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from motet.data.dates import days_of
 from motet.data.readers.raw import Integers
 from motet.data.readers.values import FALSE, LARGEST, MISSING, TRUE, name_of
+from motet.data.schema import Order
 from motet.errors import MotetError, shown
 
 try:
@@ -74,7 +76,7 @@ class Growing:
 # -------- The cells of a column
 
 
-ColumnKind = Literal["number", "boolean", "category"]
+ColumnKind = Literal["number", "date", "boolean", "category"]
 
 
 def as_arrow(values: npt.NDArray[np.bool_]) -> Any:
@@ -105,9 +107,15 @@ def strings(column: Any, name: str, where: str) -> Any:
 
 
 def fits(texts: Any, kind: ColumnKind) -> bool:
-    """Return whether all texts are numbers, or booleans, as a file of CSV writes them."""
+    """Return whether all texts are numbers, dates or booleans, as a file of CSV writes them."""
 
     bare = compute.utf8_trim_whitespace(texts)
+    if kind == "date":
+        try:
+            dates(bare, "ymd")
+        except ValueError:
+            return False
+        return True
     if kind == "boolean":
         return bool(
             compute.all(compute.is_in(bare.drop_null(), value_set=pa.array([*TRUE, *FALSE])), min_count=0).as_py()
@@ -117,6 +125,18 @@ def fits(texts: Any, kind: ColumnKind) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def dates(texts: Any, order: Order) -> npt.NDArray[np.float64]:
+    """Return a column of texts as days since 2000-01-01, with NaN for what is missing; raise `ValueError` for others.
+
+    Each different text is read once.
+    """
+    encoded = texts.dictionary_encode()
+    words = [text.strip() for text in encoded.dictionary.to_pylist()]
+    days = np.array([*(np.nan if word in MISSING else days_of(word, order) for word in words), np.nan])
+    found: npt.NDArray[np.float64] = days[encoded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
+    return found
 
 
 def numbers(column: Any, name: str, kind: ColumnKind, where: str) -> npt.NDArray[np.float64]:

@@ -4,13 +4,14 @@ All of it is told in sentences and changes nothing: whether a column is known be
 """
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from motet.data.readers.cells import Floats
 from motet.data.readers.raw import Integers
-from motet.io.text import MOST_NAMED, listed
+from motet.io.text import MOST_NAMED, listed, printable
 
 _MOST_CELLS = 20_000_000
 """That are looked at: of a larger table, rows at equal distances."""
@@ -47,11 +48,11 @@ def leaks(x: Floats, columns: Mapping[str, object], y: Integers, ids: Sequence[s
                 empty.append(name)
             elif _mistakes(seen[:, i], labels, categories is not None) <= _LEFT * wrong:
                 telling.append(name)
-    said = "data.leave_out leaves it out if it is not known before the label is"
+    known = "if it is not known before the label is, leave it out with --leave-out"
     return [
-        *_named(telling, "alone tells the label almost perfectly", said),
-        *_named(empty, "is empty for one class and filled for the others, which tells the label", said),
-        *_named(ids, "has another whole number in each row, as an id has", "data.leave_out leaves it out"),
+        *_named(telling, "alone tells the label almost perfectly", known),
+        *_named(empty, "is empty for one class and filled for the others, which tells the label", known),
+        *_named(ids, "has a different whole number in every row, as an id has", "leave it out with --leave-out"),
     ]
 
 
@@ -109,8 +110,9 @@ def _holes_tell(holes: np.ndarray, labels: Integers) -> bool:
     return clear and len(share) > 1 and 1 in (int((share > 0.5).sum()), int((share < 0.5).sum()))
 
 
-def _named(names: Sequence[str], what: str, accepted: str) -> list[str]:
+def _named(names: Sequence[str], what: str, question: str) -> list[str]:
     if not names:
         return []
     each = "column" if len(names) == 1 else "each of the columns"
-    return [f"possible leak: {each} {listed(names)} {what}; {accepted}"]
+    words = ",".join(printable(name) for name in names[:MOST_NAMED])
+    return [f"possible leak: {each} {listed(names)} {what}: {question} {shlex.quote(words)}?"]

@@ -17,7 +17,8 @@ from motet.data.readers.batches import Batches, DataType, RecordBatch, Types, re
 from motet.data.readers.image_files import FORMATS, Broken, open_image, pixels_of
 from motet.data.readers.raw import Array, Integers, Preview, RawData, default_net_for, stored_layout
 from motet.data.readers.roles import RoleReader, left_out, roles_of
-from motet.data.readers.table import kind_of_column, raw_of_table
+from motet.data.readers.table import raw_of_table
+from motet.data.readers.table_plan import kind_of_column
 from motet.data.readers.texts import raw_of_texts
 from motet.errors import MotetError, shown
 from motet.io import json_models

@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from motet.config.own_data import IN_MEMORY, IN_MEMORY_TABLE
 from motet.data.readers.raw import Array
 from motet.errors import MotetError, shown
 from motet.io.files import kind_of_file, writing
@@ -91,7 +92,7 @@ def _unlock(lock: FileLock) -> None:
 # -------- Data in memory
 
 
-PREFIX = "in-memory-"
+PREFIX = IN_MEMORY
 ARRAYS, TABLE = "in-memory.npz", "in-memory.parquet"
 ACCEPTED = (
     "a name of `motet list data`, a path, (x, y), a data frame or Arrow table with label=, or a torch Dataset of (x, y)"
@@ -295,7 +296,7 @@ def _write_table(data: Any, path: Path) -> str:
             f"data is a table with a column that cannot be stored ({shown(why)}); accepted: one type per column, whole "
             f"numbers of 64 bits, text in Unicode"
         ) from error
-    return PREFIX + _hash_of(path)
+    return IN_MEMORY_TABLE + _hash_of(path)
 
 
 def _hash_of(path: Path) -> str:

@@ -64,12 +64,19 @@ class RawData:
     """Of a data set by name: how many samples from where, under which licence; its reader may say what is in them."""
     notes: tuple[str, ...] = ()
     """What a user should know of how the data were read, in sentences."""
+    group: Integers | None = None
+    """Rows that belong together, such as those of one patient: never on two sides of a split."""
+    time: npt.NDArray[np.float64] | None = None
+    """When each row was made, for splits in which test rows come after training rows."""
+    own: bool = False
+    """Whether the data are a file or folder of the user's, or were handed over by him."""
     may_name_clients: tuple[str, ...] | None = None
     """Columns that seem to name the client, of a table for which the user named none; None for other data."""
 
     def __post_init__(self) -> None:
         """Refuse what a source of the user's own may get wrong and what would fail far from here."""
         columns = {"y": self.y, "split": self.split, "client": self.client, "domain": self.domain}
+        columns["group"] = self.group
         for name, column in columns.items():
             if column is not None and (column.shape != (len(self.x),) or column.dtype != np.int64):
                 raise MotetError(

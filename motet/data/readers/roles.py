@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from motet.config.data_section import Columns
+from motet.config.data_section import Columns, Dates
+from motet.data.dates import days_of, order_of
 from motet.data.readers.batches import Batches, RecordBatch
 from motet.data.readers.cells import MISSING_NAME, Names, are_missing, as_arrow, strings
-from motet.data.readers.notation import numbers_among
+from motet.data.readers.notation import is_plain, numbers_among
 from motet.data.readers.raw import Integers, Truths
 from motet.errors import MotetError, shown, unknown
 
@@ -65,7 +66,15 @@ def _are_codes(classes: Sequence[str], gaps: float) -> bool:
 
 MOST_CLASSES = 65_536
 MOST_CLIENTS = 10_000_000
-_MOST = {"label": MOST_CLASSES, "client": MOST_CLIENTS, "domain": MOST_CLASSES}
+_MOST = {
+    "label": MOST_CLASSES,
+    "client": MOST_CLIENTS,
+    "domain": MOST_CLASSES,
+    "group": MOST_CLIENTS,
+    "time": MOST_CLIENTS,
+}
+_FIELDS = {"time": "time_column"}
+"""The fields of [data] that are not called as their role is."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +91,22 @@ class Roles:
     """Whether rows without one of these are dropped."""
     split: Callable[[], Integers] | None = None
     """Of each row that was read, 1 for the official test set, where the table says it."""
+    group: str | None = None
+    """The column that says which rows belong together."""
+    time: str | None = None
+    """The column that says when a row was made."""
+    dates: Dates = "auto"
 
     @property
     def columns(self) -> dict[str, str]:
         """Return the name of each role's column by role."""
-        named = {"label": self.label, "client": self.client, "domain": self.domain}
+        named = {
+            "label": self.label,
+            "client": self.client,
+            "domain": self.domain,
+            "group": self.group,
+            "time": self.time,
+        }
         return {role: name for role, name in named.items() if name is not None}
 
 
@@ -99,12 +119,23 @@ def roles_of(table: Batches, columns: Columns, usual_label: str | None = None) -
             f"{', '.join(map(shown, list(table.types)[:100]))}"
         )
     classes = table.classes.get(label) or None
-    roles = Roles(label, columns.client, columns.domain, table.where, classes, columns.drop_missing, table.split)
+    roles = Roles(
+        label,
+        columns.client,
+        columns.domain,
+        table.where,
+        classes,
+        columns.drop_missing,
+        table.split,
+        columns.group,
+        columns.time_column,
+        columns.dates,
+    )
     named = roles.columns
     for role, name in named.items():
         if name not in table.types:
-            raise unknown(f"column (data.{role})", name, table.types)
-    if label in (roles.client, roles.domain):  # clients may well be domains
+            raise unknown(f"column (data.{_FIELDS.get(role, role)})", name, table.types)
+    if list(named.values()).count(label) > 1:  # clients may well be domains
         raise MotetError(f"{table.where}: column {shown(label)} is named as label and otherwise; accepted: one of them")
     return roles
 
@@ -174,7 +205,8 @@ class RoleReader:
             )
         named = {"class_names": classes, "client_names": clients, "domain_names": domains}
         split = self.roles.split()[np.concatenate(self._kept)] if self.roles.split else None
-        found = {"y": y, "classes": len(classes), "client": client, "domain": domain, **named}
+        found: dict[str, Any] = {"y": y, "classes": len(classes), "client": client, "domain": domain, **named}
+        found |= {"group": self._numbers("group")[0], "time": self._times()}
         return found if split is None or not split.any() else {**found, "split": split}
 
     def labels_as_listed(self) -> Integers:
@@ -204,6 +236,22 @@ class RoleReader:
         names, places = self._names[role].sorted()
         return places[self._whole(role)], names
 
+    def _times(self) -> npt.NDArray[np.float64] | None:
+        """Return the times of all rows, as numbers or as days."""
+        if "time" not in self._names:
+            return None
+        places, texts = self._whole("time"), list(self._names["time"].numbers)
+        if all(map(is_plain, texts)):
+            return np.array([float(text) for text in texts])[places]
+        order = order_of(texts, self.roles.dates, str(self.roles.time), self.roles.where)
+        if order is None:
+            wrong = next((text for text in texts if not is_plain(text)), texts[0])
+            raise MotetError(
+                f"{self.roles.where}: column {shown(self.roles.time)} (data.time_column) holds {shown(wrong)}; "
+                f"accepted: numbers, or dates that are all written in one way, such as 2020-12-31 or 31.12.2020"
+            )
+        return np.array([days_of(text, order) for text in texts])[places]
+
     def _whole(self, role: str) -> Integers:
         """Return the numbers of all rows; raise a `MotetError` if one is missing."""
         names, column = self._names[role], shown(self.roles.columns[role])
@@ -213,7 +261,7 @@ class RoleReader:
             )
         numbers = np.concatenate([*self._parts[role], np.zeros(0, np.int64)])
         if not len(numbers):
-            left = "no row with a label and a client" if sum(self._dropped.values()) else "no rows"
+            left = "no row with all that is named" if sum(self._dropped.values()) else "no rows"
             raise MotetError(f"{self.roles.where}: holds {left}; accepted: a table with a header line and rows")
         holes = np.flatnonzero(numbers == MISSING_NAME)
         if len(holes):

@@ -7,7 +7,7 @@ from motet.data.readers.cells import strings
 from motet.data.readers.hints import names_clients
 from motet.data.readers.raw import MOST_TOKENS, RawData, default_net_for
 from motet.data.readers.roles import RoleReader, left_out, roles_of
-from motet.data.readers.table import kind_of_column
+from motet.data.readers.table_plan import kind_of_column
 from motet.errors import MotetError, shown
 from motet.io.text import listed
 

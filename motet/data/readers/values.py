@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from motet.data.schema import BooleanColumn, CategoryColumn, Column, Schema
+from motet.data.dates import days_of_value
+from motet.data.schema import BooleanColumn, CategoryColumn, Column, DateColumn, Order, Schema
 from motet.errors import MotetError, shown
 
 MISSING = (
@@ -92,6 +93,8 @@ def _reader(name: str, column: Column) -> Callable[[Any], float]:
     if isinstance(column, CategoryColumn):
         places = {category: float(place) for place, category in enumerate(column.categories)}
         return lambda value: math.nan if _is_missing(value) else places.get(name_of(value), UNKNOWN)
+    if isinstance(column, DateColumn):
+        return lambda value: math.nan if _is_missing(value) else _date(name, value, column.order)
     read = _boolean if isinstance(column, BooleanColumn) else _number
     return lambda value: math.nan if _is_missing(value) else read(name, value)
 
@@ -112,6 +115,19 @@ def _number(name: str, value: Any) -> float:
             f"input x: column {shown(name)} is {shown(value)}; accepted: a number of at most {LARGEST:g}, or None"
         )
     return number
+
+
+def _date(name: str, value: Any, order: Order) -> float:
+    try:
+        days = days_of_value(value, order)
+    except (TypeError, ValueError, OverflowError):
+        days = math.inf
+    if not abs(days) <= LARGEST:
+        raise MotetError(
+            f"input x: column {shown(name)} is {shown(value)}; accepted: a date such as 2020-12-31, in the order "
+            f"{order} of the schema, or None"
+        )
+    return days
 
 
 def _boolean(name: str, value: Any) -> float:

@@ -167,9 +167,9 @@ def _load_file(settings: DataSettings) -> RawData:
     if image_folder.is_one(path):
         _refuse_columns(settings)
         check_fields(settings, (*IMAGE_FIELDS, "levels"))
-        return image_folder.load(path, settings)
+        return replace(image_folder.load(path, settings), own=True)
     check_fields(settings, ())
-    return _with_hint(load_own(path, settings.kind, settings.columns), settings)
+    return _with_hint(replace(load_own(path, settings.kind, settings.columns), own=True), settings)
 
 
 def _with_hint(raw: RawData, settings: DataSettings) -> RawData:

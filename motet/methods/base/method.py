@@ -83,6 +83,7 @@ class Method(ABC):
     prepares = False  # whether `prepare` and `prepared` are called
     needs_validation = False  # may use clients' validation data to choose by; other methods do not see them
     needs_shared_data = False  # clients get the small balanced set of samples that the federation shares
+    assumes_sgd: str = ""  # why its rule holds for steps of SGD alone, as the start of a sentence; empty: it does not
     personalizes: bool = True  # clients have models of their own; False: all are served the server's model
     personal_from_global = (
         False  # never serves a client's last trained model, even where scoring.personal_model says so
@@ -91,6 +92,14 @@ class Method(ABC):
     from_counts = False  # can make a new client's model from its class counts alone
     shows: tuple[str, ...] = ()  # metrics whose figures the report shows beside what the method learned
     family: Family | None = None  # set where a client has several personal models, such as SuPerFed
+
+    @property
+    def settled_after(self) -> int:
+        """Return the last round in which the method is not yet itself, such as the warm start of FedBasis.
+
+        Where rounds end by validation, the models of such a round are not kept.
+        """
+        return 0
 
     def __init__(self, net: Net, options: Any, parts: "Sequence[Part]", facts: Facts):
         """Build the method on a net, which it may extend, for a federation with these facts."""

@@ -29,7 +29,12 @@ class Wrapped(Method):
         self.tells, self.uploads, self.pooled = inner.tells, inner.uploads, inner.pooled
         self.prepares, self.needs_shared_data = inner.prepares, inner.needs_shared_data
         self.needs_validation = type(self).needs_validation or inner.needs_validation
+        self.assumes_sgd = inner.assumes_sgd
         self.keeps_nothing, self.from_counts, self.shows = inner.keeps_nothing, inner.from_counts, inner.shows
+
+    @property
+    def settled_after(self) -> int:
+        return self.inner.settled_after
 
     def refuse(self, facts: Facts) -> str | None:
         """Return what the inner method returns, as all calls below do."""

@@ -99,6 +99,7 @@ class FedBasis(Method):
 
     personal_from_global = True
     keeps_nothing = True
+    assumes_sgd = "it moves all bases by one vector, which holds for steps of SGD"
     tells = frozenset({"mixing coefficients"})
 
     class Options(Section):
@@ -155,6 +156,11 @@ class FedBasis(Method):
         return self.options.joint or self.options.plain
 
     # ------------------------------------------------------------ server
+
+    @property
+    def settled_after(self) -> int:
+        """Return the last round of the warm start, after which there are bases."""
+        return self.warm.lasts if self.options.warm_start else 0
 
     def start(self) -> State:
         """Return FedAvg's state for the warm start, or K (+1) independent models."""

@@ -20,10 +20,14 @@ class WarmStart:
     def __init__(self, fedavg: Averaging, share: float, k: int, major: bool):
         self.fedavg, self.share, self.k, self.major = fedavg, share, k, major
 
+    @property
+    def lasts(self) -> int:
+        """Return how many rounds the warm start has."""
+        return max(1, round(self.share * self.fedavg.facts.rounds))
+
     def start(self) -> State:
         """Return FedAvg's state, and how many rounds the warm start lasts."""
-        lasts = max(1, round(self.share * self.fedavg.facts.rounds))
-        return {**self.fedavg.start(), "fedbasis.warm_rounds_left": lasts}
+        return {**self.fedavg.start(), "fedbasis.warm_rounds_left": self.lasts}
 
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
         """Run a FedAvg round; the last one ends in v′ = the global model and v_k = centroids of the local ones."""

@@ -75,8 +75,8 @@ def catalogue(rows: Sequence[Mapping[str, Any]], last: str = "paper") -> Table:
     return table
 
 
-def partition(clients: Sequence[Mapping[str, Any]], test_samples: int, class_names: Sequence[str] = ()) -> Group:
-    """Return a table of every client's class counts, with the names of both."""
+def partition(clients: Sequence[Mapping[str, Any]], test_samples: int | None, class_names: Sequence[str] = ()) -> Group:
+    """Return a table of every client's class counts, with the names of both; None: there is no common test set."""
     classes = len(clients[0]["counts"])
     names = [printable(name) for name in class_names or map(str, range(classes))]
     wide = classes > MOST_CLASSES
@@ -92,7 +92,10 @@ def partition(clients: Sequence[Mapping[str, Any]], test_samples: int, class_nam
     labels = [[_number(client), *(printable(client[word] or "") for word in words)] for client in clients]
     table = Packed(["client", *words], labels, [*titles, *splits, "total"], cells)
     total = sum(sum(client["counts"]) for client in clients)
-    note = f"{len(clients)} clients, {total} samples dealt, {test_samples} in the common test set"
+    aside = "none set aside: each client is tested on rows of its own"
+    if test_samples is not None:
+        aside = f"{test_samples} in the common test set"
+    note = f"{len(clients)} clients, {total} samples dealt, {aside}"
     cut = [name for name in names if shortened(name, WIDEST_CLASS) != name]
     below: list[RenderableType] = [] if wide or not cut else [Text()]
     below += [Prose(f"{shortened(name, WIDEST_CLASS)}  is  {name}", "dim") for name in cut if not wide]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -10,10 +10,11 @@ from rich.text import Text
 
 from motet.errors import MotetError
 from motet.io.text import printable, shortened
+from motet.metrics.metric import ACCURACY, Metric
 from motet.metrics.names import AFTER, PERSONAL, MetricName
 from motet.metrics.over_clients import INSTEAD_OF
 from motet.metrics.pairs import Gain, gain
-from motet.metrics.wording import NOTHING, percent, signed
+from motet.metrics.wording import NOTHING, signed_written, title_of_metric, written
 from motet.report.finished import Finished, rows_of
 from motet.report.tables.layout import Packed, Prose
 from motet.runs.clients_file import ClientInfo
@@ -23,8 +24,8 @@ from motet.runs.record import Record
 
 @dataclass(frozen=True)
 class ClientRow:
-    """A client's accuracies on the main figure's test data; `without` is the generic model's, or a new client's
-    before adaptation."""
+    """A client's values of the main figure's metric; `without` is the generic model's, or a new client's before
+    adaptation."""
 
     client: ClientInfo
     local: float | None
@@ -48,12 +49,12 @@ class ClientsOfRun:
         return any(row.local is not None for row in (*self.training, *self.new))
 
     def as_json(self) -> dict[str, Any]:
-        """Return one row for programs, with accuracies as fractions."""
+        """Return one row for programs; accuracies are fractions."""
         return {
             "run": str(self.run.folder),
             "method": self.run.experiment.method,
             "seed": self.run.experiment.seed,
-            "figure": str(MetricName(PERSONAL, self.data)),
+            "figure": str(MetricName(PERSONAL, self.data, self.run.metric.name)),
             "clients": [_json(row, "generic", "personal") for row in self.training],
             "new_clients": [_json(row, "before", "after") for row in self.new],
             "verdicts": tally(self.training),
@@ -69,18 +70,18 @@ def tally(rows: Sequence[ClientRow]) -> dict[str, int]:
 
 def clients_of(run: Finished, local: Finished | None) -> ClientsOfRun:
     """Return all clients of a run from its record, beside a run of `local` on the same clients."""
-    record, data = Record(run.folder), run.headline.data
-    baseline = {} if local is None else _local_accuracies(local, data)
+    record, figure = Record(run.folder), replace(run.headline, statistic="", among="")
+    baseline = {} if local is None else _local_values(local, figure)
     clients_info = run.clients_info.by_id
     kinds: dict[bool, list[ClientRow]] = {}
     for new, model in ((False, PERSONAL), (True, AFTER)):
         rows = rows_of(record, run.summary, new)
         kinds[new] = [
-            _row(clients_info[i], row, model, data, baseline.get(i))
+            _row(clients_info[i], row, replace(figure, model=model), run.metric, baseline.get(i))
             for i, row in sorted(rows.items())
             if i in clients_info
         ]
-    return ClientsOfRun(run, data, kinds[False], kinds[True])
+    return ClientsOfRun(run, figure.data, kinds[False], kinds[True])
 
 
 def each_beside_local(runs: Sequence[Finished], named: Finished | None) -> list[ClientsOfRun]:
@@ -110,19 +111,21 @@ def _refuse_others(run: Finished, local: Finished) -> None:
         )
 
 
-def _local_accuracies(local: Finished, data: str) -> dict[int, float]:
-    """Return the accuracy of each client that trains on its own data alone, new clients included."""
+def _local_values(local: Finished, figure: MetricName) -> dict[int, float]:
+    """Return the value of each client that trains on its own data alone, new clients included."""
     record, found = Record(local.folder), {}
     for new, model in ((False, PERSONAL), (True, AFTER)):
         for i, row in rows_of(record, local.summary, new).items():
-            if (value := MetricName(model, data).of(row)) is not None:
+            if (value := replace(figure, model=model).of(row)) is not None:
                 found[i] = value
     return found
 
 
-def _row(client: ClientInfo, row: Mapping[str, Any], model: str, data: str, local: float | None) -> ClientRow:
-    without, own = (MetricName(each, data).of(row) for each in (INSTEAD_OF[model], model))
-    return ClientRow(client, local, without, own, gain(row, model, data))
+def _row(
+    client: ClientInfo, row: Mapping[str, Any], figure: MetricName, metric: Metric, local: float | None
+) -> ClientRow:
+    without, own = (replace(figure, model=each).of(row) for each in (INSTEAD_OF[figure.model], figure.model))
+    return ClientRow(client, local, without, own, gain(row, figure.model, figure.data, metric))
 
 
 def _json(row: ClientRow, without: str, own: str) -> dict[str, Any]:
@@ -165,27 +168,30 @@ def _block(of_run: ClientsOfRun) -> list[RenderableType]:
     lines += [_table(of_run, of_run.training, ("generic\nmodel", "own\nmodel")), Text()]
     lines += _verdict(of_run.training, "own model against the generic one")
     if of_run.has_local:
-        lines.append(Prose(_against_local(of_run.training)))
+        lines.append(Prose(_against_local(of_run.training, run.metric)))
     if of_run.new:
         lines += [Text(), Prose("New clients, before and after adaptation", "bold"), Text()]
         lines += [_table(of_run, of_run.new, ("before", "after")), Text()]
         lines += _verdict(of_run.new, "after against before")
-    lines.append(Prose(f"Accuracies in percent on {_tests(of_run)}.", "dim"))
+    values = "Accuracies in percent" if run.metric is ACCURACY else f"Values are {title_of_metric(run.metric)}"
+    lines.append(Prose(f"{values} on {_tests(of_run)}.", "dim"))
     return lines
 
 
 def _table(of_run: ClientsOfRun, rows: Sequence[ClientRow], models: tuple[str, str]) -> Packed:
     named = any(row.client.name != str(row.client.id) for row in rows)
+    metric = of_run.run.metric
     columns = {
         "train": [_count(row.client.train) for row in rows],
         "test": [_count(row.client.test) for row in rows] if of_run.data == "split" else [],
-        "local\nbaseline": [percent(row.local) for row in rows] if of_run.has_local else [],
-        models[0]: [percent(row.without) for row in rows],
-        models[1]: [percent(row.own) for row in rows],
+        "local\nbaseline": [written(row.local, metric) for row in rows] if of_run.has_local else [],
+        models[0]: [written(row.without, metric) for row in rows],
+        models[1]: [written(row.own, metric) for row in rows],
     }
     if any(row.gain for row in rows):
-        columns["gain"] = [signed(row.gain.value) if row.gain else NOTHING for row in rows]
-        columns["95 % interval"] = [_interval(row.gain) for row in rows]
+        columns["gain"] = [signed_written(row.gain.value, metric) if row.gain else NOTHING for row in rows]
+        if any(row.gain and row.gain.low is not None for row in rows):
+            columns["95 % interval"] = [_interval(row.gain, metric) for row in rows]
     there = {title: cells for title, cells in columns.items() if cells}
     labels = [[str(row.client.id), *([printable(row.client.name)] if named else [])] for row in rows]
     return Packed(
@@ -206,16 +212,18 @@ def _verdict(rows: Sequence[ClientRow], how: str) -> list[RenderableType]:
     return lines
 
 
-def _against_local(rows: Sequence[ClientRow]) -> str:
+def _against_local(rows: Sequence[ClientRow], metric: Metric) -> str:
     pairs = [(row.own, row.local) for row in rows if row.own is not None and row.local is not None]
-    better, worse = sum(own > local for own, local in pairs), sum(own < local for own, local in pairs)
-    return f"Against the local baseline: {better} higher, {worse} lower, {len(pairs) - better - worse} equal."
+    gains = [metric.direction * (own - local) for own, local in pairs]
+    better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+    return f"Against the local baseline: {better} better, {worse} worse, {len(pairs) - better - worse} equal."
 
 
 def _tests(of_run: ClientsOfRun) -> str:
     """Return a sentence about the test data and where the intervals come from."""
     if of_run.data == "split":
-        return "each client's own test data; 95 % interval from the samples on which the two models differ"
+        from_samples = "; 95 % interval from the samples on which the two models differ"
+        return "each client's own test data" + (from_samples if of_run.run.metric is ACCURACY else "")
     samples = of_run.run.clients_info.common_test
     size = f" ({samples} samples)" if samples else ""
     return f"the common test set{size}, weighted by each client's classes; 95 % interval from its samples"
@@ -229,7 +237,7 @@ def _count(samples: int | None) -> str:
     return NOTHING if samples is None else str(samples)
 
 
-def _interval(gained: Gain | None) -> str:
+def _interval(gained: Gain | None, metric: Metric) -> str:
     if gained is None or gained.low is None or gained.high is None:
         return NOTHING
-    return f"{signed(gained.low):>6} to {signed(gained.high):>6}"
+    return f"{signed_written(gained.low, metric):>6} to {signed_written(gained.high, metric):>6}"

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean, stdev
 
 from motet.io.text import printable
-from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, MetricName, variant
+from motet.metrics.names import AFTER, BEFORE, GENERIC, MAJORITY, PERSONAL, MetricName, variant
 from motet.metrics.registry import ACCURACY, LOSS, METRICS
-from motet.metrics.wording import NOTHING, megabytes, number, percent
-from motet.report.finished import headline_of
+from motet.metrics.wording import NOTHING, megabytes, number, written
+from motet.report.finished import headline_of, metric_of
 from motet.runs.summary import Summary
 
 Cell = Callable[[Sequence[Summary]], str]
 
+MOST_FREQUENT = "most\nfrequent\nclass"  # the title of the column of `MAJORITY`
 DERIVED = "†"  # marks a generic model that the method itself does not define
 
 
@@ -39,12 +41,12 @@ def figure_columns(summaries: Sequence[Summary]) -> list[Column]:
         *(_of_model(model) for model in _others(summaries, AFTER)),
     ]
     columns = [
-        Column("generic\naccuracy", _generic, always=True),
+        Column(f"generic\n{_names_of_metrics(summaries)}", _generic, always=True),
         *(adapted if new else ()),
         *first,
         *(_of_model(model) for model in _others(summaries, PERSONAL)),
         *(column for data in others for column in _pair(data)),
-        *(_of_measure(name) for name in _measures(summaries, PERSONAL)),
+        *(column for name in _measures(summaries, PERSONAL) for column in _of_measure(name)),
         *(_of_generic(name) for name in _measures(summaries, GENERIC) if name not in _measures(summaries, PERSONAL)),
         *(() if new else adapted),
         Column("MB per\nround", _sent, always=True),
@@ -73,7 +75,8 @@ def _of_headline(data: str, headline: bool) -> list[Column]:
     improve."""
     return [
         *_pair(data, always=True, headline=headline),
-        Column("worst\nclient", _cell(PERSONAL, data, "minimum"), data),
+        Column(MOST_FREQUENT, _cell(MAJORITY, data), data),
+        Column("worst\nclient", _worst(data), data),
         Column("improved\nover\ngeneric", _count(data, ""), data),
         Column("improved\nover local\nbaseline", _count(data, "_vs_local"), data),
     ]
@@ -86,17 +89,46 @@ def _pair(data: str, always: bool = False, headline: bool = False) -> list[Colum
     ]
 
 
+def _names_of_metrics(summaries: Sequence[Summary]) -> str:
+    """Return the metric of the main figure, or "model" where the runs have several."""
+    names = {metric_of(summary).said for summary in summaries}
+    return printable(names.pop()).replace(" ", "\n") if len(names) == 1 else "model"
+
+
 def _generic(group: Sequence[Summary]) -> str:
     derived = any(s.generic.derived for s in group)
-    return over_seeds([s.generic.accuracy for s in group], percent) + (DERIVED if derived else "")
+    return over_seeds([_of_all_samples(s) for s in group], writer(group)) + (DERIVED if derived else "")
+
+
+def _of_all_samples(summary: Summary) -> float | None:
+    """Return the main figure's metric of the generic model over all samples of the common or of clients' test data."""
+    metric = headline_of(summary).metric
+    if metric == ACCURACY.name:
+        return summary.generic.accuracy
+    found = (MetricName(GENERIC, data, metric, "pooled").of(summary.figures) for data in ("common", "split"))
+    return next((value for value in found if value is not None), None)
+
+
+def writer(group: Sequence[Summary]) -> Callable[[object], str]:
+    """Return the function that writes values of the main figure's metric."""
+    return partial(written, metric=metric_of(group[0]))
+
+
+def _worst(data: str) -> Cell:
+    """Return a cell with the value of the worst client: the lowest, or the highest of a metric such as a loss."""
+
+    def cell(group: Sequence[Summary]) -> str:
+        worst = "minimum" if metric_of(group[0]).higher_is_better else "maximum"
+        return over_seeds([_value(s, PERSONAL, data, statistic=worst) for s in group], writer(group))
+
+    return cell
 
 
 def _cell(model: str, data: str, statistic: str = "") -> Cell:
-    """Return a function that writes a model's accuracy on these test data: the mean over clients, or another
-    statistic."""
+    """Return a function that writes the main figure of a model on these test data, or another statistic of it."""
 
     def cell(group: Sequence[Summary]) -> str:
-        return over_seeds([_value(s, model, data, statistic=statistic) for s in group], percent)
+        return over_seeds([_value(s, model, data, statistic=statistic) for s in group], writer(group))
 
     return cell
 
@@ -129,26 +161,30 @@ def _of_model(model: str) -> Column:
     def cell(group: Sequence[Summary]) -> str:
         found = ((headline_of(s), s.figures) for s in group)
         return over_seeds(
-            [MetricName(model, h.data, h.metric, h.statistic).of(figures) for h, figures in found], percent
+            [MetricName(model, h.data, h.metric, h.statistic).of(figures) for h, figures in found], writer(group)
         )
 
     return Column(title, cell)
 
 
-def _of_measure(name: str) -> Column:
-    """Return the column of a metric of the personal models.
+def _of_measure(name: str) -> list[Column]:
+    """Return the column of a metric of the personal models, and beside accuracy that of the most frequent class.
 
     It is on the main figure's data, else on clients' own, on the common test set, or on validation data.
     """
     known = METRICS.get(name)
-    write = percent if known and known.percent else number
+    write = partial(written, metric=known) if known else number
 
-    def value(summary: Summary) -> float | None:
-        places = (headline_of(summary).data, "split", "common", "validation")
-        found = (_value(summary, PERSONAL, data, name, statistic) for data in places for statistic in ("", "pooled"))
-        return next((v for v in found if v is not None), None)
+    def column(title: str, model: str) -> Column:
+        def value(summary: Summary) -> float | None:
+            places = (headline_of(summary).data, "split", "common", "validation")
+            found = (_value(summary, model, data, name, statistic) for data in places for statistic in ("", "pooled"))
+            return next((v for v in found if v is not None), None)
 
-    return Column(f"{printable(name)},\nown\nmodels", lambda group: over_seeds([value(s) for s in group], write))
+        return Column(title, lambda group: over_seeds([value(s) for s in group], write))
+
+    own = column(f"{printable(name)},\nown\nmodels", PERSONAL)
+    return [own, column(f"{name},\n{MOST_FREQUENT}", MAJORITY)] if name == ACCURACY.name else [own]
 
 
 def _of_generic(name: str) -> Column:
@@ -168,7 +204,8 @@ def _adapted(group: Sequence[Summary]) -> str:
     if all(value is None for value in after):
         return NOTHING
     told = [value for value in before if value is not None]
-    return f"{percent(fmean(told)) if told else NOTHING:>5} → {over_seeds(after, percent):>5}"
+    write = writer(group)
+    return f"{write(fmean(told)) if told else NOTHING:>5} → {over_seeds(after, write):>5}"
 
 
 def _sent(group: Sequence[Summary]) -> str:
@@ -182,9 +219,12 @@ def _others(summaries: Sequence[Summary], model: str) -> list[str]:
 
 
 def _measures(summaries: Sequence[Summary], model: str) -> list[str]:
-    """Return a model's metrics besides accuracy and loss, which are always there, in the order of the record."""
-    always = (ACCURACY.name, LOSS.name)
-    return list(dict.fromkeys(f.metric for f in _every(summaries) if f.model == model and f.metric not in always))
+    """Return a model's metrics besides the main figure's and the loss, in the order of the record.
+
+    Accuracy, which is always there, is among those of personal models where it is not the main figure.
+    """
+    there = {headline_of(s).metric for s in summaries} | {LOSS.name} | ({ACCURACY.name} if model == GENERIC else set())
+    return list(dict.fromkeys(f.metric for f in _every(summaries) if f.model == model and f.metric not in there))
 
 
 def _every(summaries: Sequence[Summary]) -> list[MetricName]:

@@ -6,7 +6,8 @@ from rich.console import Group
 from rich.text import Text
 
 from motet.io.text import printable
-from motet.metrics.wording import NOTHING, choices, left_out, megabytes, percent, signed
+from motet.metrics.metric import ACCURACY, Metric
+from motet.metrics.wording import NOTHING, choices, left_out, megabytes, signed_written, title_of_metric, written
 from motet.report.tables.layout import Packed, Prose
 from motet.studies.comparison_file import (
     ComparisonFile,
@@ -22,13 +23,15 @@ from motet.studies.tune import TuningFile
 
 
 def tuned_table(tuning: TuningFile) -> Group:
-    """Return a line per method: what was chosen, its accuracy on validation data, how many settings were tried."""
+    """Return a line per method: what was chosen, its value on validation data, how many settings were tried."""
+    metric = tuning.judged_by
     labels = [[printable(found.method)] for found in tuning.methods]
     cells = [
-        [choices(found.options) if found.options else NOTHING, percent(found.score), str(len(found.trials))]
+        [choices(found.options) if found.options else NOTHING, written(found.score, metric), str(len(found.trials))]
         for found in tuning.methods
     ]
-    notes = ["Accuracies in percent: personal models on clients' validation data, mean over clients."]
+    values = "Accuracies in percent" if metric is ACCURACY else f"Values are {title_of_metric(metric)}"
+    notes = [f"{values}: personal models on clients' validation data, mean over clients."]
     notes += [
         f"{printable(found.method)} has no result: {printable(found.failure)}."
         for found in tuning.methods
@@ -36,7 +39,9 @@ def tuned_table(tuning: TuningFile) -> Group:
     ]
     notes += [left_out(name, why) for name, why in tuning.left_out.items()]
     notes += [printable(note) for note in tuning.notes]
-    table = Packed(["method"], labels, ["chosen", "validation\naccuracy", "settings\ntried"], cells)
+    table = Packed(
+        ["method"], labels, ["chosen", "validation\n" + metric.said.replace(" ", "\n"), "settings\ntried"], cells
+    )
     return Group(table, Text(), *(Prose(note, "dim") for note in notes))
 
 
@@ -50,7 +55,7 @@ def compared_table(comparison: ComparisonFile) -> Group:
     """Return a table with a line per method, the best first."""
     methods, answer = comparison.methods, comparison.recommended
     labels = [[printable(each.method) + _mark(each, answer) + FAILED * bool(each.warnings)] for each in methods]
-    columns = {title: [write(each) for each in methods] for title, write in _COLUMNS.items()}
+    columns = {title: [write(each) for each in methods] for title, write in _columns(comparison.judged_by).items()}
     there = {title: cells for title, cells in columns.items() if any(cell != NOTHING for cell in cells)}
     table = Packed(["method"], labels, list(there), list(zip(*there.values(), strict=True)))
     marks = (
@@ -81,40 +86,42 @@ def _mark(each: MethodResult, answer: RecommendedMethod) -> str:
     return EQUAL if each.method in answer.may_be_equal else ""
 
 
-def _plus_minus(found: Score | None) -> str:
+def _plus_minus(found: Score | None, metric: Metric) -> str:
     if found is None:
         return NOTHING
-    return percent(found.mean) + ("" if found.std is None else f" ± {percent(found.std)}")
+    return written(found.mean, metric) + ("" if found.std is None else f" ± {written(found.std, metric)}")
 
 
-def _interval(bounds: tuple[float, float] | None) -> str:
-    return NOTHING if bounds is None else f"{percent(bounds[0])} to {percent(bounds[1])}"
+def _interval(bounds: tuple[float, float] | None, metric: Metric) -> str:
+    return NOTHING if bounds is None else f"{written(bounds[0], metric)} to {written(bounds[1], metric)}"
 
 
-def _difference(found: MethodDifference | None) -> str:
+def _difference(found: MethodDifference | None, metric: Metric) -> str:
     if found is None:
         return NOTHING
-    return signed(found.mean) + ("" if found.certain else EQUAL)
+    return signed_written(found.mean, metric) + ("" if found.certain else EQUAL)
 
 
-def _new(found: NewClientScore | None) -> str:
-    return NOTHING if found is None else f"{percent(found.before)} → {percent(found.after)}"
+def _new(found: NewClientScore | None, metric: Metric) -> str:
+    return NOTHING if found is None else f"{written(found.before, metric)} → {written(found.after, metric)}"
 
 
 def _count(value: int | None) -> str:
     return NOTHING if value is None else str(value)
 
 
-_COLUMNS: dict[str, Callable[[MethodResult], str]] = {
-    "own\nmodels": lambda each: _plus_minus(each.personal),
-    "95 %\ninterval": lambda each: _interval(each.personal.interval),
-    "to\nfedavg+ft": lambda each: _difference(each.difference),
-    "generic\nmodel": lambda each: _plus_minus(each.generic),
-    "worst\nclient": lambda each: percent(each.worst_client),
-    "worse\nthan\nalone": lambda each: _count(each.hurt),
-    "worse\nthan\nfedavg": lambda each: _count(each.hurt_vs_fedavg),
-    "new clients\nbefore → after": lambda each: _new(each.new_clients),
-    "MB per\nround": lambda each: megabytes(each.bytes_per_round),
-    "seconds": lambda each: f"{each.seconds:.1f}",
-    "chosen": lambda each: choices(each.options),
-}
+def _columns(metric: Metric) -> dict[str, Callable[[MethodResult], str]]:
+    """Return the titles of the columns and how each writes a method's cell; values are of the metric."""
+    return {
+        "own\nmodels": lambda each: _plus_minus(each.personal, metric),
+        "95 %\ninterval": lambda each: _interval(each.personal.interval, metric),
+        "to\nfedavg+ft": lambda each: _difference(each.difference, metric),
+        "generic\nmodel": lambda each: _plus_minus(each.generic, metric),
+        "worst\nclient": lambda each: written(each.worst_client, metric),
+        "worse\nthan\nalone": lambda each: _count(each.hurt),
+        "worse\nthan\nfedavg": lambda each: _count(each.hurt_vs_fedavg),
+        "new clients\nbefore → after": lambda each: _new(each.new_clients, metric),
+        "MB per\nround": lambda each: megabytes(each.bytes_per_round),
+        "seconds": lambda each: f"{each.seconds:.1f}",
+        "chosen": lambda each: choices(each.options),
+    }

@@ -10,10 +10,11 @@ from rich.text import Text
 from motet.config.identity import differing_fields, field_of
 from motet.io.text import printable, shortened
 from motet.metrics.names import AFTER
+from motet.metrics.registry import ACCURACY
 from motet.metrics.statistics import tied
-from motet.metrics.wording import data_name, own_models
+from motet.metrics.wording import data_name, own_models, title_of_metric
 from motet.report.finished import Finished
-from motet.report.tables.columns import DERIVED, Column, figure_columns
+from motet.report.tables.columns import DERIVED, MOST_FREQUENT, Column, figure_columns
 from motet.report.tables.layout import Packed, Prose
 from motet.report.tables.seeds import TableLine, by_seed, differences_of
 
@@ -91,7 +92,7 @@ def _seeds(line: TableLine) -> str:
 
 
 def best_of(lines: Sequence[TableLine], differing: Sequence[str]) -> TableLine | None:
-    """Return the line with the highest main figure, if lines can be compared: the same data, the same figure.
+    """Return the line with the best main figure, if lines can be compared: the same data, the same figure.
 
     `centralized` is only a reference and is never the best: it needs all data in one place.
     """
@@ -100,7 +101,7 @@ def best_of(lines: Sequence[TableLine], differing: Sequence[str]) -> TableLine |
     if "seed" in differing and all(len(line.runs) == 1 for line in lines):  # each seed has other clients
         return None
     scored = [line for line in lines if line.headline() and not is_yardstick(line)]
-    return max(scored, key=_mean) if len(scored) > 1 else None
+    return max(scored, key=lambda line: line.first.metric.direction * _mean(line)) if len(scored) > 1 else None
 
 
 def _mean(line: TableLine) -> float:
@@ -182,7 +183,7 @@ def _tested(line: TableLine) -> int:
     """Return how many answers to test samples the headline rests on, over all seeds; 0 if that is not known."""
     run = line.first
     found = {"split": run.clients_info.own_test, "weighted": run.clients_info.common_test}.get(run.headline.data)
-    return (found or 0) * len(line.runs)
+    return (found or 0) * len(line.runs) if run.metric is ACCURACY else 0
 
 
 # -------- Title and notes
@@ -198,7 +199,7 @@ def title_of(lines: Sequence[TableLine], differing: Sequence[str]) -> str:
         "data.clients": f"{_clients(lines)} clients",
         "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",
         "net.name": f"net {shortened(printable(experiment.net.name), WIDEST_VALUE)}",
-        "rounds.count": f"{experiment.rounds.count} round{'s' if experiment.rounds.count > 1 else ''}",
+        "rounds.count": f"{experiment.rounds.last} round{'s' if experiment.rounds.last > 1 else ''}",
         "seed": f"seeds {_seeds(lines[0])}" if several else f"seed {experiment.seed}",
     }
     return ", ".join(v for k, v in facts.items() if v and k not in differing)
@@ -224,9 +225,23 @@ def served(runs: Sequence[Finished]) -> list[str]:
     return own_models((run.method, run.summary.reported.model_dump()) for run in runs)
 
 
+_POOLED = "generic model over all samples of the common test set, or of clients' own test data, at once"
+
+
+def _by_accuracy(runs: Sequence[Finished]) -> bool:
+    return all(run.metric is ACCURACY for run in runs)
+
+
+def _values_of(runs: Sequence[Finished]) -> str:
+    """Return what the values are: "Accuracies in percent", or "Values are AUROC"."""
+    if _by_accuracy(runs):
+        return "Accuracies in percent"
+    return f"Values are {' or '.join(dict.fromkeys(title_of_metric(run.metric) for run in runs))}"
+
+
 def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
     """Return a sentence about what the figures mean, as far as it is the same for all runs."""
-    words = ["Accuracies in percent"]
+    words = [_values_of(runs)]
     headlines = {run.headline.data for run in runs}
     whose = {"new clients' adapted models" if run.headline.model == AFTER else "own models" for run in runs}
     if len(headlines) == len(whose) == 1:
@@ -241,7 +256,11 @@ def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
     ):
         if len(values) == 1:
             words.append(meanings[values.pop()])
-    words.append("generic accuracy on the whole common test set, every sample alike")
+    words.append("generic accuracy on the whole common test set, every sample alike" if _by_accuracy(runs) else _POOLED)
+    if any(column.title.endswith(MOST_FREQUENT) for column in columns):
+        words.append(
+            "most frequent class: always answering with the one that is most frequent in a client's training data"
+        )
     if any(run.summary.generic.derived for run in runs):
         words.append(f"{DERIVED} no model of the method: the mean of the personal models")
     return "; ".join(words) + "."

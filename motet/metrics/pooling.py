@@ -1,0 +1,126 @@
+"""Figures over all clients' rows at once, from what each client tells of its own rows.
+
+Metrics of answers (F1, balanced accuracy, precision, recall) are made from the sum of clients' confusion counts.
+Metrics of ranks (AUROC, average precision) are made in one of two ways, as `scoring.pooling` says:
+
+`exact`    every row's score and class leave the client, and all are ranked together: for simulations
+`binned`   the client counts its rows by class in bins of the score; the server adds the counts up. Rows of one bin
+           count as equal, so that AUROC is off by at most half the share of pairs that share a bin
+
+`none` tells nothing, and there is no such figure. Without a metric that needs it nothing is told either.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from motet.config.scoring_section import ScoringSettings
+from motet.messages.message import Message
+from motet.metrics.classification import (
+    CountMetric,
+    RankMetric,
+    confusion,
+    macro,
+    mean_over_classes,
+    scores_of,
+)
+from motet.metrics.metric import Metric
+from motet.metrics.names import MetricName
+
+BINS = 1000
+EDGE = 16.0  # log-odds beyond ± this share the outermost bins: a probability of 1 in ten million
+POOL = "pool."
+_COUNTS, _SCORES, _LABELS, _BINS = "counts", "scores", "labels", "bins"
+
+
+# ------------------------------------------------------------ at the client
+
+
+def told(
+    model: str, data: str, logits: Tensor | None, y: Tensor | None, metrics: Sequence[Metric], scoring: ScoringSettings
+) -> Message:
+    """Return what a client tells of its rows, so that the metrics can be computed over all clients' rows."""
+    if scoring.pooling == "none" or logits is None or y is None or not len(y) or not bool(torch.isfinite(logits).all()):
+        return {}
+    told: Message = {}
+    if any(isinstance(metric, CountMetric) for metric in metrics):
+        told[_field(_COUNTS, model, data)] = confusion(logits, y)
+    if any(isinstance(metric, RankMetric) for metric in metrics):
+        scores = scores_of(logits)
+        if scoring.pooling == "exact":
+            told |= {_field(_SCORES, model, data): scores, _field(_LABELS, model, data): y}
+        else:
+            told[_field(_BINS, model, data)] = binned(scores, y)
+    return told
+
+
+def binned(scores: Tensor, y: Tensor, bins: int = BINS) -> Tensor:
+    """Return for each class that is scored: how many rows of it, and how many others, are in each bin of the score.
+
+    Bins have equal widths on the scale of log-odds, since scores of a rare class are mostly close to 0.
+    """
+    place = ((torch.logit(scores, eps=1e-12).clamp(-EDGE, EDGE) + EDGE) / (2 * EDGE) * bins).long().clamp_max(bins - 1)
+    classes = [1] if scores.shape[1] == 1 else range(scores.shape[1])
+    return torch.stack(
+        [
+            torch.stack(
+                [torch.bincount(place[y == c, i], minlength=bins), torch.bincount(place[y != c, i], minlength=bins)], 1
+            )
+            for i, c in enumerate(classes)
+        ]
+    )
+
+
+# ------------------------------------------------------------ at the server
+
+
+def without_pooled(reply: Message) -> Message:
+    """Return a reply without what was told for pooled figures, as the record has it."""
+    return {name: value for name, value in reply.items() if not name.startswith(POOL)}
+
+
+def renamed(reply: Message, model: str, to: str) -> Message:
+    """Return what the reply tells of one model, as if it were of another one."""
+    found: Message = {}
+    for name, value in reply.items():
+        for kind in (_COUNTS, _SCORES, _LABELS, _BINS):
+            start = _field(kind, model, "")
+            if name.startswith(start):
+                found[_field(kind, to, name.removeprefix(start))] = value
+    return found
+
+
+def pooled_figures(replies: Iterable[Message], models: Sequence[str], metrics: Sequence[Metric]) -> dict[str, float]:
+    """Return every metric over all clients' rows at once, for each model and kind of data of which clients told."""
+    every = list(replies)
+    found: dict[str, float] = {}
+    for model in models:
+        for data in ("split", "validation"):
+            for metric in metrics:
+                value = _pooled(
+                    metric, {kind: _of(every, kind, model, data) for kind in (_COUNTS, _SCORES, _LABELS, _BINS)}
+                )
+                if value is not None:
+                    found[str(MetricName(model, data, metric.name, "pooled"))] = value
+    return found
+
+
+def _pooled(metric: Metric, told: Mapping[str, list[Tensor]]) -> float | None:
+    if isinstance(metric, CountMetric) and told[_COUNTS]:
+        return metric.of_counts(torch.stack(told[_COUNTS]).sum(0))
+    if isinstance(metric, RankMetric) and told[_SCORES]:
+        return macro(torch.cat(told[_SCORES]), torch.cat(told[_LABELS]), metric.of_levels)
+    if isinstance(metric, RankMetric) and told[_BINS]:
+        counts = torch.stack(told[_BINS]).sum(0).double()
+        return mean_over_classes([metric.of_levels(of_class) for of_class in counts])
+    return None
+
+
+def _of(replies: Sequence[Message], kind: str, model: str, data: str) -> list[Tensor]:
+    name = _field(kind, model, data)
+    return [value for reply in replies if isinstance(value := reply.get(name), Tensor)]
+
+
+def _field(kind: str, model: str, data: str) -> str:
+    return f"{POOL}{kind}.{model}.{data}"

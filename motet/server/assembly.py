@@ -180,8 +180,7 @@ def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) 
     """Return the scoring settings with `auto` replaced in `personal_model` and in what clients tell of their classes.
 
     The personal model is the one that the method declares (`motet/training/personal_model_policy.py`). Scores by class
-    reveal class counts, so that `auto` computes them only where clients are simulated or share a common test set; so
-    does the share of the most frequent class, which is told where accuracy is the headline, too.
+    reveal class counts, so that `auto` computes them only where clients are simulated or share a common test set.
     """
     simulated = data.partition != "natural"
     if scoring.personal_model == "auto":
@@ -189,8 +188,6 @@ def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) 
     if scoring.by_class == "auto":
         by_class = simulated or scoring.test not in ("split", "none")
         scoring = scoring.model_copy(update={"by_class": by_class})
-    if scoring.majority == "auto":
-        scoring = scoring.model_copy(update={"majority": simulated or scoring.metric_name == ACCURACY.name})
     if scoring.pooling == "auto":
         scoring = scoring.model_copy(update={"pooling": "exact" if simulated else "binned"})
     return scoring
@@ -372,7 +369,11 @@ def _refuse_contradictions(experiment: Experiment) -> None:
             f"scoring.report is {scoring.report!r} but scoring.personal_model has 'final_sync', which trains everybody "
             "once more after the last round alone; accepted: report = 'last', or another personal_model"
         )
-    if scoring.test == "none" and not data.val_share:
+    if data.pool == "no_test" and scoring.looks_at_test:
+        raise MotetError(
+            f"data.pool is 'no_test' but scoring.test is {scoring.test!r}; accepted: scoring.test = 'none'"
+        )
+    if scoring.test == "none" and not data.val_share and data.pool != "no_test":
         raise MotetError("scoring.test is 'none' but data.val_share is 0; accepted: a val_share above 0")
     if scoring.test == "none" and scoring.report == "best":
         raise MotetError(

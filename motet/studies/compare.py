@@ -19,6 +19,7 @@ from motet.errors import MotetError
 from motet.io.json_models import damaged
 from motet.metrics.statistics import CONTROL
 from motet.runs.record import Record
+from motet.studies.anywhere import usable_anywhere
 from motet.studies.budget import Plan, planned, remember, remembered
 from motet.studies.comparison import judged
 from motet.studies.comparison_file import FILE, FORMAT, ComparisonFile
@@ -133,7 +134,7 @@ def _compared(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -
             raise damaged(error, f"a record in {folder / 'runs'}") from None
         write_file(folder / FILE, result)
         best = next(each for each in study.methods if each.name == result.recommended.method)
-        write(_final(best, found[best.name]), folder / RECOMMENDED)
+        write(usable_anywhere(_final(best, found[best.name])), folder / RECOMMENDED)
     return result
 
 
@@ -280,7 +281,7 @@ def _finals(splits: Splits, tuned: Mapping[str, Sequence[Tuned]], seeds: int, fo
 def _final(method: StudyMethod, tuned: Tuned) -> Experiment:
     """Return the experiment of a method's last runs: with the chosen setting, on the validation rows too if it can."""
     experiment = chosen(method, tuned)
-    if method.validates or experiment.scoring.report != "last":
+    if method.validates or experiment.scoring.report != "last" or experiment.scoring.threshold:
         return experiment
     return experiment.with_({"data.val_share": 0.0})
 

@@ -136,7 +136,7 @@ def test_tables_speak_of_it(judged: Any, capsys: pytest.CaptureFixture[str]) -> 
     assert "Accuracies" not in text and "most" in text  # beside the accuracy
     assert main(["show", str(judged.folder), "--clients"]) == 0
     text = capsys.readouterr().out
-    assert re.search(rf"site 0 +\d+ +9 +{RANK} +{RANK}", text) and re.search(r"site 3 +\d+ +10 +– +–", text)
+    assert re.search(rf"site 0 +48 +12 +{RANK} +{RANK}", text) and re.search(r"site 3 +48 +12 +– +–", text)
 
 
 def test_pooled_figures_of_a_run(rare: str, judged: Any, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_the_confusion_matrix(judged: Any) -> None:
     whole, one = (
         np.array(pictures[name]["series"][0]["values"]) for name in ("confusion-personal", "confusion-personal-0")
     )
-    assert whole.sum() == 37 and one.sum() == 9 and pictures["confusion-personal"]["x"]["ticks"] == ("no", "yes")
+    assert whole.sum() == 4 * 12 and one.sum() == 12 and pictures["confusion-personal"]["x"]["ticks"] == ("no", "yes")
     assert np.trace(whole) / whole.sum() == pytest.approx(measured.figures["personal.split.accuracy.by_samples"])
 
 

@@ -42,7 +42,6 @@ from motet.studies.tune import chosen
 from motet.studies.tuning import Tuned
 from motet.studies.yardsticks import Outside
 
-
 MOST_REPEATS = 30
 """More splits than that are not worth the time: other evidence is needed."""
 UNEVEN = 3
@@ -74,13 +73,14 @@ def judged(
     ]
     if not candidates:
         raise MotetError("only yardsticks ran, which are no choice for a federation; accepted: other --methods too")
-    answer = recommend(candidates, found, results.median_rows, results.metric, partial(_would_settle, results))
+    answer = recommend(candidates, found, results.median_rows, results.metric, partial(would_settle, results))
     methods = {
         name: _of_method(name, ran, results, tuned[name], by_name[name], folder, found, answer.method)
         for name, ran in results.methods.items()
     }
     best = methods[answer.method]
     clients = survey(results, answer.method)
+    outside_scores = _yardsticks(outside or (), results, answer.method)
     climbs = {name: results.methods[name].climb for name in (answer.method, *answer.may_be_equal)}
     return ComparisonFile(
         format=FORMAT,
@@ -90,8 +90,10 @@ def judged(
             expression=best.expression,
             reason=" ".join(
                 [
+                    *_ahead_from_outside(outside_scores, results.metric, answer.method),
                     answer.reason,
-                    *_counted_by_rows(results, answer.method, [each.name for each in candidates]),
+                    *_without_motet(outside_scores, results.metric, best),
+                    *counted_by_rows(results, answer.method, [each.name for each in candidates]),
                     *_more(best, results),
                     *said_of_clients(clients),
                     *still_learning(climbs, results.metric),
@@ -106,7 +108,7 @@ def judged(
         left_out=dict(study.left_out),
         figure=str(results.figure),
         notes=(*sentences(plan, study, tuned, results), *study.said_of_the_data()),
-        yardsticks=_yardsticks(outside or (), results, answer.method),
+        yardsticks=outside_scores,
         metric=results.figure.metric,
         higher_is_better=results.metric.higher_is_better,
         majority=results.majority,
@@ -119,7 +121,7 @@ def _rare_class(results: Results) -> str | None:
     return None if rare is None else names[rare] if rare < len(names) else str(rare)
 
 
-def _would_settle(results: Results, a: str, b: str) -> str:
+def would_settle(results: Results, a: str, b: str) -> str:
     """Return how much evidence would tell whether two methods differ by the metric's margin, from what was observed."""
     growth = growth_needed(results.goodness[a] - results.goodness[b], results.metric.margin)
     rows, clients = sum(results.test_rows) * results.splits, len(results.clients)
@@ -143,7 +145,7 @@ def about(number: float) -> str:
     return f"{ceil(number / step) * step:,}".replace(",", " ")
 
 
-def _counted_by_rows(results: Results, choice: str, names: Sequence[str]) -> list[str]:
+def counted_by_rows(results: Results, choice: str, names: Sequence[str]) -> list[str]:
     """Return a sentence where another method is the best once clients count by their test rows.
 
     Clients count alike in all figures. Where some have many times the rows of others, the small ones are mostly noise.
@@ -177,6 +179,33 @@ def _yardsticks(outside: Sequence[Outside], results: Results, recommended: str) 
             )
         )
     return tuple(found)
+
+
+def _ahead_from_outside(outside: Sequence[YardstickResult], metric: Metric, choice: str) -> list[str]:
+    """Return a sentence about yardsticks that are ahead of the recommended method by more than chance."""
+    ahead = [each for each in outside if each.to_recommended.certain and each.to_recommended.mean > 0]
+    said = [f"{each.name} ({points(each.to_recommended.mean, metric)})" for each in ahead]
+    if not said:
+        return []
+    alone = any(each.name.startswith("alone") for each in ahead)
+    advice = "Do not federate: clients are better off with scikit-learn alone. " if alone else ""
+    return [f"{advice}Ahead of {choice} by more than chance, on the same rows: {', '.join(said)}."]
+
+
+def _without_motet(outside: Sequence[YardstickResult], metric: Metric, choice: MethodResult) -> list[str]:
+    """Return what clients would have without Motet, alone and with everybody's rows in one place, and what it gives."""
+    values = {
+        words: [each.personal.mean for each in outside if each.name.startswith(start)]
+        for start, words in (("alone", "alone"), ("pooled", "with everybody's rows in one place"))
+    }
+    best = {words: max(of, key=lambda v: metric.direction * v) for words, of in values.items() if of}
+    if not best:
+        return []
+    said = [f"{words} {with_unit(value, metric)}" for words, value in best.items()]
+    return [
+        f"Without Motet, by scikit-learn on the same rows: {', '.join(said)}; {choice.method} has "
+        f"{with_unit(choice.personal.mean, metric)}."
+    ]
 
 
 def _of_method(

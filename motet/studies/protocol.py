@@ -37,7 +37,7 @@ def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], resul
         "Test data were scored in the last runs alone, after every setting was chosen; the last round counts.",
         *_beside_accuracy(results),
         *own_models((name, ran.reported) for name, ran in results.methods.items()),
-        "Clients are dealt once; seeds vary the training.",
+        _what_varies(results, plan),
         "Intervals of 95 %: Student's, with the variances of the mean over clients and over seeds added up; "
         "differences are paired over both.",
         f"More than chance: after Holm's correction, of differences to {CONTROL} over the other methods, of any "
@@ -51,6 +51,17 @@ def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], resul
         *plan.notes,
         *(left_out(name, why) for name, why in study.left_out.items()),
     ]
+
+
+def _what_varies(results: Results, plan: Plan) -> str:
+    """Return what differs between the runs of a method."""
+    if results.splits < 2:
+        return "Clients are dealt once; seeds vary the training."
+    seeds = f", with {plan.seeds} seeds on each" if plan.seeds > 1 else ""
+    return (
+        f"Each client's rows were split {results.splits} times{seeds}: every split has test, training and validation "
+        f"rows of its own, and was tuned by itself."
+    )
 
 
 def _not_compared(results: Results) -> list[str]:

@@ -135,7 +135,10 @@ class Federation:
         if self.no_test:
             return
         if not len(self.test):
-            raise MotetError(f"data {self.name!r} leaves no test samples; accepted: a larger data.test_share, fewer clients or more samples")
+            raise MotetError(
+                f"data {self.name!r} leaves no test samples; accepted: a larger data.test_share, fewer clients or more "
+                f"samples"
+            )
         for client in self.clients:
             if not len(self.common_test(client)):
                 raise MotetError(

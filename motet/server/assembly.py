@@ -156,9 +156,9 @@ def settle(experiment: Experiment) -> Experiment:
 
 
 def _batch_for(facts: FederationFacts) -> int:
-    """Return the batch size for clients of this size: an eighth of the median, as a power of two from 8 to 64."""
+    """Return the batch size for clients of this size: a quarter of the median, as a power of two from 16 to 128."""
     median = float(np.median([facts.by_id[i].train for i in facts.training_ids]))
-    return int(2 ** np.clip(np.round(np.log2(max(1.0, median / 8))), 3, 6))
+    return int(2 ** np.clip(np.round(np.log2(max(1.0, median / 4))), 4, 7))
 
 
 def _ending_by_validation(

@@ -30,7 +30,7 @@ from motet.studies.schedule import StudyWatcher, Workflow, sharing_data, work_of
 from motet.studies.space import Setting, first_setting, space_of, with_setting
 from motet.studies.study_methods import StudyMethod, StudyMethods, prepare_methods
 from motet.studies.tune import LookOn, chosen, tuning_lines, tuning_rounds
-from motet.studies.tuning import Trial, Tuned, best_of, ends_by_itself, rungs, validating
+from motet.studies.tuning import Trial, Tuned, best_of, ends_by_itself, first_rung, rungs, validating
 from motet.studies.yardsticks import measure_yardsticks
 
 RECOMMENDED = "recommended.toml"
@@ -178,33 +178,33 @@ def failed_tuning(tuned: Sequence[Tuned]) -> str | None:
 
 
 def combined(tuned: Sequence[Tuned], rows: int) -> Tuned:
-    """Return what the tunings on all splits say together: settings by their mean scores, over as many splits as can be.
+    """Return what the tunings on all splits say together: the best mean of the settings that most splits finished.
 
     The last runs of a split use what was found on it. This is for the models that are made in the end.
     """
     if len(tuned) == 1:
         return tuned[0]
     trials: list[Trial] = []
+    times: list[int] = []  # on how many splits each ran to the end
     for setting in _distinct([trial.setting for each in tuned for trial in each.trials]):
         alike = [trial for each in tuned for trial in each.trials if trial.setting == setting]
-        ended = [trial for trial in alike if trial.score is not None]
-        whole = len(ended) == len(tuned)
-        failure = next((trial.failure for trial in alike if trial.failure), None)
+        ended = [trial for trial in alike if trial.score is not None and trial.to_the_end]
+        losses = [trial.loss for trial in ended if trial.loss is not None]
+        times.append(len(ended))
         trials.append(
             Trial(
                 len(trials),
                 setting,
-                round(median(trial.rounds for trial in alike)),
-                fmean(trial.score for trial in ended if trial.score is not None) if whole else None,
-                fmean(t.loss for t in ended) if whole and all(t.loss is not None for t in ended) else None,  # type: ignore[misc]
+                round(median(trial.rounds for trial in ended or alike)),
+                fmean(trial.score for trial in ended if trial.score is not None) if ended else None,
+                fmean(losses) if losses and len(losses) == len(ended) else None,
                 alike[0].sign,
-                failure,
+                bool(ended),
+                next((trial.failure for trial in alike if trial.failure), None),
             )
         )
-    finished = [trial for trial in trials if trial.score is not None]
-    if not finished:  # no setting was tried on every split
-        return tuned[0]
-    best = best_of(finished, rows * len(tuned))
+    finished = [trial for trial, many in zip(trials, times, strict=True) if many == max(times)]
+    best = best_of(finished, rows * max(times))
     capped, auto = any(each.capped for each in tuned), tuned[0].rounds is not None
     all_tried = all(each.all_tried for each in tuned)
     return Tuned(tuned[0].method, trials, best.setting, None, all_tried, best.rounds if auto else None, capped)
@@ -256,7 +256,10 @@ def _first_rounds(method: StudyMethod, folder: Path, suffix: str) -> Job:
     """Return the job of the first trial up to the first rung, from where the tuner continues it."""
     experiment = validating(method.experiment)
     experiment = with_setting(experiment, first_setting(space_of(experiment, method.nets), experiment))
-    until = experiment.rounds.patience if ends_by_itself(experiment) else rungs(experiment.rounds.last)[0]
+    auto = ends_by_itself(experiment)
+    until = first_rung(experiment, method.settled) if auto else rungs(experiment.rounds.last)[0]
+    if auto:
+        experiment = experiment.with_({"checkpoint": {"every": until}})
     path = folder / "tuning" / f"{method.folder}{suffix}" / "trial-0"
     return Job(f"{method.name}{suffix}, trial 1", path, experiment, until)
 

@@ -107,8 +107,9 @@ def _halved(rounds: Sequence[int], trials: int) -> str:
 def _ended(experiment: Experiment) -> str:
     rounds = experiment.rounds
     return (
-        f"; each ran until its figure there had not improved for {rounds.patience} rounds, at most {rounds.most}, and "
-        f"its best round counts"
+        f"; the worse half, but for two, stopped after its first {rounds.patience} rounds, the others when their "
+        f"figure there had not improved for {rounds.patience} rounds, at most after {rounds.most}, and the best round "
+        f"counts"
     )
 
 

@@ -20,9 +20,10 @@ from motet.metrics.metric import ACCURACY, Metric
 from motet.metrics.registry import known_metric
 from motet.metrics.wording import data_name, with_unit, written
 from motet.runs.local_baseline import compared_with_local
+from motet.runs.raw_model import RawModel
 from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.runs.served_models import RawModel, ServedModels
+from motet.runs.served_models import ServedModels
 
 if TYPE_CHECKING:
     import pandas

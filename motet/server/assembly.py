@@ -156,9 +156,9 @@ def settle(experiment: Experiment) -> Experiment:
 
 
 def _batch_for(facts: FederationFacts) -> int:
-    """Return the batch size for clients of this size: an eighth of the median, as a power of two from 8 to 64."""
+    """Return the batch size for clients of this size: a quarter of the median, as a power of two from 16 to 128."""
     median = float(np.median([facts.by_id[i].train for i in facts.training_ids]))
-    return int(2 ** np.clip(np.round(np.log2(max(1.0, median / 8))), 3, 6))
+    return int(2 ** np.clip(np.round(np.log2(max(1.0, median / 4))), 4, 7))
 
 
 def _ending_by_validation(
@@ -369,7 +369,11 @@ def _refuse_contradictions(experiment: Experiment) -> None:
             f"scoring.report is {scoring.report!r} but scoring.personal_model has 'final_sync', which trains everybody "
             "once more after the last round alone; accepted: report = 'last', or another personal_model"
         )
-    if scoring.test == "none" and not data.val_share:
+    if data.pool == "no_test" and scoring.looks_at_test:
+        raise MotetError(
+            f"data.pool is 'no_test' but scoring.test is {scoring.test!r}; accepted: scoring.test = 'none'"
+        )
+    if scoring.test == "none" and not data.val_share and data.pool != "no_test":
         raise MotetError("scoring.test is 'none' but data.val_share is 0; accepted: a val_share above 0")
     if scoring.test == "none" and scoring.report == "best":
         raise MotetError(

@@ -76,14 +76,14 @@ def measure_yardsticks(splits: Sequence[tuple[Experiment, int]]) -> list[Outside
 
 
 @dataclass(frozen=True)
-class Part:
+class SomeRows:
     """Some rows as scikit-learn takes them."""
 
     x: Floats
     y: npt.NDArray[np.int64]
 
-    def __add__(self, other: "Part") -> "Part":
-        return Part(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]))
+    def __add__(self, other: "SomeRows") -> "SomeRows":
+        return SomeRows(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -94,9 +94,9 @@ class ClientRows:
     """The rows of one client."""
 
     id: int
-    train: Part
-    val: Part
-    test: Part
+    train: SomeRows
+    val: SomeRows
+    test: SomeRows
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,13 @@ class Rows:
     clients: tuple[ClientRows, ...]
     classes: int
 
-    def together(self) -> tuple[Part, Part]:
+    def together(self) -> tuple[SomeRows, SomeRows]:
         """Return everybody's training and validation rows."""
         return _joined([c.train for c in self.clients]), _joined([c.val for c in self.clients])
 
 
-def _joined(parts: Sequence[Part]) -> Part:
-    return Part(np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts]))
+def _joined(parts: Sequence[SomeRows]) -> SomeRows:
+    return SomeRows(np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts]))
 
 
 def _rows(experiment: Experiment) -> Rows | None:
@@ -132,18 +132,18 @@ def _client(client: ClientData) -> ClientRows:
     return ClientRows(client.id, _part(client.train), _part(client.val), _part(client.test))
 
 
-def _part(samples: Samples) -> Part:
+def _part(samples: Samples) -> SomeRows:
     if not len(samples):
         width = int(np.prod(samples.prepare.input.shape))
-        return Part(np.zeros((0, width)), np.zeros(0, np.int64))
+        return SomeRows(np.zeros((0, width)), np.zeros(0, np.int64))
     x = torch.cat([x.flatten(1) for x, _ in samples.all_batches(2000)]).double().numpy()
-    return Part(x, samples.y.numpy().astype(np.int64))
+    return SomeRows(x, samples.y.numpy().astype(np.int64))
 
 
 # ------------------------------------------------------------ models
 
 
-Fit = Callable[[Part], "Answer"]
+Fit = Callable[[SomeRows], "Answer"]
 Answer = Callable[[Floats], Tensor]
 """Returns the logits of rows, as the metrics take them."""
 
@@ -163,7 +163,7 @@ def _trees(classes: int, seed: int, few: bool = False) -> Iterator[tuple[str, Fi
     grid = [(0.1, 7)] if few else list(product((0.05, 0.1), (7, 31)))
     for rate, leaves in grid:
 
-        def fit(part: Part, rate: float = rate, leaves: int = leaves) -> Answer:
+        def fit(part: SomeRows, rate: float = rate, leaves: int = leaves) -> Answer:
             least = min(20, max(2, len(part) // 10))
             model = HistGradientBoostingClassifier(
                 learning_rate=rate, max_leaf_nodes=leaves, min_samples_leaf=least, max_iter=100, random_state=seed
@@ -173,7 +173,7 @@ def _trees(classes: int, seed: int, few: bool = False) -> Iterator[tuple[str, Fi
         yield f"learning_rate={rate:g}, max_leaf_nodes={leaves}", fit
 
 
-def _fitted(model: Any, part: Part, classes: int) -> Answer:
+def _fitted(model: Any, part: SomeRows, classes: int) -> Answer:
     """Return the answers of a model that learned from these rows; of one class, which is always answered then."""
     there = np.unique(part.y)
     if len(there) > 1:
@@ -210,7 +210,7 @@ class _Tuned:
     fit: Fit
 
 
-def _best(candidates: Iterator[tuple[str, Fit]], train: Part, val: Part, metric: Metric) -> _Tuned:
+def _best(candidates: Iterator[tuple[str, Fit]], train: SomeRows, val: SomeRows, metric: Metric) -> _Tuned:
     """Return the candidate with the best figure on validation rows; of equal ones that of the lowest loss."""
     found = []
     for setting, fit in candidates:

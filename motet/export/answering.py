@@ -73,7 +73,7 @@ class Answered:
 
     @property
     def chosen(self) -> list[str]:
-        """Return the name of the class that was chosen for each sample."""
+        """Return the name of the class that was chosen for each sample; of numbers that of their column."""
         return [self.class_names[number] for number in self.found.chosen.tolist()]
 
 

@@ -5,6 +5,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from motet.io.text import printable
+from motet.metrics.names import FROM_SUMS
 
 if TYPE_CHECKING:
     from motet.metrics.metric import Metric
@@ -59,6 +60,11 @@ def points(value: float, metric: "Metric") -> str:
 def title_of_metric(metric: "Metric") -> str:
     """Return what stands at a column or an axis: "accuracy in %", "AUROC"."""
     return f"{metric.said} in %" if metric.percent else metric.said
+
+
+def level_words(metric: "Metric") -> str:
+    """Return what is answered without any model: a client's most frequent class, or the mean of its numbers."""
+    return "the mean of a client's training rows" if metric.name in FROM_SUMS else "a client's most frequent class"
 
 
 def megabytes(*counts: object, runs: int = 1) -> str:

@@ -23,6 +23,7 @@ from motet.io.user_code import place_of
 from motet.messages.message import Message, State
 from motet.messages.task import Task
 from motet.metrics import family
+from motet.metrics.registry import headline_metric
 from motet.metrics.threshold import ClientThreshold, Thresholds
 from motet.nets import Net
 from motet.runs.checkpoint import Checkpoints
@@ -50,7 +51,8 @@ Floats = npt.NDArray[np.float64]
 class RawModel(nn.Module):
     """A model that prepares its input itself: it takes samples as they are in the data file.
 
-    Called, it returns logits. `predict`, `predict_proba` and `classes_` are as in scikit-learn.
+    Called, it returns logits, or numbers [n, 1] in the unit of the label where that is a number. `predict`,
+    `predict_proba` and `classes_` are as in scikit-learn; a model of numbers has `predict` alone.
     """
 
     def __init__(self, model: nn.Module, prepare: Prepare, class_names: Sequence[str], threshold: float | None = None):
@@ -62,12 +64,18 @@ class RawModel(nn.Module):
         self.eval()
 
     def forward(self, x: npt.ArrayLike | Tensor) -> Tensor:
-        """Return the logits of a batch of samples, without gradients."""
+        """Return the logits of a batch of samples, or the numbers that are predicted, without gradients."""
         return self._logits(self.prepare.raw(x))
+
+    @property
+    def predicts_numbers(self) -> bool:
+        """Return whether the label is a number rather than a class."""
+        return self.prepare.target is not None
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
         """Return the classes in the order of `predict_proba`: their names, or whole numbers where all names are."""
+        self._need_classes("classes_")
         return classes_of(self.class_names)
 
     def predict_proba(self, x: Any) -> Floats:
@@ -76,17 +84,23 @@ class RawModel(nn.Module):
         `x` is samples as the data file has them: an array; for a table also a data frame, an Arrow table, a dictionary
         or several, of which columns that the model does not need are ignored.
         """
+        self._need_classes("predict_proba")
         return self.shares(self.prepare.stored(x))
 
     def predict(self, x: Any) -> npt.NDArray[Any]:
-        """Return the class of each sample, as `classes_` has it; `x` as for `predict_proba`."""
+        """Return the class of each sample, as `classes_` has it, or its number; `x` as for `predict_proba`."""
+        if self.predicts_numbers:
+            return self.shares(self.prepare.stored(x))[:, 0]
         return self.classes_[self.decided(self.predict_proba(x))]
 
     def shares(self, stored: Tensor) -> Floats:
-        """Return the probability of every class for samples in stored layout, computed batch by batch."""
-        found = [
-            torch.softmax(self._logits(self.prepare(part)).double(), 1).cpu() for part in torch.split(stored, BATCH)
-        ]
+        """Return the probability of every class for samples in stored layout, computed batch by batch.
+
+        A model of numbers has one column: the number that it predicts.
+        """
+        found = [self._logits(self.prepare(part)).double().cpu() for part in torch.split(stored, BATCH)]
+        if not self.predicts_numbers:
+            found = [torch.softmax(logits, 1) for logits in found]
         return torch.cat(found).numpy() if len(stored) else np.zeros((0, len(self.class_names)))
 
     def decided(self, shares: Floats) -> npt.NDArray[np.int64]:
@@ -100,7 +114,12 @@ class RawModel(nn.Module):
         device = next(self.model.parameters()).device
         with torch.no_grad():
             logits: Tensor = self.model(prepared.to(device))
-        return logits
+        target = self.prepare.target
+        return logits if target is None else target.unscaled(logits).to(logits.dtype)
+
+    def _need_classes(self, what: str) -> None:
+        if self.predicts_numbers:
+            raise MotetError(f"{what} is for classes, and this model predicts the number {shown(self.class_names[0])}")
 
 
 def classes_of(names: Sequence[str]) -> npt.NDArray[Any]:
@@ -240,8 +259,9 @@ class ModelWorkbench:
         of = self.method.family
         assert of is not None
         rows = [row for row in self.record.clients if row["round"] == self.round and not row["new"]]
-        data = self.side.experiment.scoring.headline.data
-        return family.reported(rows, of.members, of.fixed, of.rule, data).get(client_id, of.fixed)
+        scoring = self.side.experiment.scoring
+        data, metric = scoring.headline.data, headline_metric(scoring)
+        return family.reported(rows, of.members, of.fixed, of.rule, data, metric).get(client_id, of.fixed)
 
     def _adapt(self, client: Client, message: Message) -> RawModel:
         client = self.workplace.shown(client.selecting(client.adapt.selections[0]))
@@ -392,6 +412,13 @@ class ServedModels:
         prepare, classes = self._any.prepare, self.facts.classes
         stored = prepare.stored(x)
         labels = y.numpy(force=True) if isinstance(y, Tensor) else np.array(y)
+        if prepare.target is not None:
+            if labels.shape != (len(stored),) or labels.dtype.kind not in "iuf" or not np.isfinite(labels).all():
+                raise MotetError(
+                    f"y has shape {labels.shape} and type {labels.dtype}; accepted: one number for each of the "
+                    f"{len(stored)} samples"
+                )
+            return Samples(stored.contiguous(), torch.from_numpy(labels.astype(np.float64)), prepare)
         if labels.dtype.kind in "UO" and labels.ndim == 1:
             labels = self._numbers_of(labels.tolist())
         if labels.shape != (len(stored),) or labels.dtype.kind not in "iu" or not len(labels):

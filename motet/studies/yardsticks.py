@@ -1,9 +1,9 @@
 """Yardsticks from outside: what a user has without Motet, on the same rows.
 
-`pooled` is scikit-learn on everybody's rows in one place, a logistic regression and gradient boosting; `alone` is the
-better of the two at each client, by that client's validation rows. Like every method they are tuned on validation rows,
-then learn from training and validation rows, and are scored on the test rows of each client. They see the columns as
-the nets do. None is a method that a federation could choose.
+`pooled` is scikit-learn on everybody's rows in one place, a logistic regression (of numbers, a ridge regression) and
+gradient boosting; `alone` is the better of the two at each client, by that client's validation rows. Like every method
+they are tuned on validation rows, then learn from training and validation rows, and are scored on the test rows of each
+client. They see the columns as the nets do. None is a method that a federation could choose.
 """
 
 import warnings
@@ -20,6 +20,7 @@ from torch import Tensor
 from motet.config.experiment import Experiment
 from motet.data import ClientData, FederationFacts, Samples, build
 from motet.metrics.metric import Metric, SampleMetric, SetMetric
+from motet.metrics.numbers import RMSE
 from motet.metrics.registry import LOSS, headline_metric
 
 POOLED_LINEAR, POOLED_TREES, ALONE = "pooled logistic regression", "pooled boosting", "alone (scikit-learn)"
@@ -59,6 +60,7 @@ def measure_yardsticks(splits: Sequence[tuple[Experiment, int]]) -> list[Outside
             return []
         metric = headline_metric(experiment.scoring)
         for name, measured in _on_split(rows, metric, experiment.seed).items():
+            name = name if rows.classes else name.replace("logistic", "ridge")
             found.setdefault(name, []).append(measured)
         times.append(runs)
     return [
@@ -76,14 +78,15 @@ def measure_yardsticks(splits: Sequence[tuple[Experiment, int]]) -> list[Outside
 
 
 @dataclass(frozen=True)
-class Part:
+class SomeRows:
     """Some rows as scikit-learn takes them."""
 
     x: Floats
-    y: npt.NDArray[np.int64]
+    y: npt.NDArray[Any]
+    """Numbers of classes, or the numbers to predict."""
 
-    def __add__(self, other: "Part") -> "Part":
-        return Part(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]))
+    def __add__(self, other: "SomeRows") -> "SomeRows":
+        return SomeRows(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -94,25 +97,25 @@ class ClientRows:
     """The rows of one client."""
 
     id: int
-    train: Part
-    val: Part
-    test: Part
+    train: SomeRows
+    val: SomeRows
+    test: SomeRows
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of all training clients, and how many classes there are."""
+    """The rows of all training clients, and how many classes there are; 0 where the label is a number."""
 
     clients: tuple[ClientRows, ...]
     classes: int
 
-    def together(self) -> tuple[Part, Part]:
+    def together(self) -> tuple[SomeRows, SomeRows]:
         """Return everybody's training and validation rows."""
         return _joined([c.train for c in self.clients]), _joined([c.val for c in self.clients])
 
 
-def _joined(parts: Sequence[Part]) -> Part:
-    return Part(np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts]))
+def _joined(parts: Sequence[SomeRows]) -> SomeRows:
+    return SomeRows(np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts]))
 
 
 def _rows(experiment: Experiment) -> Rows | None:
@@ -125,47 +128,54 @@ def _rows(experiment: Experiment) -> Rows | None:
     total = sum(facts.by_id[i].train for i in facts.training_ids)
     if total * width > MOST_NUMBERS:
         return None
-    return Rows(tuple(_client(federation.clients[i]) for i in facts.training_ids), federation.classes)
+    classes = 0 if federation.target else federation.classes
+    return Rows(tuple(_client(federation.clients[i]) for i in facts.training_ids), classes)
 
 
 def _client(client: ClientData) -> ClientRows:
     return ClientRows(client.id, _part(client.train), _part(client.val), _part(client.test))
 
 
-def _part(samples: Samples) -> Part:
+def _part(samples: Samples) -> SomeRows:
     if not len(samples):
         width = int(np.prod(samples.prepare.input.shape))
-        return Part(np.zeros((0, width)), np.zeros(0, np.int64))
+        return SomeRows(np.zeros((0, width)), samples.y.numpy()[:0])
     x = torch.cat([x.flatten(1) for x, _ in samples.all_batches(2000)]).double().numpy()
-    return Part(x, samples.y.numpy().astype(np.int64))
+    return SomeRows(x, samples.y.numpy())
 
 
 # ------------------------------------------------------------ models
 
 
-Fit = Callable[[Part], "Answer"]
+Fit = Callable[[SomeRows], "Answer"]
 Answer = Callable[[Floats], Tensor]
 """Returns the logits of rows, as the metrics take them."""
 
 
 def _linear(classes: int, seed: int) -> Iterator[tuple[str, Fit]]:
-    """Yield logistic regressions of growing freedom."""
-    from sklearn.linear_model import LogisticRegression
+    """Yield logistic regressions of growing freedom, or ridge regressions of numbers."""
+    from sklearn.linear_model import LogisticRegression, Ridge
 
+    for alpha in () if classes else (100.0, 10.0, 1.0, 0.1):
+        yield f"alpha={alpha:g}", lambda part, alpha=alpha: _fitted(Ridge(alpha=alpha), part, classes)  # type: ignore[misc]
+    if not classes:
+        return
     for c in (0.01, 0.1, 1.0, 10.0):
         yield f"C={c:g}", lambda part, c=c: _fitted(LogisticRegression(C=c, max_iter=500), part, classes)  # type: ignore[misc]
 
 
 def _trees(classes: int, seed: int, few: bool = False) -> Iterator[tuple[str, Fit]]:
     """Yield gradient boostings; a single one where there are few rows."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
 
     grid = [(0.1, 7)] if few else list(product((0.05, 0.1), (7, 31)))
     for rate, leaves in grid:
 
-        def fit(part: Part, rate: float = rate, leaves: int = leaves) -> Answer:
+        def fit(part: SomeRows, rate: float = rate, leaves: int = leaves) -> Answer:
             least = min(20, max(2, len(part) // 10))
-            model = HistGradientBoostingClassifier(
+            model = kind(
                 learning_rate=rate, max_leaf_nodes=leaves, min_samples_leaf=least, max_iter=100, random_state=seed
             )
             return _fitted(model, part, classes)
@@ -173,7 +183,7 @@ def _trees(classes: int, seed: int, few: bool = False) -> Iterator[tuple[str, Fi
         yield f"learning_rate={rate:g}, max_leaf_nodes={leaves}", fit
 
 
-def _fitted(model: Any, part: Part, classes: int) -> Answer:
+def _fitted(model: Any, part: SomeRows, classes: int) -> Answer:
     """Return the answers of a model that learned from these rows; of one class, which is always answered then."""
     there = np.unique(part.y)
     if len(there) > 1:
@@ -182,6 +192,9 @@ def _fitted(model: Any, part: Part, classes: int) -> Answer:
             model.fit(part.x, part.y)
 
     def answer(x: Floats) -> Tensor:
+        if not classes:
+            numbers = model.predict(x) if len(there) > 1 else np.full(len(x), there[0])
+            return torch.from_numpy(numbers)[:, None]
         shares = np.full((len(x), classes), _SMALLEST)
         shares[:, there] = model.predict_proba(x) if len(there) > 1 else 1.0
         return torch.from_numpy(np.log(np.maximum(shares, _SMALLEST)))
@@ -210,12 +223,12 @@ class _Tuned:
     fit: Fit
 
 
-def _best(candidates: Iterator[tuple[str, Fit]], train: Part, val: Part, metric: Metric) -> _Tuned:
+def _best(candidates: Iterator[tuple[str, Fit]], train: SomeRows, val: SomeRows, metric: Metric) -> _Tuned:
     """Return the candidate with the best figure on validation rows; of equal ones that of the lowest loss."""
     found = []
     for setting, fit in candidates:
         logits, y = fit(train)(val.x) if len(val) else torch.zeros(0, 1), torch.from_numpy(val.y)
-        score, loss = value_of(metric, logits, y), value_of(LOSS, logits, y)
+        score, loss = value_of(metric, logits, y), value_of(RMSE if y.is_floating_point() else LOSS, logits, y)
         found.append(
             _Tuned(
                 setting, -np.inf if score is None else metric.direction * score, np.inf if loss is None else loss, fit

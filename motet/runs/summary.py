@@ -16,6 +16,7 @@ from motet.metrics.names import (
     BEFORE,
     DERIVED,
     FROM_RANKS,
+    FROM_SUMS,
     GENERIC,
     MAJORITY,
     PERSONAL,
@@ -261,6 +262,13 @@ def warnings_of(
     if by_answers and 2 * (alike := own.get(one_class(PERSONAL), 0)) >= clients and method.personalizes:
         said.append(f"{alike} of {clients} clients' models predict one class only")
     value, classes = headline.of(own), method.facts.classes
+    if value is not None and headline.metric in FROM_SUMS:
+        metric, level = known_metric(headline.metric), replace(headline, model=MAJORITY).of(own)
+        if level is not None and metric.direction * (value - level) <= 0:
+            said.append(
+                f"own models ({metric.said} {written(value, metric)}) are no better than always answering with the "
+                f"mean of a client's training rows ({written(level, metric)})"
+            )
     if value is None or classes < 2:
         return said
     if headline.metric == ACCURACY.name:

@@ -94,7 +94,8 @@ def headline_metric(scoring: ScoringSettings) -> Metric:
 
 def known_metric(name: str, higher_is_better: bool = True) -> Metric:
     """Return the metric of a figure's name; of a user's own, whose code is not loaded, what a record says of it."""
-    return METRICS.get(name) or Metric(name, "", "", percent=False, higher_is_better=higher_is_better, worst=None)
+    own = Metric(name, "", "", percent=False, higher_is_better=higher_is_better, worst=None, margin=0.0)
+    return METRICS.get(name, own)
 
 
 def run_metrics_of(asked: Iterable[str], threshold: str = "") -> tuple[RunMetric, ...]:
@@ -188,4 +189,4 @@ def _own(text: str, field: str = _FIELD) -> Metric:
         return number if isfinite(number) else None
 
     better = bool(getattr(function, "higher_is_better", True))
-    return SetMetric(name, "", text, percent=False, higher_is_better=better, worst=None, value=value)
+    return SetMetric(name, "", text, percent=False, higher_is_better=better, worst=None, margin=0.0, value=value)

@@ -34,7 +34,7 @@ def written(value: object, metric: "Metric") -> str:
     if metric.percent or not isinstance(value, int | float):
         return percent(value)
     if not metric.is_share and (0 < abs(value) < 0.0005 or abs(value) >= 10):
-        return number(value)  # of a scale of its own
+        return f"{value:.0f}" if abs(value) >= 1000 else number(value)  # of a scale of its own
     text = f"{value:.3f}"
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 

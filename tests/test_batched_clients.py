@@ -14,7 +14,17 @@ from motet.testing.twin import tiny
 from motet.training.batched_clients import GROUP
 from motet.training.client import Client
 
-METHODS = ["fedavg", "fedavg+ft", "local", "fedprox(mu=0.5)", "scaffold", "feddyn(lam=0.1)", "pgfed", "pgfedmo"]
+METHODS = [
+    "fedavg",
+    "fedavg+ft",
+    "local",
+    "ditto",
+    "fedprox(mu=0.5)",
+    "scaffold",
+    "feddyn(lam=0.1)",
+    "pgfed",
+    "pgfedmo",
+]
 RULES: list[dict[str, Any]] = [
     {"momentum": 0.9, "weight_decay": 0.1, "momentum_across_rounds": "persist"},
     {"momentum": 0.0, "weight_decay": 0.0, "batch": 7, "epochs": 3},

@@ -259,20 +259,23 @@ def test_a_broken_method_of_the_users_is_left_out(tmp_path: Path, capsys: pytest
 # ---------------------------------------------------------------- time
 
 
+TWENTY = choose({**TINY, "data": "digits", "rounds": 20})
+
+
 def test_all_fits() -> None:
     everything = Plan(trials=5, seeds=3)
-    assert planned(everything, {"local": 1.0, "fedavg": 1.0}, 20, 1, 1e6) == everything
+    assert planned(everything, {"local": 1.0, "fedavg": 1.0}, TWENTY, 1, 1e6) == everything
 
 
 def test_what_does_not_fit_is_said() -> None:
     per_round = {"local": 1.0, "fedavg": 1.0, "fedavg+ft": 1.0, "slow": 5.0, "slower": 20.0}
-    less = planned(Plan(trials=5, seeds=3), per_round, 20, 1, 3900)
+    less = planned(Plan(trials=5, seeds=3), per_round, TWENTY, 1, 3900)
     assert 2 <= less.trials < 5 and less.seeds == 3 and not less.left_out
     assert f"{less.trials} trials instead of 5" in less.notes[0]
-    least = planned(Plan(trials=5, seeds=3), per_round, 20, 1, 900)
+    least = planned(Plan(trials=5, seeds=3), per_round, TWENTY, 1, 900)
     assert (least.trials, least.seeds) == (2, 2)
     assert set(least.left_out) == {"slower"} and "no time" in least.left_out["slower"]
-    hopeless = planned(Plan(trials=5, seeds=3), per_round, 20, 1, 1)
+    hopeless = planned(Plan(trials=5, seeds=3), per_round, TWENTY, 1, 1)
     assert set(hopeless.left_out) == {"slow", "slower"}
     assert "Even so" in hopeless.notes[-1]
 
@@ -337,7 +340,7 @@ def test_nothing_is_computed_where_nobody_could_be_judged(tmp_path: Path) -> Non
     rows = np.arange(120)
     np.savez(tmp_path / "few.npz", x=np.random.default_rng(0).normal(size=(120, 3)), y=rows % 2, client=rows % 6)
     nobody = choose({"data": str(tmp_path / "few.npz"), "rounds": 1}, None, {"data": {"test_share": 0.01}})
-    with pytest.raises(MotetError, match=r"data\.test_share is 0\.01, of which no client has a sample to compare"):
+    with pytest.raises(MotetError, match="leaves no test samples; accepted: a larger data.test_share"):
         compare(CompareRequest(nobody, METHODS, 1, 1), tmp_path / "it")
     assert not (tmp_path / "it").exists()
 

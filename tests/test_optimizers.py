@@ -136,5 +136,5 @@ def test_rules_of_sgd_refuse_adam_in_a_sentence(method: str, why: str) -> None:
 
 
 def test_moments_do_not_persist() -> None:
-    with pytest.raises(MotetError, match="'persist' but local.optimizer is 'adamw'"):
+    with pytest.raises(MotetError, match=r"'persist' but local\.optimizer is 'adamw'"):
         assemble(tiny("fedavg", local={"optimizer": "adamw", "momentum_across_rounds": "persist"}))

@@ -62,7 +62,7 @@ def test_a_plan_that_was_edited(
     [
         ('{"trial": 0, "round": 1, "score": "x", "failure": null}', "score is 'x'"),
         ('{"trial": 0, "round": 1, "score": 1e308, "failure": null}', "score is 1e+308"),
-        ('{"trial": 0, "round": 1, "score": 0.5, "failure": 3}', "failure is 3"),
+        ('{"trial": 0, "round": 1, "score": 0.5, "loss": null, "failure": 3}', "failure is 3"),
         ('{"trial": 0, "options": {"lr": [1]}}', "options.lr"),
         ('{"trial": 0}', "round is missing"),
         ("[]", "a JSON object"),

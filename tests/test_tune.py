@@ -38,6 +38,9 @@ class Nobody:
     def ended(self, job: Job, failure: str | None) -> None: ...
 
 
+SCORE = MetricName("personal", "validation", statistic="mean")
+
+
 def method(method: str, **more: Any) -> Experiment:
     return prepare_methods([method], choose({**TINY, **more})).methods[0].experiment
 
@@ -60,13 +63,13 @@ def test_every_value_that_is_tried_is_accepted() -> None:
 
 
 def test_the_learning_rate_is_in_every_space() -> None:
-    assert set(space_of("fedavg")) == {"local.lr"}
-    assert set(space_of("ditto")) == {"ditto.lam", "local.lr"}
-    assert set(space_of("fedprox+ft")) == {"fedprox.mu", "ft.lr", "local.lr"}
+    assert set(space_of(choose({**TINY, "method": "fedavg"}))) == {"local.lr"}
+    assert set(space_of(choose({**TINY, "method": "ditto"}))) == {"ditto.lam", "local.lr"}
+    assert set(space_of(choose({**TINY, "method": "fedprox+ft"}))) == {"fedprox.mu", "ft.lr", "local.lr"}
 
 
 def test_what_stands_in_brackets_is_not_tuned() -> None:
-    assert set(space_of("ditto(lam=0.5)")) == {"local.lr"}
+    assert set(space_of(choose({**TINY, "method": "ditto(lam=0.5)"}))) == {"local.lr"}
     chosen = with_setting(choose({**TINY, "method": "ditto(lam=0.5)"}), {"local.lr": 0.1})
     assert (chosen.method, chosen.local.lr) == ("ditto(lam=0.5)", 0.1)
 
@@ -81,7 +84,7 @@ def test_settings_become_experiments() -> None:
 
 def test_the_first_setting_is_the_defaults() -> None:
     experiment = choose({**TINY, "method": "superfed-mm", "lr": 0.02})
-    first = first_setting(space_of("superfed-mm"), experiment)
+    first = first_setting(space_of(choose({**TINY, "method": "superfed-mm"})), experiment)
     assert first["superfed-mm.nu"] == 1.0
     assert first["local.lr"] == 0.02
     assert first["superfed-mm.lambda_eval"] == "validation"  # the one value that is tried
@@ -97,7 +100,7 @@ def test_settings_of_a_space() -> None:
 
 def draws(seed: int, many: int, scores: Sequence[float] = (), method: str = "pgfed") -> list[dict[str, Any]]:
     experiment = choose({**TINY, "method": method, "seed": seed})
-    space = space_of(method)
+    space = space_of(experiment)
     trials: list[Trial] = []
     for number in range(many):
         trials.append(Trial(number, tuning._draw(space, experiment, trials, len(scores))))
@@ -149,8 +152,8 @@ def test_worse_trials_stop_and_the_best_is_chosen(tmp_path: Path) -> None:
     for trial in found.trials:
         rows = Record(tmp_path / f"trial-{trial.number}").rounds
         assert [row["round"] for row in rows] == list(range(1, trial.rounds + 1))
-        assert trial.score == tuning.SCORE.of(rows[-1])
-    at_first = {t.number: tuning.SCORE.of(Record(tmp_path / f"trial-{t.number}").rounds[0]) for t in found.trials}
+        assert trial.score == SCORE.of(rows[-1])
+    at_first = {t.number: SCORE.of(Record(tmp_path / f"trial-{t.number}").rounds[0]) for t in found.trials}
     stopped = [at_first[t.number] for t in found.trials if t.rounds == 1]
     went_on = [at_first[t.number] for t in found.trials if t.rounds > 1]
     assert max(stopped) <= min(went_on)  # type: ignore[type-var]

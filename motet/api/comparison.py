@@ -1,9 +1,12 @@
 """`motet.Comparison`: what a comparison of methods found, as a Python object."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
 
 from motet.api.choices import AnyPath
 from motet.api.result import Result
@@ -12,6 +15,7 @@ from motet.errors import MotetError
 from motet.io.user_paths import user_path
 from motet.metrics.wording import NOTHING, choices, percent
 from motet.report.page import write_report
+from motet.report.progress import onlooker
 from motet.report.tables.compared import title
 from motet.studies.compare import RECOMMENDED
 from motet.studies.comparison_file import ComparisonFile, MethodResult, read_comparison
@@ -108,6 +112,38 @@ class Comparison:
         if best is None or not best.runs:
             raise MotetError(f"{self.folder} names no run of {self.file.recommended.method!r}; accepted: compare again")
         return Result(self.folder / best.runs[0], trust_code=self._trust_code)
+
+    def export(
+        self,
+        out: AnyPath,
+        clients: Sequence[int | str] = (),
+        *,
+        generic: bool = False,
+        formats: Sequence[str] = ("torch",),
+        threshold: str = "",
+        refit: bool = True,
+        progress: bool = False,
+    ) -> list[Path]:
+        """Write the recommended method's models, trained once more on all rows, and return their folders.
+
+        Without `refit` they are those of its first run, which never saw the test rows. The rest is as for
+        `motet.export`; `progress` shows the rounds on standard error.
+        """
+        from motet.export.refit import export_comparison
+
+        with onlooker(Console(stderr=True, quiet=not progress)) as watcher:
+            written = export_comparison(
+                self.folder,
+                user_path(out, "out"),
+                clients,
+                generic,
+                formats,
+                threshold=threshold,
+                refit=refit,
+                watcher=watcher,
+                trust_code=self._trust_code,
+            )
+        return [each.folder for each in written]
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return `methods` as a pandas.DataFrame; `comparison.clients.to_pandas()` has the clients."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from motet.api.choices import AnyPath
+from motet.api.comparison import Comparison
 from motet.api.result import Result
 from motet.api.tables import Table
 from motet.data.readers.raw import Array
@@ -20,28 +21,33 @@ from motet.export.reading import Labels, class_numbers, read_given, true_numbers
 from motet.export.routing import RoutedModels
 from motet.export.rows import as_array
 from motet.io.user_paths import user_path
+from motet.runs.raw_model import RawModel
 from motet.runs.record import Record
-from motet.runs.served_models import RawModel, ServedModels
+from motet.runs.served_models import ServedModels
+from motet.studies.comparison_file import is_comparison
 
 Samples = npt.ArrayLike | Tensor
 
 
 def export(
-    run: AnyPath | Result,
+    run: AnyPath | Result | Comparison,
     out: AnyPath,
     clients: Sequence[int | str] = (),
     *,
     generic: bool = False,
     formats: Sequence[str] = ("torch",),
     threshold: str = "",
+    refit: bool | None = None,
     trust_code: bool = False,
 ) -> list[Path]:
     """Write models of a run as files that need neither the run nor its data, and return their folders.
 
+    Of a comparison, they are the models of the method that it recommends.
+
     Parameters
     ----------
     run
-        A finished run: its result or its folder.
+        A finished run or a comparison: its object or its folder.
     out
         A new folder for the models; `motet.load_model` reads it.
     clients, generic
@@ -51,6 +57,9 @@ def export(
     threshold
         Of two classes: what thresholds are chosen for, on the validation rows of the run's data, such as "f1" or
         "recall>=0.9"; default those that the run chose by `scoring.threshold`.
+    refit
+        Of a comparison: train the recommended method once more, on the rows too that it was judged on, and export that
+        (default); with False, the models that were judged. The figures beside the models are of those.
     trust_code
         As for `motet.resume`.
 
@@ -59,7 +68,14 @@ def export(
     >>> [folder.name for folder in motet.export(result, tempfile.mkdtemp() + "/models", generic=True)]
     ['generic']
     """
-    result = run if isinstance(run, Result) else Result(run, trust_code=trust_code)
+    if not isinstance(run, Result | Comparison):
+        path = user_path(run, "run")
+        run = (Comparison if is_comparison(path) else Result)(path, trust_code=trust_code)
+    if isinstance(run, Comparison):
+        return run.export(out, clients, generic=generic, formats=formats, threshold=threshold, refit=refit is not False)
+    if refit:
+        raise MotetError("refit is for a comparison, and this is a run; accepted: refit of a folder of `motet compare`")
+    result = run
     return result.export(out, clients, generic=generic, formats=formats, threshold=threshold)
 
 

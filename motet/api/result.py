@@ -18,9 +18,10 @@ from motet.export.routing import RoutedModels
 from motet.io.user_paths import user_path
 from motet.metrics.wording import data_name, percent
 from motet.runs.local_baseline import compared_with_local
+from motet.runs.raw_model import RawModel
 from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.runs.served_models import RawModel, ServedModels
+from motet.runs.served_models import ServedModels
 
 if TYPE_CHECKING:
     import pandas

@@ -188,7 +188,7 @@ def bench(
 
 # -------- Shared with the command line
 
-SPLITS, SEEDS, TRIALS, TABLE_TRIALS = 3, 3, 5, 8
+SPLITS, SEEDS, TRIALS, TABLE_TRIALS = 3, 3, 5, 6
 """How often rows are split, training is seeded, and settings are tried, where the user does not say."""
 
 

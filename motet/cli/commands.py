@@ -137,7 +137,7 @@ def compare_on(
         int | None, typer.Option(help="splits of each client's rows; default 3 for clients of your own data")
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(help="settings to try for each method; default 5, and 8 on a table")
+        int | None, typer.Option(help="settings to try for each method; default 5, and 6 on a table")
     ] = None,
     yardsticks: Annotated[
         bool, typer.Option(help="scikit-learn on the same rows, pooled and alone, beside the methods")

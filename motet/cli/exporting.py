@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from motet.export.answering import Answered, GivenRows
     from motet.export.newcomer import Newcomer
     from motet.export.run import Exported
-    from motet.runs.served_models import ServedModels
 
 MOST_NAME = 1000  # characters of a client's name
 
@@ -36,7 +35,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def export(
-    run: Run,
+    run: Annotated[Path, typer.Argument(metavar="RUN|COMPARISON", help="folder of a finished run or comparison")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="a new folder for the models")],
     client: Annotated[
         list[str] | None,
@@ -52,25 +51,37 @@ def export(
             "'precision>=0.8'; default those of the run",
         ),
     ] = "",
+    refit: Annotated[
+        bool | None,
+        typer.Option(
+            "--refit/--no-refit",
+            help="of a comparison: train the recommended method once more on all rows, also those it was judged on "
+            "(default), or take the models that were judged",
+        ),
+    ] = None,
     trust_code: Trust = False,
     json: Json = False,
 ) -> None:
-    """Write the models of a run as files that need neither the run nor its data."""
+    """Write the models of a run, or of the method that a comparison recommends, as files that need nothing else."""
     from motet.api.models import served_models
-    from motet.cli.console import note, write_json
+    from motet.cli.console import messages, note, write_json
+    from motet.export.refit import export_comparison
     from motet.export.run import export_run
+    from motet.report.progress import onlooker
+    from motet.studies.comparison_file import is_comparison
 
-    served = served_models(run, trust_code)
-    clients = [_client(served, name) for name in client or []]
-    written = export_run(
-        served,
-        user_path(out, "--out"),
-        clients,
-        generic,
-        format or ["torch"],
-        lambda sentence: note(f"left out: {sentence}"),
-        threshold,
-    )
+    folder, where = user_path(run, "folder"), user_path(out, "--out")
+    said = (format or ["torch"], lambda sentence: note(f"left out: {sentence}"), threshold)
+    if is_comparison(folder):
+        with onlooker(messages()) as watcher:
+            written = export_comparison(
+                folder, where, client or [], generic, *said, refit is not False, watcher, trust_code
+            )
+    elif refit:
+        raise MotetError(f"--refit is for a comparison, and {folder} is a run; accepted: a folder of `motet compare`")
+    else:
+        served = served_models(run, trust_code)
+        written = export_run(served, where, client or [], generic, *said)
     _tell(written, out)
     if json:
         write_json({"out": str(out), "models": [each.line for each in written]})
@@ -98,8 +109,7 @@ def predict(
 ) -> None:
     """Predict classes by name, with probabilities, as CSV; each row by the model of its client if asked."""
     from motet.cli.console import note
-    from motet.export.answering import GivenRows, answer
-    from motet.export.predictions import write_predictions
+    from motet.export.answering import GivenRows, answer, write_predictions
     from motet.export.reading import class_numbers
 
     given = GivenRows(user_path(data, "data"))
@@ -211,12 +221,6 @@ def adapt(
         write_json({"method": served.record.experiment.method, **line})
 
 
-def _client(served: "ServedModels", word: str) -> str | int:
-    """Return a client as the user wrote it: a number if the word is one, or else a name."""
-    named = any(client.name == word for client in served.facts.clients)
-    return word if named or not word.isdecimal() or len(word) > 12 else int(word)
-
-
 def _numbers(text: str) -> list[int]:
     words = text.split(",")
     if not all(word.strip().isdecimal() and len(word) < 16 for word in words):
@@ -235,7 +239,8 @@ def _tell(written: "Sequence[Exported]", out: Path) -> None:
     }
     count = f"{len(written)} model{'s' if len(written) > 1 else ''}"
     apart = ", ".join(f"{format} {value:.1e}" for format, value in largest.items())
-    lines = [f"{count} written to {out}; load with motet.load_model"]
+    again = ", trained once more on all rows; figures are of the judged models" if written[0].known.refitted else ""
+    lines = [f"{count} written to {out}{again}; load with motet.load_model"]
     lines += [f"  {each.folder.name}: {each.known.title}{_threshold(each)}" for each in written[:20]]
     lines += [f"  and {len(written) - 20} more, in export.json"] if len(written) > 20 else []
     lines += [f"Largest difference from the run's own logits: {apart} (on {written[0].checked_on})"]

@@ -213,11 +213,12 @@ class DataSettings(Section):
         description="what attackers send: what they learned from random labels; noise as large as that; or that times "
         "the number of clients in a round",
     )
-    pool: Literal["auto", "train", "all"] = Field(
+    pool: Literal["auto", "train", "all", "no_test"] = Field(
         "auto",
         description="deal the official training set, or four fifths of data that have none, so that the rest is a "
         "common test set (train); or deal everything (all), so that clients' own test rows make the common test set; "
-        "auto = train, but all for natural clients of your own data without an official test set",
+        "auto = train, but all for natural clients of your own data without an official test set; no_test: as train or "
+        "all, but clients keep no test rows, for models that are trained once more before use (scoring.test = none)",
     )
     test_share: float = Field(0.2, ge=0, lt=1, description="share of a client's samples it keeps as its own test split")
     val_share: float = Field(0.0, ge=0, lt=1, description="share of what remains that a client keeps for validation")

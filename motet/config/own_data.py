@@ -1,8 +1,8 @@
 """Defaults for data of a user's own, where the user and the protocol leave a field open.
 
 A table is small, and its user compares the models with a logistic regression: everybody takes part in every round,
-local steps are Adam's, and rounds end when validation data show no gain. Other files get rounds that end by themselves. The
-data sets by name keep the defaults with which papers are compared.
+local steps are Adam's, and rounds end when validation data show no gain. Other files get rounds that end by themselves.
+The data sets by name keep the defaults with which papers are compared.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ IN_MEMORY_TABLE = f"{IN_MEMORY}table-"
 FILES = (".npz", *TABLES)
 
 OF_TABLES: Mapping[str, Any] = {
-    "rounds": {"count": "auto", "cohort": 1.0},
+    "rounds": {"count": "auto", "most": 60, "patience": 9, "cohort": 1.0},
     "local": {"optimizer": "adam", "lr": 0.01, "epochs": 2, "batch": 0},
 }
 OF_OTHER_FILES: Mapping[str, Any] = {"rounds": {"count": "auto"}}

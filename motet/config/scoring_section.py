@@ -82,10 +82,10 @@ class ScoringSettings(Section):
         "of the score (binned); auto = exact where clients are simulated, binned where they are natural; none: they "
         "tell nothing, and only each client's own figure is there; without such a metric nothing is told",
     )
-    majority: Literal["auto"] | bool = Field(
-        "auto",
+    majority: bool = Field(
+        True,
         description="clients tell how often always answering with the most frequent class of their training data would "
-        "be right, beside which an accuracy is read; auto = where clients are simulated, or accuracy is the headline",
+        "be right, beside which an accuracy is read; false: nobody tells it",
     )
     metrics: tuple[str, ...] = Field(
         (),

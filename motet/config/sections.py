@@ -88,8 +88,8 @@ class LocalSettings(Section):
     batch: int = Field(
         40,
         ge=0,
-        description="samples per gradient step; 0 = by the size of clients (default for tables of your own): an eighth "
-        "of the median client's training samples, as a power of two from 8 to 64",
+        description="samples per gradient step; 0 = by the size of clients (default for tables of your own): a quarter "
+        "of the median client's training samples, as a power of two from 16 to 128",
     )
     drop_last: bool = Field(False, description="leave out the last, smaller batch of an epoch")
     optimizer: Literal["sgd", "adam", "adamw"] = Field(

@@ -75,6 +75,7 @@ def _build(settings: DataSettings, seed: int) -> Federation:
         validation_domains=_domains(raw, dealt.validation),
         origin=raw.origin,
         notes=(*raw.notes, *dealt.notes, *prepare.notes),
+        no_test=settings.pool == "no_test",
     )
     if shared := federation.shared_validation():
         federation.clients = [replace(client, val=shared[client.domain], shares_val=True) for client in clients]

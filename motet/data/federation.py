@@ -133,11 +133,18 @@ class Federation:
     """Of a data set by name: how many samples from where, under which licence."""
     notes: tuple[str, ...] = ()
     """What a user should know of how the data were read."""
+    no_test: bool = False
+    """Whether there are no test data because none were asked for."""
 
     def __post_init__(self) -> None:
         self.class_names = self.class_names or tuple(map(str, range(self.classes)))
+        if self.no_test:
+            return
         if not len(self.test):
-            raise MotetError(f"data {self.name!r} leaves no test samples; accepted: fewer clients or more samples")
+            raise MotetError(
+                f"data {self.name!r} leaves no test samples; accepted: a larger data.test_share, fewer clients or more "
+                f"samples"
+            )
         for client in self.clients:
             if not len(self.common_test(client)):
                 raise MotetError(

@@ -1,11 +1,12 @@
-"""`motet predict`: which model answers which sample, and what stands beside the answers."""
+"""`motet predict`: which model answers which sample, and the answers as rows and as lines of CSV."""
 
+import csv
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 from motet.data import Prepare
 from motet.data.prepare_table import TablePrepare
@@ -14,13 +15,13 @@ from motet.data.readers.raw import Array
 from motet.data.readers.values import name_of
 from motet.errors import MotetError, shown, unknown
 from motet.export.loading import LoadedModel, load_model, load_models
-from motet.export.predictions import Cell, prediction_rows
 from motet.export.reading import UserSamples, columns_in, read_columns, read_given
 from motet.export.routing import Predicted, RoutedModels, predicted_by
 from motet.export.rows import as_array, column_names, column_of
 from motet.io.text import listed
-from motet.runs.served_models import RawModel
+from motet.runs.raw_model import RawModel
 
+Cell = str | float
 Models = str | os.PathLike[str] | RawModel | RoutedModels
 
 
@@ -148,3 +149,38 @@ def _one(models: Models, given: GivenRows, client: int | str | None, trust_code:
         if client is None or not given.columns or " of a client " not in str(error):
             raise
         raise MotetError(f"{error}, or a column of the data that names clients: {listed(given.columns)}") from None
+
+
+# -------- The answers as rows
+
+
+def prediction_rows(
+    found: Predicted, classes: Sequence[str], beside: Mapping[str, Sequence[str]]
+) -> Iterator[dict[str, Cell]]:
+    """Yield a row for each sample in its order.
+
+    First come the columns `beside`, such as ids, and where rows went to several models the `model`; then `prediction`,
+    its `probability`, and `p(CLASS)` for each class; of two classes the `threshold` from which on the second is said.
+    A number that is predicted is the `prediction`, and nothing follows.
+    """
+    titles = [] if found.are_numbers else [f"p({name})" for name in classes]
+    own = [*(["model"] if found.models else []), "prediction", "probability", *titles, "threshold"]
+    if taken := next((name for name in beside if name in own), None):
+        raise MotetError(f"column {shown(taken)} has the name of a column of predictions; accepted: another name")
+    for i, (row, number) in enumerate(zip(found.shares.tolist(), found.chosen.tolist(), strict=True)):
+        yield {
+            **{name: values[i] for name, values in beside.items()},
+            **({"model": found.models[i]} if found.models else {}),
+            **({"prediction": row[0]} if found.are_numbers else {"prediction": classes[number]}),
+            **({} if found.are_numbers else {"probability": row[number], **dict(zip(titles, row, strict=True))}),
+            **({"threshold": found.thresholds[i]} if found.thresholds else {}),
+        }
+
+
+def write_predictions(file: TextIO, rows: Iterator[dict[str, Cell]]) -> None:
+    """Write a header and a line of CSV for each row, numbers with six digits."""
+    lines = csv.writer(file, lineterminator="\n")
+    for i, row in enumerate(rows):
+        if not i:
+            lines.writerow(row)
+        lines.writerow([value if isinstance(value, str) else f"{value:.6g}" for value in row.values()])

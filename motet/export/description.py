@@ -40,6 +40,7 @@ class Description:
     voting: Voting | None = None
     batch_statistics: bool = False
     threshold: "ThresholdOfModel | None" = None
+    refitted: bool = False
 
     @property
     def title(self) -> str:
@@ -123,6 +124,9 @@ class ModelFile(FileModel):
     neighbours: Voting | None
     files: dict[Text, ModelFormat]
     threshold: ThresholdOfModel | None = None
+    refitted: bool = False
+    """Whether it was trained once more on all rows after it was judged: then `figures` and `threshold` are of the model
+    that was judged, on rows that that one had not seen."""
 
     @model_validator(mode="after")
     def _names_its_client(self) -> "ModelFile":
@@ -158,6 +162,7 @@ def to_file(known: Description, files: Mapping[str, ModelFormat]) -> ModelFile:
         neighbours=known.voting,
         files=dict(files),
         threshold=known.threshold,
+        refitted=known.refitted,
     )
 
 
@@ -179,4 +184,5 @@ def from_file(file: ModelFile, constants: Mapping[str, object]) -> Description:
         file.neighbours,
         file.net.batch_statistics,
         file.threshold,
+        file.refitted,
     )

@@ -9,7 +9,7 @@ from motet.export.index import model_folder, read_index, require_index
 from motet.export.portable import Portable
 from motet.export.routing import RoutedModels
 from motet.io.user_paths import user_path
-from motet.runs.served_models import RawModel
+from motet.runs.raw_model import RawModel
 
 
 class LoadedModel(RawModel):

@@ -11,7 +11,8 @@ from motet.data.readers.raw import Array
 from motet.errors import Diverged, MotetError
 from motet.metrics.names import AFTER, BEFORE, GENERIC, MetricName
 from motet.metrics.numbers import ALL
-from motet.runs.served_models import RawModel, ServedModels
+from motet.runs.raw_model import RawModel
+from motet.runs.served_models import ServedModels
 from motet.training.randomness import generator
 
 VALIDATION = 0.25  # of the rows to learn from, for the choice between the models before and after

@@ -15,7 +15,7 @@ from motet.data.readers.values import MISSING, name_of
 from motet.errors import MotetError, shown
 from motet.export.rows import column_names, column_of
 from motet.io.text import listed
-from motet.runs.served_models import Floats, RawModel
+from motet.runs.raw_model import Floats, RawModel
 
 GENERIC = "generic"  # in the column `model` of predictions
 EVEN = 0.5  # the threshold of the more probable of two classes

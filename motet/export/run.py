@@ -5,7 +5,7 @@ Each exported model is compared with the run's own on samples before it counts.
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -27,9 +27,12 @@ from motet.export.portable import NotPortable, Portable, portable
 from motet.io.files import make_folder
 from motet.metrics.names import GENERIC, MetricName
 from motet.metrics.threshold import Thresholds
+from motet.runs.clients_file import read_clients_info
 from motet.runs.measure_again import measure_again
+from motet.runs.raw_model import RawModel
+from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.runs.served_models import RawModel, ServedModels
+from motet.runs.served_models import ServedModels
 from motet.runs.serving_file import stored_type
 from motet.training.randomness import generator
 
@@ -91,6 +94,23 @@ def _made_up_column(column: Column, rng: torch.Generator) -> Tensor:
 # -------- The export
 
 
+@dataclass(frozen=True)
+class JudgedFigures:
+    """The figures of models as they were judged, on rows that they had not seen."""
+
+    figures: Mapping[str, float]
+    """Of all clients together."""
+    rows: Mapping[str, Row]
+    """Each client's, by its name."""
+
+    @classmethod
+    def of(cls, record: Record, round: int) -> "JudgedFigures":
+        """Return the figures that a run found for the models of a round."""
+        names = {client.id: client.name for client in read_clients_info(record).clients}
+        rows = {names[row["client"]]: row for row in record.clients if row["round"] == round}
+        return cls(record.summary.figures, rows)
+
+
 Format = Literal["torch", "torch.export", "onnx"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 WRITERS: dict[str, tuple[str, Callable[[Path, Whole, torch.dtype], Run]]] = {
@@ -124,13 +144,13 @@ class Exported:
 class Exporter:
     """Writes models of one run, each checked on the same samples."""
 
-    def __init__(self, served: ServedModels, formats: Sequence[str] = ("torch",)):
+    def __init__(self, served: ServedModels, formats: Sequence[str] = ("torch",), refitted: bool = False):
         for format in formats:
             if format not in FORMATS:
                 raise unknown("format", format, FORMATS)
             require(format)
         self.served, self.formats = served, [each for each in FORMATS if each in formats]
-        self.stored = _stored(served)
+        self.stored, self.refitted = _stored(served), refitted
         self.prepare = restored(*served.prepare.saved())  # as it will be when the model is loaded
         self.checked: CheckedOn = samples_of(served, _DTYPES[self.stored])
 
@@ -183,6 +203,7 @@ class Exporter:
             figures,
             batch_statistics=experiment.net.batch_statistics,
             threshold=self._threshold(number),
+            refitted=self.refitted,
         )
 
     def _threshold(self, number: int | None) -> ThresholdOfModel | None:
@@ -207,20 +228,22 @@ def export_run(
     formats: Sequence[str] = ("torch",),
     left_out: Callable[[str], None] = lambda sentence: None,
     threshold: str = "",
+    judged: JudgedFigures | None = None,
 ) -> list[Exported]:
     """Write the named models, or by default the generic one and every client's as far as they can be made.
 
-    `threshold` is a rule by which their thresholds are chosen anew, on the validation rows of the run's data.
+    `threshold` is a rule by which their thresholds are chosen anew, on the validation rows of the run's data. Of models
+    that were trained once more after they were judged, `judged` has the figures.
     """
     everything = not clients and not generic
     numbers = list(dict.fromkeys(served.number_of(client) for client in clients))
     if everything:
         numbers = [client.id for client in served.facts.clients]
-    exporter = Exporter(served, formats)
+    exporter = Exporter(served, formats, refitted=judged is not None)
     refuse_taken(out)
     if threshold:
         served.thresholds = chosen_thresholds(served, threshold)
-    rows = {row["client"]: row for row in served.record.clients if row["round"] == served.round}
+    judged = judged or JudgedFigures.of(served.record, served.round)
     written: list[Exported] = []
     for number in [*([None] if everything or generic else []), *numbers]:
         try:
@@ -230,7 +253,7 @@ def export_run(
                 raise
             left_out(str(error))
             continue
-        written.append(_write(exporter, out, model, number, rows))
+        written.append(_write(exporter, out, model, number, judged))
     if not written:
         raise MotetError(f"run {served.record.folder} has no model that can be exported here")
     write_index(out, [_listed(each) for each in written], served.record.experiment.data.client)
@@ -243,7 +266,7 @@ def chosen_thresholds(served: ServedModels, rule: str) -> Thresholds:
         rule = str(ThresholdRule.read(rule))
     except ValueError as error:
         raise MotetError(f"threshold is {shown(rule)}; {error}") from None
-    found = measure_again(served.record, (), served.trust_code, rule)
+    found = measure_again(served.record, (), served.trust_code, rule, served.place)
     if found.thresholds is None:
         raise MotetError(f"run {served.record.folder}: {' '.join(found.notes) or 'no threshold was chosen'}")
     return found.thresholds
@@ -261,16 +284,16 @@ def refuse_taken(out: Path) -> None:
         raise MotetError(f"output folder {out} {kind}; accepted: --out = a new folder")
 
 
-def _write(exporter: Exporter, out: Path, model: RawModel, number: int | None, rows: dict[int, Row]) -> Exported:
-    record, facts = exporter.served.record, exporter.served.facts
+def _write(exporter: Exporter, out: Path, model: RawModel, number: int | None, judged: JudgedFigures) -> Exported:
+    facts = exporter.served.facts
     if number is None:
-        return exporter.write(out / "generic", model, "generic", None, of_figures(record.summary.figures, GENERIC))
+        return exporter.write(out / "generic", model, "generic", None, of_figures(judged.figures, GENERIC))
     client = facts.by_id[number]
-    folder, figures = out / folder_name(number, client.name), of_figures(rows.get(number, {}))
+    folder, figures = out / folder_name(number, client.name), of_figures(judged.rows.get(client.name, {}))
     return exporter.write(folder, model, "adapted" if client.new else "personal", (number, client.name), figures)
 
 
-def of_figures(row: Row, model: str | None = None) -> dict[str, float]:
+def of_figures(row: Mapping[str, Any], model: str | None = None) -> dict[str, float]:
     """Return those of a row's columns that are figures, of one model or of all."""
     named = ((name, MetricName.read(name)) for name in row)
     values = {name: f.of(row) for name, f in named if f and (model is None or f.model == model)}

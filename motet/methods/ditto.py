@@ -7,12 +7,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from motet.config.section import tried
+from motet.errors import Diverged
 from motet.messages.message import Message, tensor
 from motet.methods.averaging import Averaging
 from motet.methods.base import Facts, Family, MethodEntry, Part
+from motet.methods.base.local_steps import learn_batched
 from motet.methods.fedprox import FedProx
 from motet.nets import Net
 from motet.training.client import Client
+from motet.training.flat_weights import is_finite
+from motet.training.local import NOT_FINITE
 
 
 class Ditto(Averaging):
@@ -22,6 +26,7 @@ class Ditto(Averaging):
     """
 
     carries: ClassVar[tuple[str, ...]] = ("*",)
+    plain_steps: ClassVar[bool] = True  # of w and of v
     family = Family(("v", "w_i"), fixed="v")  # the personal model, and the client's own FedAvg model
 
     class Options(Averaging.Options):
@@ -51,6 +56,19 @@ class Ditto(Averaging):
         self.learn(t, client.data.train)
         client.private["ditto.v"] = t.w
         return reply
+
+    def train_batched(self, clients: Sequence[Client], messages: Sequence[Message]) -> list[Message | Diverged]:
+        """Train the w of several clients as one computation, then their v"""
+        starts = [self.v(*of) for of in zip(clients, messages, strict=True)]
+        replies = super().train_batched(clients, messages)
+        ts = [
+            self.personal_training(client, message, start, "ditto", self.near)
+            for client, message, start in zip(clients, messages, starts, strict=True)
+        ]
+        learn_batched(self.net, self.layout, sorted(ts, key=lambda t: -t.descent.count(t.client.samples)))
+        for t in ts:
+            t.client.private["ditto.v"] = t.w
+        return [reply if is_finite(t.w) else Diverged(NOT_FINITE) for reply, t in zip(replies, ts, strict=True)]
 
     def v(self, client: Client, message: Message) -> Tensor:
         """The client's own v."""

@@ -168,6 +168,29 @@ def paired_interval(righted: int, wronged: int, samples: int) -> tuple[float, fl
     return max(-1.0, middle - reach), min(1.0, middle + reach)
 
 
+def share_error(share: float, samples: int) -> float:
+    """Return the standard error of a share of samples; half a sample is added to right and wrong ones.
+
+    Without that, a share of 0 or 1 of few samples would have none.
+    """
+    p = (share * samples + 0.5) / (samples + 1)
+    return sqrt(p * (1 - p) / samples)
+
+
+def auroc_error(value: float, positive: float, negative: float) -> float | None:
+    """Return the standard error of an AUROC of so many rows of each kind (Hanley and McNeil, 1982); None without rows.
+
+    A value at 0 or 1 is taken half a pair away from there: few rows are easily ranked right by chance.
+    """
+    if positive <= 0 or negative <= 0:
+        return None
+    half = 0.5 / (positive * negative + 1)
+    a = min(max(value, half), 1 - half)
+    both_above, both_below = a / (2 - a), 2 * a**2 / (1 + a)
+    spread = a * (1 - a) + max(positive - 1, 0) * (both_above - a**2) + max(negative - 1, 0) * (both_below - a**2)
+    return sqrt(spread / (positive * negative))
+
+
 def normal_interval(value: float, error: float) -> tuple[float, float]:
     """Return the 95 % interval of a value with this standard error."""
     return value - NORMAL * error, value + NORMAL * error

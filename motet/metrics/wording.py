@@ -33,7 +33,7 @@ def written(value: object, metric: "Metric") -> str:
     """Return a value of a metric for a table: "81.2" for a share in percent, ".812" otherwise; a dash for none."""
     if metric.percent or not isinstance(value, int | float):
         return percent(value)
-    if 0 < abs(value) < 0.0005 or abs(value) >= 10:
+    if not metric.is_share and (0 < abs(value) < 0.0005 or abs(value) >= 10):
         return number(value)  # of a scale of its own
     text = f"{value:.3f}"
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text

@@ -65,3 +65,13 @@ def with_kept_weights(experiment: Experiment, folder: Path) -> Experiment:
     if not experiment.net.weights or copy.is_symlink() or not copy.is_file():
         return experiment
     return experiment.model_copy(update={"net": experiment.net.model_copy(update={"weights": str(copy.absolute())})})
+
+
+# -------- Data that are read again
+
+
+def data_from(experiment: Experiment, place: str | None) -> Experiment:
+    """Return the experiment with its data read from this place, or without one as it is."""
+    if place is None:
+        return experiment
+    return experiment.model_copy(update={"data": experiment.data.model_copy(update={"name": place})})

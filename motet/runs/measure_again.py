@@ -9,7 +9,7 @@ from motet.metrics.registry import metrics_of
 from motet.metrics.run_metric import Finding
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.fitting_states import UsedStates
-from motet.runs.folder import with_kept_weights
+from motet.runs.folder import data_from, with_kept_weights
 from motet.runs.record import Record
 from motet.runs.run import one_thread, restore
 from motet.runs.trust import require_trust
@@ -17,10 +17,13 @@ from motet.server.assembly import Assembly, assemble
 from motet.server.final_evaluation import FinalState
 
 
-def measure_again(record: Record, asked: Sequence[str], trust_code: bool = False, threshold: str = "") -> Finding:
+def measure_again(
+    record: Record, asked: Sequence[str], trust_code: bool = False, threshold: str = "", place: str | None = None
+) -> Finding:
     """Return what these metrics find for the last models of a finished run, on its data; raise if it cannot be done.
 
-    `threshold` is a rule by which thresholds are chosen, as in `scoring.threshold`.
+    `threshold` is a rule by which thresholds are chosen, as in `scoring.threshold`; `place` is where the data are, if
+    not where the record says.
     """
     record.require_finished()
     require_trust(record.experiment, record.folder, trust_code)
@@ -31,7 +34,8 @@ def measure_again(record: Record, asked: Sequence[str], trust_code: bool = False
         update={"metrics": tuple(asked), "figures_learned": False, "threshold": threshold}
     )
     with one_thread():
-        assembly = assemble(recorded.model_copy(update={"scoring": scoring}), record.checkpoint_folder)
+        here = data_from(recorded.model_copy(update={"scoring": scoring}), place)
+        assembly = assemble(here, record.checkpoint_folder)
         try:
             return _found(assembly, replace(assembly, experiment=recorded), record)
         finally:

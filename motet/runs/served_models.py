@@ -1,7 +1,6 @@
 """The models of a finished run, as plain torch modules that share no memory with it."""
 
 import difflib
-import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -28,7 +27,8 @@ from motet.metrics.threshold import ClientThreshold, Thresholds
 from motet.nets import Net
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.fitting_states import UsedStates
-from motet.runs.folder import with_kept_weights
+from motet.runs.folder import data_from, with_kept_weights
+from motet.runs.raw_model import RawModel
 from motet.runs.record import Record
 from motet.runs.run import one_thread, restore
 from motet.runs.serving_file import read_serving
@@ -43,89 +43,7 @@ T = TypeVar("T")
 
 
 NEW_CLIENT = "the model of a new client"  # in sentences
-BATCH = 1000  # samples that a prediction computes at a time
-
-Floats = npt.NDArray[np.float64]
-
-
-class RawModel(nn.Module):
-    """A model that prepares its input itself: it takes samples as they are in the data file.
-
-    Called, it returns logits, or numbers [n, 1] in the unit of the label where that is a number. `predict`,
-    `predict_proba` and `classes_` are as in scikit-learn; a model of numbers has `predict` alone.
-    """
-
-    def __init__(self, model: nn.Module, prepare: Prepare, class_names: Sequence[str], threshold: float | None = None):
-        super().__init__()
-        self.model, self.prepare = deepcopy(model), prepare
-        self.class_names = list(class_names)
-        self.threshold = threshold
-        """Of two classes: the probability from which on the second is predicted; None: the more probable one is."""
-        self.eval()
-
-    def forward(self, x: npt.ArrayLike | Tensor) -> Tensor:
-        """Return the logits of a batch of samples, or the numbers that are predicted, without gradients."""
-        return self._logits(self.prepare.raw(x))
-
-    @property
-    def predicts_numbers(self) -> bool:
-        """Return whether the label is a number rather than a class."""
-        return self.prepare.target is not None
-
-    @property
-    def classes_(self) -> npt.NDArray[Any]:
-        """Return the classes in the order of `predict_proba`: their names, or whole numbers where all names are."""
-        self._need_classes("classes_")
-        return classes_of(self.class_names)
-
-    def predict_proba(self, x: Any) -> Floats:
-        """Return the probability of every class for each sample, [n, classes].
-
-        `x` is samples as the data file has them: an array; for a table also a data frame, an Arrow table, a dictionary
-        or several, of which columns that the model does not need are ignored.
-        """
-        self._need_classes("predict_proba")
-        return self.shares(self.prepare.stored(x))
-
-    def predict(self, x: Any) -> npt.NDArray[Any]:
-        """Return the class of each sample, as `classes_` has it, or its number; `x` as for `predict_proba`."""
-        if self.predicts_numbers:
-            return self.shares(self.prepare.stored(x))[:, 0]
-        return self.classes_[self.decided(self.predict_proba(x))]
-
-    def shares(self, stored: Tensor) -> Floats:
-        """Return the probability of every class for samples in stored layout, computed batch by batch.
-
-        A model of numbers has one column: the number that it predicts.
-        """
-        found = [self._logits(self.prepare(part)).double().cpu() for part in torch.split(stored, BATCH)]
-        if not self.predicts_numbers:
-            found = [torch.softmax(logits, 1) for logits in found]
-        return torch.cat(found).numpy() if len(stored) else np.zeros((0, len(self.class_names)))
-
-    def decided(self, shares: Floats) -> npt.NDArray[np.int64]:
-        """Return the number of the class that is predicted for each row of probabilities."""
-        if self.threshold is not None:
-            return (shares[:, 1] >= self.threshold).astype(np.int64)
-        found: npt.NDArray[np.int64] = np.argmax(shares, 1)
-        return found
-
-    def _logits(self, prepared: Tensor) -> Tensor:
-        device = next(self.model.parameters()).device
-        with torch.no_grad():
-            logits: Tensor = self.model(prepared.to(device))
-        target = self.prepare.target
-        return logits if target is None else target.unscaled(logits).to(logits.dtype)
-
-    def _need_classes(self, what: str) -> None:
-        if self.predicts_numbers:
-            raise MotetError(f"{what} is for classes, and this model predicts the number {shown(self.class_names[0])}")
-
-
-def classes_of(names: Sequence[str]) -> npt.NDArray[Any]:
-    """Return names of classes as an array: of whole numbers where every name is one as Python writes it."""
-    whole = all(re.fullmatch(r"0|-?[1-9][0-9]{0,17}", name, re.ASCII) for name in names)
-    return np.array([int(name) for name in names] if whole else list(names))
+MOST_DIGITS = 12  # of the id of a client
 
 
 class OnlyCounts(ClientData):
@@ -162,10 +80,13 @@ class ModelWorkbench:
         self.states = UsedStates(what, side.method, side.engine, loaded)
 
     @classmethod
-    def with_data(cls, record: Record) -> "ModelWorkbench":
-        """Return a workbench that reads the data of the run again; raise `MotetError` if they are not here."""
+    def with_data(cls, record: Record, place: str | None = None) -> "ModelWorkbench":
+        """Return a workbench that reads the data of the run again; raise `MotetError` if they are not here.
+
+        `place` is where the data are, if not where the record says.
+        """
         recorded = with_kept_weights(record.experiment, record.folder)
-        assembly = assemble(_here(recorded), record.checkpoint_folder)
+        assembly = assemble(data_from(_here(recorded), place), record.checkpoint_folder)
         return cls(record, replace(assembly, experiment=recorded), assembly.workplace)
 
     @classmethod
@@ -277,14 +198,15 @@ class ModelWorkbench:
 class ServedModels:
     """The models of a run, made from its folder alone where that is enough, otherwise with its data."""
 
-    def __init__(self, record: Record, trust_code: bool = False):
+    def __init__(self, record: Record, trust_code: bool = False, place: str | None = None):
+        """Take the record of a finished run; `place` is where its data are, if not where the record says."""
         require_trust(record.experiment, record.folder, trust_code)
-        self.record, self.trust_code = record, trust_code
+        self.record, self.trust_code, self.place = record, trust_code, place
         self._alone = ModelWorkbench.without_data(record)
 
     @cached_property
     def _whole(self) -> ModelWorkbench:
-        return ModelWorkbench.with_data(self.record)
+        return ModelWorkbench.with_data(self.record, self.place)
 
     @property
     def _any(self) -> ModelWorkbench:
@@ -368,7 +290,11 @@ class ServedModels:
             test = self._whole.facts.test
         except MotetError:
             return None
-        return None if test is None else test.prepare.as_given(test.x[:: max(1, len(test) // most)][:most])
+        return (
+            None
+            if test is None or not len(test)
+            else test.prepare.as_given(test.x[:: max(1, len(test) // most)][:most])
+        )
 
     @property
     def next_id(self) -> int:
@@ -376,12 +302,17 @@ class ServedModels:
         return len(self.facts.clients)
 
     def number_of(self, client: int | str) -> int:
-        """Return the id of a client given by id or name; raise `MotetError` unless there is exactly one."""
+        """Return the id of a client given by id or name; raise `MotetError` unless there is exactly one.
+
+        A text that is a number, and nobody's name, is an id.
+        """
         clients = self.facts.clients
         if isinstance(client, str):
             found = [each.id for each in clients if each.name == client]
             if len(found) == 1:
                 return found[0]
+            if not found and client.isdecimal() and len(client) <= MOST_DIGITS:
+                return self.number_of(int(client))
             near = difflib.get_close_matches(client, [each.name for each in clients], n=3)
             some = ", ".join(repr(name) for name in near or [each.name for each in clients[:3]])
             much = f"{len(found)} clients are" if found else "no client is"

@@ -19,6 +19,7 @@ from motet.errors import MotetError
 from motet.io.json_models import damaged
 from motet.metrics.statistics import CONTROL
 from motet.runs.record import Record
+from motet.studies.anywhere import usable_anywhere
 from motet.studies.budget import Plan, planned, remember, remembered
 from motet.studies.comparison import judged
 from motet.studies.comparison_file import FILE, FORMAT, ComparisonFile
@@ -29,7 +30,7 @@ from motet.studies.schedule import StudyWatcher, Workflow, sharing_data, work_of
 from motet.studies.space import Setting, first_setting, space_of, with_setting
 from motet.studies.study_methods import StudyMethod, StudyMethods, prepare_methods
 from motet.studies.tune import LookOn, chosen, tuning_lines, tuning_rounds
-from motet.studies.tuning import Trial, Tuned, best_of, ends_by_itself, rungs, validating
+from motet.studies.tuning import Trial, Tuned, best_of, ends_by_itself, first_rung, rungs, validating
 from motet.studies.yardsticks import measure_yardsticks
 
 RECOMMENDED = "recommended.toml"
@@ -133,7 +134,7 @@ def _compared(asked: CompareRequest, folder: Path, jobs: int, look_on: LookOn) -
             raise damaged(error, f"a record in {folder / 'runs'}") from None
         write_file(folder / FILE, result)
         best = next(each for each in study.methods if each.name == result.recommended.method)
-        write(_final(best, found[best.name]), folder / RECOMMENDED)
+        write(usable_anywhere(_final(best, found[best.name])), folder / RECOMMENDED)
     return result
 
 
@@ -177,33 +178,33 @@ def failed_tuning(tuned: Sequence[Tuned]) -> str | None:
 
 
 def combined(tuned: Sequence[Tuned], rows: int) -> Tuned:
-    """Return what the tunings on all splits say together: settings by their mean scores, over as many splits as can be.
+    """Return what the tunings on all splits say together: the best mean of the settings that most splits finished.
 
     The last runs of a split use what was found on it. This is for the models that are made in the end.
     """
     if len(tuned) == 1:
         return tuned[0]
     trials: list[Trial] = []
+    times: list[int] = []  # on how many splits each ran to the end
     for setting in _distinct([trial.setting for each in tuned for trial in each.trials]):
         alike = [trial for each in tuned for trial in each.trials if trial.setting == setting]
-        ended = [trial for trial in alike if trial.score is not None]
-        whole = len(ended) == len(tuned)
-        failure = next((trial.failure for trial in alike if trial.failure), None)
+        ended = [trial for trial in alike if trial.score is not None and trial.to_the_end]
+        losses = [trial.loss for trial in ended if trial.loss is not None]
+        times.append(len(ended))
         trials.append(
             Trial(
                 len(trials),
                 setting,
-                round(median(trial.rounds for trial in alike)),
-                fmean(trial.score for trial in ended if trial.score is not None) if whole else None,
-                fmean(t.loss for t in ended) if whole and all(t.loss is not None for t in ended) else None,  # type: ignore[misc]
+                round(median(trial.rounds for trial in ended or alike)),
+                fmean(trial.score for trial in ended if trial.score is not None) if ended else None,
+                fmean(losses) if losses and len(losses) == len(ended) else None,
                 alike[0].sign,
-                failure,
+                bool(ended),
+                next((trial.failure for trial in alike if trial.failure), None),
             )
         )
-    finished = [trial for trial in trials if trial.score is not None]
-    if not finished:  # no setting was tried on every split
-        return tuned[0]
-    best = best_of(finished, rows * len(tuned))
+    finished = [trial for trial, many in zip(trials, times, strict=True) if many == max(times)]
+    best = best_of(finished, rows * max(times))
     capped, auto = any(each.capped for each in tuned), tuned[0].rounds is not None
     all_tried = all(each.all_tried for each in tuned)
     return Tuned(tuned[0].method, trials, best.setting, None, all_tried, best.rounds if auto else None, capped)
@@ -255,7 +256,10 @@ def _first_rounds(method: StudyMethod, folder: Path, suffix: str) -> Job:
     """Return the job of the first trial up to the first rung, from where the tuner continues it."""
     experiment = validating(method.experiment)
     experiment = with_setting(experiment, first_setting(space_of(experiment, method.nets), experiment))
-    until = experiment.rounds.patience if ends_by_itself(experiment) else rungs(experiment.rounds.last)[0]
+    auto = ends_by_itself(experiment)
+    until = first_rung(experiment, method.settled) if auto else rungs(experiment.rounds.last)[0]
+    if auto:
+        experiment = experiment.with_({"checkpoint": {"every": until}})
     path = folder / "tuning" / f"{method.folder}{suffix}" / "trial-0"
     return Job(f"{method.name}{suffix}, trial 1", path, experiment, until)
 
@@ -280,7 +284,7 @@ def _finals(splits: Splits, tuned: Mapping[str, Sequence[Tuned]], seeds: int, fo
 def _final(method: StudyMethod, tuned: Tuned) -> Experiment:
     """Return the experiment of a method's last runs: with the chosen setting, on the validation rows too if it can."""
     experiment = chosen(method, tuned)
-    if method.validates or experiment.scoring.report != "last":
+    if method.validates or experiment.scoring.report != "last" or experiment.scoring.threshold:
         return experiment
     return experiment.with_({"data.val_share": 0.0})
 

@@ -1,18 +1,29 @@
 """From the finished runs of a comparison to `ComparisonFile`: each method's figures, and which method to take."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from math import ceil
 from pathlib import Path
 
 import numpy as np
 
 from motet.errors import MotetError
 from motet.metrics.metric import Metric
-from motet.metrics.statistics import CONTROL, LEVEL, Differences, Estimate, Table, accuracy, differences, estimate
-from motet.metrics.wording import with_unit
+from motet.metrics.statistics import (
+    CONTROL,
+    LEVEL,
+    Differences,
+    Estimate,
+    Table,
+    accuracy,
+    differences,
+    estimate,
+    growth_needed,
+)
+from motet.metrics.wording import points, with_unit
 from motet.studies.budget import Plan
 from motet.studies.comparison_file import (
     FORMAT,
-    ClientResult,
     ComparisonFile,
     GenericScore,
     MethodDifference,
@@ -23,12 +34,18 @@ from motet.studies.comparison_file import (
     YardstickResult,
 )
 from motet.studies.protocol import sentences
-from motet.studies.recommend import Candidate, hurt, hurt_sentence, recommend, still_learning
+from motet.studies.recommend import Candidate, hurt, hurt_sentence, margin_of, recommend, still_learning
 from motet.studies.results import Ran, Results, table_of
 from motet.studies.study_methods import StudyMethod, StudyMethods
+from motet.studies.survey import rare_class, said_of_clients, survey
 from motet.studies.tune import chosen
 from motet.studies.tuning import Tuned
 from motet.studies.yardsticks import Outside
+
+MOST_REPEATS = 30
+"""More splits than that are not worth the time: other evidence is needed."""
+UNEVEN = 3
+"""Where the largest client has so many times the test rows of the smallest, it is said what counting by rows gives."""
 
 
 def judged(
@@ -56,12 +73,14 @@ def judged(
     ]
     if not candidates:
         raise MotetError("only yardsticks ran, which are no choice for a federation; accepted: other --methods too")
-    answer = recommend(candidates, found, results.median_rows, results.metric)
+    answer = recommend(candidates, found, results.median_rows, results.metric, partial(would_settle, results))
     methods = {
         name: _of_method(name, ran, results, tuned[name], by_name[name], folder, found, answer.method)
         for name, ran in results.methods.items()
     }
     best = methods[answer.method]
+    clients = survey(results, answer.method)
+    outside_scores = _yardsticks(outside or (), results, answer.method)
     climbs = {name: results.methods[name].climb for name in (answer.method, *answer.may_be_equal)}
     return ComparisonFile(
         format=FORMAT,
@@ -69,21 +88,78 @@ def judged(
             method=answer.method,
             options=best.options,
             expression=best.expression,
-            reason=" ".join([answer.reason, *_more(best, results), *still_learning(climbs, results.metric)]),
+            reason=" ".join(
+                [
+                    *_ahead_from_outside(outside_scores, results.metric, answer.method),
+                    answer.reason,
+                    *_without_motet(outside_scores, results.metric, best),
+                    *counted_by_rows(results, answer.method, [each.name for each in candidates]),
+                    *_more(best, results),
+                    *said_of_clients(clients),
+                    *still_learning(climbs, results.metric),
+                ]
+            ),
             certain=answer.certain,
             enough_evidence=answer.enough_evidence,
             may_be_equal=answer.may_be_equal,
         ),
         methods=tuple(sorted(methods.values(), key=lambda each: -results.metric.direction * each.personal.mean)),
-        clients=_clients(results),
+        clients=clients,
         left_out=dict(study.left_out),
         figure=str(results.figure),
         notes=(*sentences(plan, study, tuned, results), *study.said_of_the_data()),
-        yardsticks=_yardsticks(outside or (), results, answer.method),
+        yardsticks=outside_scores,
         metric=results.figure.metric,
         higher_is_better=results.metric.higher_is_better,
         majority=results.majority,
+        rare_class=_rare_class(results),
     )
+
+
+def _rare_class(results: Results) -> str | None:
+    rare, names = rare_class(results), results.clients_info.classes
+    return None if rare is None else names[rare] if rare < len(names) else str(rare)
+
+
+def would_settle(results: Results, a: str, b: str) -> str:
+    """Return how much evidence would tell whether two methods differ by the metric's margin, from what was observed."""
+    growth = growth_needed(results.goodness[a] - results.goodness[b], results.metric.margin)
+    rows, clients = sum(results.test_rows) * results.splits, len(results.clients)
+    if growth is None or growth <= 1:
+        return "more clients, test rows or seeds would tell"
+    margin = margin_of(results.metric)
+    if not rows:
+        return f"with {clients} clients a difference of {margin} needs about {about(clients * growth)} clients"
+    splits = f" in {results.splits} splits" if results.splits > 1 else ""
+    repeats = ceil(results.splits * growth)
+    way = f", or {repeats} splits of the same rows (--repeats {repeats})" if repeats <= MOST_REPEATS else ""
+    return (
+        f"with {clients} clients and {rows} test rows{splits} a difference of {margin} needs about "
+        f"{about(rows * growth)} test rows{way}"
+    )
+
+
+def about(number: float) -> str:
+    """Return a number with two digits that count: 854 as 860, rounded up."""
+    step = 10 ** max(0, len(str(int(number))) - 2)
+    return f"{ceil(number / step) * step:,}".replace(",", " ")
+
+
+def counted_by_rows(results: Results, choice: str, names: Sequence[str]) -> list[str]:
+    """Return a sentence where another method is the best once clients count by their test rows.
+
+    Clients count alike in all figures. Where some have many times the rows of others, the small ones are mostly noise.
+    """
+    rows = np.array(results.test_rows, dtype=float)
+    if not len(rows) or rows.max() < UNEVEN * max(rows.min(), 1):
+        return []
+    by_rows = {name: float(results.goodness[name].mean(1) @ rows / rows.sum()) for name in names}
+    best = max(by_rows, key=lambda name: by_rows[name])
+    said = f"Clients count alike, though they have from {rows.min():.0f} to {rows.max():.0f} test rows"
+    if best == choice:
+        return [f"{said}; counted by rows {choice} is the best too."]
+    lead = points(by_rows[best] - by_rows[choice], results.metric)
+    return [f"{said}; counted by rows {best} is the best, {lead} better than {choice}."]
 
 
 def _yardsticks(outside: Sequence[Outside], results: Results, recommended: str) -> tuple[YardstickResult, ...]:
@@ -103,6 +179,33 @@ def _yardsticks(outside: Sequence[Outside], results: Results, recommended: str) 
             )
         )
     return tuple(found)
+
+
+def _ahead_from_outside(outside: Sequence[YardstickResult], metric: Metric, choice: str) -> list[str]:
+    """Return a sentence about yardsticks that are ahead of the recommended method by more than chance."""
+    ahead = [each for each in outside if each.to_recommended.certain and each.to_recommended.mean > 0]
+    said = [f"{each.name} ({points(each.to_recommended.mean, metric)})" for each in ahead]
+    if not said:
+        return []
+    alone = any(each.name.startswith("alone") for each in ahead)
+    advice = "Do not federate: clients are better off with scikit-learn alone. " if alone else ""
+    return [f"{advice}Ahead of {choice} by more than chance, on the same rows: {', '.join(said)}."]
+
+
+def _without_motet(outside: Sequence[YardstickResult], metric: Metric, choice: MethodResult) -> list[str]:
+    """Return what clients would have without Motet, alone and with everybody's rows in one place, and what it gives."""
+    values = {
+        words: [each.personal.mean for each in outside if each.name.startswith(start)]
+        for start, words in (("alone", "alone"), ("pooled", "with everybody's rows in one place"))
+    }
+    best = {words: max(of, key=lambda v: metric.direction * v) for words, of in values.items() if of}
+    if not best:
+        return []
+    said = [f"{words} {with_unit(value, metric)}" for words, value in best.items()]
+    return [
+        f"Without Motet, by scikit-learn on the same rows: {', '.join(said)}; {choice.method} has "
+        f"{with_unit(choice.personal.mean, metric)}."
+    ]
 
 
 def _of_method(
@@ -146,6 +249,7 @@ def _of_method(
         trials=tuple(trial.result() for trial in tuned.trials),
         difference=_difference(found, name, CONTROL) if CONTROL in results.methods else None,
         to_recommended=_difference(found, name, recommended),
+        pooled=ran.pooled,
     )
 
 
@@ -189,15 +293,6 @@ def _generic(results: Results, beside: str) -> Table | None:
 
 def _by_client(table: Table, results: Results) -> dict[int, float]:
     return dict(zip(results.clients, np.mean(table, 1).tolist(), strict=True))
-
-
-def _clients(results: Results) -> tuple[ClientResult, ...]:
-    """Return each client's mean over seeds with every method."""
-    values = {name: _by_client(ran.personal, results) for name, ran in results.methods.items()}
-    return tuple(
-        ClientResult(id=client, name=results.name(client), personal={name: of[client] for name, of in values.items()})
-        for client in results.clients
-    )
 
 
 def _more(method: MethodResult, results: Results) -> list[str]:

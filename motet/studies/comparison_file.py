@@ -75,6 +75,8 @@ class MethodResult(FileModel):
     trials: tuple[TrialResult, ...]
     difference: MethodDifference | None
     to_recommended: MethodDifference | None
+    pooled: Number | None = None
+    """Over all clients' test rows at once, mean over runs: there a client counts by its rows."""
 
 
 class YardstickResult(FileModel):
@@ -87,11 +89,25 @@ class YardstickResult(FileModel):
 
 
 class ClientResult(FileModel):
-    """The value of a client's own model with each method, mean over seeds."""
+    """The value of a client's own model with each method, mean over seeds, and what the recommended one changes.
+
+    `rare` is the share of `rare_class` in its rows, where class counts are known. `alone` is its model of `local`,
+    `one_model` FedAvg's for all, `own` its model of the recommended method. `difference` is how much better `own` is
+    than `alone`, with a 95 % interval from its test rows.
+    """
 
     id: Count
     name: Name
     personal: dict[Name, Number]
+    train: Count | None = None
+    test: Count | None = None
+    rare: Number | None = None
+    alone: Number | None = None
+    one_model: Number | None = None
+    own: Number | None = None
+    difference: Number | None = None
+    interval: Interval | None = None
+    verdict: Literal["gains", "loses", "too small to tell"] | None = None
 
 
 class RecommendedMethod(FileModel):
@@ -122,6 +138,8 @@ class ComparisonFile(FileModel):
     higher_is_better: bool = True
     majority: Number | None = None
     """Beside an accuracy: what always answering with a client's most frequent class has, mean over clients."""
+    rare_class: Name | None = None
+    """The class of which all clients together have the fewest rows."""
 
     @property
     def judged_by(self) -> Metric:

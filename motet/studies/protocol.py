@@ -13,7 +13,7 @@ from motet.studies.budget import Plan
 from motet.studies.recommend import ENOUGH_ALONE, margin_of, named
 from motet.studies.results import Results
 from motet.studies.study_methods import StudyMethods
-from motet.studies.tuning import FEWEST_TO_THE_END, Tuned, rungs
+from motet.studies.tuning import FEWEST_TO_THE_END, Tuned, ends_by_itself, rungs
 
 _DATA = {
     "weighted": "the common test set, weighted by each client's classes",
@@ -25,19 +25,23 @@ _NOT_OF_THE_PROTOCOL = {"seed", "data.download", "method"}
 def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], results: Results) -> list[str]:
     """Return how a comparison was made, for the table, the page and comparison.json."""
     experiment = study.methods[0].experiment
+    auto = ends_by_itself(experiment)
     *earlier, last = rungs(experiment.rounds.last)
+    after = "" if auto else f", after round {last}"
+    stopped = _ended(experiment) if auto else _halved(earlier, plan.trials)
     first, methods = experiment.seed, len(results.methods)
     over = f"seeds {first} to {first + plan.seeds - 1}" if plan.seeds > 1 else f"seed {first}"
     return [
         f"Personal {results.metric.said} on {_DATA[results.figure.data]}, mean over {len(results.clients)} clients and "
-        f"{over}, each alike, after round {last}.",
+        f"{over}, each alike{after}.",
         f"Every method was tuned by {_settings(plan.trials)} on validation data alone "
-        f"({100 * experiment.data.val_share:.0f} % of what a client trains with){_halved(earlier, plan.trials)}.",
+        f"({100 * experiment.data.val_share:.0f} % of what a client trains with){stopped}.",
+        *_nets_tried(study),
         *_all_tried([name for name, found in tuned.items() if found.all_tried and name in results.methods]),
-        "Test data were scored in the last runs alone, after every setting was chosen; the last round counts.",
+        f"Test data were scored in the last runs alone, after every setting was chosen; {_last_runs(study)}.",
         *_beside_accuracy(results),
         *own_models((name, ran.reported) for name, ran in results.methods.items()),
-        "Clients are dealt once; seeds vary the training.",
+        _what_varies(results, plan),
         "Intervals of 95 %: Student's, with the variances of the mean over clients and over seeds added up; "
         "differences are paired over both.",
         f"More than chance: after Holm's correction, of differences to {CONTROL} over the other methods, of any "
@@ -51,6 +55,17 @@ def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], resul
         *plan.notes,
         *(left_out(name, why) for name, why in study.left_out.items()),
     ]
+
+
+def _what_varies(results: Results, plan: Plan) -> str:
+    """Return what differs between the runs of a method."""
+    if results.splits < 2:
+        return "Clients are dealt once; seeds vary the training."
+    seeds = f", with {plan.seeds} seeds on each" if plan.seeds > 1 else ""
+    return (
+        f"Each client's rows were split {results.splits} times{seeds}: every split has test, training and validation "
+        f"rows of its own, and was tuned by itself."
+    )
 
 
 def _not_compared(results: Results) -> list[str]:
@@ -87,6 +102,31 @@ def _halved(rounds: Sequence[int], trials: int) -> str:
     if not rounds or trials <= FEWEST_TO_THE_END:
         return ""
     return f"; the worse half, but for two, stopped after round {' and '.join(map(str, rounds))}"
+
+
+def _ended(experiment: Experiment) -> str:
+    rounds = experiment.rounds
+    return (
+        f"; the worse half, but for two, stopped after its first {rounds.patience} rounds, the others when their "
+        f"figure there had not improved for {rounds.patience} rounds, at most after {rounds.most}, and the best round "
+        f"counts"
+    )
+
+
+def _nets_tried(study: StudyMethods) -> list[str]:
+    nets = {net for each in study.methods for net in each.nets}
+    return [f"The net is part of what is tuned: {', '.join(sorted(nets))}."] if len(nets) > 1 else []
+
+
+def _last_runs(study: StudyMethods) -> str:
+    """Return what the last runs learn from, and which round of them counts."""
+    experiment = study.methods[0].experiment
+    rounds = "they have the number of rounds that was best" if ends_by_itself(experiment) else "the last round counts"
+    if experiment.scoring.report == "best_on_validation" and not ends_by_itself(experiment):
+        return "the best round on validation data counts"
+    needing = [each.name for each in study.methods if each.validates]
+    but = f", but for {named(needing)}, which need them to choose by" if needing else ""
+    return f"{rounds}, and they learn from the validation rows too{but}"
 
 
 def _all_tried(names: Sequence[str]) -> list[str]:

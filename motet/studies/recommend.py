@@ -10,7 +10,7 @@ There is enough evidence if the choice is certain, or if no other method may be 
 answer says that there is not enough, and what would be; the choice is provisional.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from motet.metrics.metric import ACCURACY, Metric
@@ -55,12 +55,12 @@ def recommend(
     found: Differences,
     rows: float | None = None,
     metric: Metric = ACCURACY,
-    settled_by: str = "more clients, test rows or seeds would tell",
+    would_settle: Callable[[str, str], str] = lambda a, b: "more clients, test rows or seeds would tell",
 ) -> Recommendation:
     """Return the recommendation among methods that ran on the same clients, judged by the metric.
 
-    `rows` is how many training rows the median client has, where that is known; `settled_by` says what would suffice
-    for an answer where the evidence does not.
+    `rows` is how many training rows the median client has, where that is known; `would_settle` returns what would
+    suffice to tell two methods apart where the evidence does not.
     """
     sound = [c for c in candidates if not c.failed] or list(candidates)
     ranked = sorted(sound, key=lambda c: (-metric.direction * c.estimate.mean, c.simplicity, c.bytes_per_round))
@@ -83,7 +83,7 @@ def recommend(
         what = "all methods" if choice.failed else "all other methods"
         sentences.insert(0, f"Not enough evidence: {what} failed, so that there is nothing to compare with.")
     elif not enough:
-        sentences.insert(0, _not_enough(choice, slow, others, found, metric, settled_by))
+        sentences.insert(0, _not_enough(choice, slow, others, found, metric, would_settle))
     if any(c.failed for c in candidates) and len(sound) < len(candidates):
         sentences.append(f"Not taken, for they failed: {named([c.name for c in candidates if c.failed])}.")
     return Recommendation(choice.name, " ".join(sentences), certain, tuple(c.name for c in (*equals, *slow)), enough)
@@ -110,16 +110,16 @@ def _not_enough(
     others: Sequence[Candidate],
     found: Differences,
     metric: Metric,
-    settled_by: str,
+    would_settle: Callable[[str, str], str],
 ) -> str:
     """Return what the runs leave open, and what would settle it."""
     if slow:
         names, more = named([c.name for c in slow]), "more --rounds"
         return f"Not enough evidence: {names} was still learning when its rounds ended; {more} would tell."
-    open_to = named([c.name for c in others if _may_be_better(c, choice, found, metric)])
+    open_to = [c.name for c in others if _may_be_better(c, choice, found, metric)]
     return (
-        f"Not enough evidence: {open_to} may be more than {margin_of(metric)} better than {choice.name}, or not "
-        f"better at all; {settled_by}. {choice.name} is a provisional choice."
+        f"Not enough evidence: {named(open_to)} may be more than {margin_of(metric)} better than {choice.name}, or not "
+        f"better at all; {would_settle(open_to[0], choice.name)}. {choice.name} is a provisional choice."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from motet.errors import MotetError
-from motet.metrics.metric import Metric
+from motet.metrics.metric import Metric, SampleMetric
 from motet.metrics.names import GENERIC, MAJORITY, PERSONAL, MetricName
 from motet.metrics.registry import ACCURACY, known_metric
 from motet.metrics.statistics import Table
@@ -33,6 +33,7 @@ class Ran:
     reported: Mapping[str, Any]  # which figures and models of the runs the tables hold
     warnings: tuple[str, ...] = ()  # what failed in its runs
     climb: float | None = None  # how much the personal models gained in the last fifth of the rounds, mean over seeds
+    pooled: float | None = None  # the personal models over all clients' test rows at once, mean over runs
     majority: Table | None = None  # clients × seeds: what always answering with the client's most frequent class has
 
 
@@ -45,6 +46,7 @@ class Results:
     clients_info: ClientsInfo
     figure: MetricName
     metric: Metric = ACCURACY
+    splits: int = 1  # how many splits of the clients' rows there are among the runs
 
     @property
     def personal(self) -> dict[str, Table]:
@@ -66,6 +68,13 @@ class Results:
     def median_rows(self) -> float:
         """Return how many training rows the median client has, among those that are compared."""
         return float(np.median([self.clients_info.by_id[client].train for client in self.clients]))
+
+    @property
+    def test_rows(self) -> list[int]:
+        """Return how many test rows each client has that is compared; empty where they are scored on a common set."""
+        if self.figure.data != "split":
+            return []
+        return [self.clients_info.by_id[client].test or 0 for client in self.clients]
 
     @property
     def left_out(self) -> list[str]:
@@ -94,7 +103,8 @@ def read_results(folders: Mapping[str, Sequence[Path]]) -> Results:
         why = "" if metric is ACCURACY else f" with the metric {figure.metric}"
         raise MotetError(f"no client has test data to compare methods by{why}; see {first.folder / 'clients.jsonl'}")
     methods = {name: _ran(records[name], _table(values[name], clients), clients, figure, metric) for name in records}
-    return Results(methods, clients, read_clients_info(first), figure, metric)
+    splits = len({record.experiment.data.resplit for record in next(iter(records.values()))})
+    return Results(methods, clients, read_clients_info(first), figure, metric, splits)
 
 
 def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], figure: MetricName, metric: Metric) -> Ran:
@@ -114,14 +124,20 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], fig
         summaries[0].reported.model_dump(),
         tuple(dict.fromkeys(text for summary in summaries for text in summary.warnings)),
         _mean([climb(record.rounds, curve, metric.direction) for record in records]),
+        _mean([_over_all_rows(figure).of(summary.figures) for summary in summaries]),
         majority,
     )
 
 
+def _over_all_rows(figure: MetricName) -> MetricName:
+    """Return the figure over all rows at once: of a mean over rows it is the mean over clients by their rows."""
+    of_rows = isinstance(known_metric(figure.metric), SampleMetric)
+    return MetricName(PERSONAL, figure.data, figure.metric, "by_samples" if of_rows else "pooled")
+
+
 def _table_of(records: Sequence[Record], figure: MetricName, clients: Sequence[int]) -> Table | None:
-    """Return a figure's table of clients and seeds; None where a client lacks it."""
-    values = [values_of_clients(record, figure) for record in records]
-    return _table(values, clients) if all(client in of for of in values for client in clients) else None
+    """Return a figure's table of clients and runs; None where a client lacks it."""
+    return table_of([values_of_clients(record, figure) for record in records], clients)
 
 
 def climb(rounds: Sequence[Row], figure: MetricName, direction: int = 1) -> float | None:

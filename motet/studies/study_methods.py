@@ -29,6 +29,7 @@ class StudyMethod:
     yardstick: bool = False  # trains on pooled data: only a reference, never recommended
     nets: tuple[str, ...] = ()  # that tuning tries; empty: the experiment's
     validates: bool = False  # needs validation data in its last runs too
+    settled: int = 0  # the method's `settled_after`
 
     @property
     def folder(self) -> str:
@@ -133,6 +134,7 @@ def _prepared(name: str, asked: Experiment, facts: FederationFacts, nets: Sequen
         method.pooled,
         tuple(net for net, _ in fitting) if nets else (),
         validates,
+        method.settled_after,
     )
 
 

@@ -15,7 +15,7 @@ from motet.studies.folder import AskedFile, Name, Number, Options, Sentence, ope
 from motet.studies.schedule import StudyWatcher, Workflow, sharing_data, work_off
 from motet.studies.space import size_of, space_of, with_setting
 from motet.studies.study_methods import StudyMethod, StudyMethods, prepare_methods
-from motet.studies.tuning import Tuned, ends_by_itself, rounds_of, tune, validating
+from motet.studies.tuning import Tuned, ends_by_itself, first_rung, rounds_of, tune, validating
 
 FILE = "tuning.json"
 FORMAT: Final = 1
@@ -96,7 +96,7 @@ def tuning_rounds(study: StudyMethods, trials: int) -> int:
         rounds_of(
             min(trials, size_of(space_of(each.experiment, each.nets))),
             each.experiment.rounds.last,
-            ends_by_itself(each.experiment),
+            first_rung(each.experiment, each.settled) if ends_by_itself(each.experiment) else 0,
         )
         for each in study.methods
     )
@@ -117,6 +117,7 @@ def tuning_lines(study: StudyMethods, trials: int, folder: Path, suffix: str = "
             f"{each.name}{suffix}",
             each.nets,
             study.validation_rows,
+            each.settled,
         )
         for each in study.methods
     }

@@ -1,10 +1,10 @@
 """The tuner: settings drawn by optuna, compared on validation data.
 
-Where the number of rounds is fixed, trials come in generations. All trials of one run to the first rung; the better
-half, and no fewer than two, goes on to the next, and so on to the last round. What is chosen is the best setting of
-those that ran to the end. Where rounds end by themselves, every trial runs until it ends, and its score is that of its
-best round. The next generation is drawn with what the ones before found. A trial is a run of its own, stopped at a rung
-and resumed if it goes on, so that its rounds are those of the whole run. No test data are looked at.
+Trials come in generations. All trials of one run to the first rung; the better half, and no fewer than two, goes on to
+the next, and so on to the last round. What is chosen is the best setting of those that ran to the end. Where rounds end
+by themselves, there is one rung, when a trial's first patience is over; the score of a trial is that of its best round.
+The next generation is drawn with what the ones before found. A trial is a run of its own, stopped at a rung and resumed
+if it goes on, so that its rounds are those of the whole run. No test data are looked at.
 """
 
 import os
@@ -24,6 +24,8 @@ from motet.io.files import append_lines, make_folder, open_own, read_own, trunca
 from motet.io.json_models import FileModel, fitted, loads_object
 from motet.metrics.registry import headline_metric
 from motet.runs.record import Record
+from motet.server.evaluation import Row
+from motet.server.stopping import Stopping
 from motet.studies.comparison_file import TrialResult
 from motet.studies.folder import Number, Options
 from motet.studies.job import Job, row_of
@@ -108,7 +110,6 @@ def _checked(line: bytes, where: str) -> Drawn | Judged:
 
 GENERATION = 10  # trials that are drawn before any of them is judged
 FEWEST_TO_THE_END = 2
-CHECKPOINTS = 25  # rounds between those of a trial that ends by itself, which is short
 _DEFAULTS_FIRST = 3  # trials with the options' defaults, at the three nearest learning rates
 _NEAREST = (0, 1, 2, 0, 1, 3, 2, 4, 0, 1)  # which learning rate each trial of a generation has, by its distance
 _REDRAWS = 20
@@ -124,6 +125,7 @@ class Trial:
     score: float | None = None
     loss: float | None = None  # on the same validation data, for settings that are as good
     sign: int = 1  # -1 where a lower score is better
+    to_the_end: bool = False  # it did not stop at a rung
     failure: str | None = None
 
     def result(self) -> TrialResult:
@@ -154,7 +156,7 @@ def validating(experiment: Experiment) -> Experiment:
     """Return the experiment as a trial: scored on validation data alone, at every rung."""
     scoring = {"test": "none", "metrics": [], "derived_generic": False}
     if ends_by_itself(experiment):
-        return experiment.with_({"scoring": scoring, "checkpoint": {"every": CHECKPOINTS}})
+        return experiment.with_({"scoring": scoring})
     step = rungs(experiment.rounds.last)[0]
     return experiment.with_({"scoring": {**scoring, "report": "last", "every": step}, "checkpoint": {"every": step}})
 
@@ -165,19 +167,30 @@ def ends_by_itself(experiment: Experiment) -> bool:
 
 
 def tune(
-    experiment: Experiment, trials: int, folder: Path, label: str, nets: Sequence[str] = (), rows: int = 0
+    experiment: Experiment,
+    trials: int,
+    folder: Path,
+    label: str,
+    nets: Sequence[str] = (),
+    rows: int = 0,
+    settled: int = 0,
 ) -> Workflow[Tuned]:
     """Find the best setting of the experiment's method by so many trials; the folder gets the journal and the runs.
 
     `nets` are tried too, if there are several. `rows` is the number of validation samples of all clients: settings
-    whose scores differ by less than a standard error are told apart by their loss.
+    whose scores differ by less than a standard error are told apart by their loss. `settled` is the method's
+    `settled_after`.
     """
     space = space_of(experiment, nets)
     asked = min(trials, size_of(space))
     make_folder(folder)
     journal = Journal(folder / "trials.jsonl")
     known = journal.lines()
-    steps: list[int | None] = [None] if ends_by_itself(experiment) else [*rungs(experiment.rounds.last)]
+    steps: list[int | None] = [*rungs(experiment.rounds.last)]
+    if ends_by_itself(experiment):
+        first = first_rung(experiment, settled)
+        experiment = experiment.with_({"checkpoint": {"every": first}})
+        steps = [first, None] if first < experiment.rounds.most else [None]
     found: list[Trial] = []
     sign = headline_metric(experiment.scoring).direction
     while len(found) < asked:
@@ -192,10 +205,10 @@ def tune(
             jobs = {trial.number: _job(experiment, trial, folder, label, rung) for trial in running}
             failures = yield list(jobs.values())
             for trial in running:
-                _judge(trial, jobs[trial.number], rung, failures, journal, known)
+                _judge(trial, jobs[trial.number], rung, settled, failures, journal, known)
             running = _better(running, _going_on(len(running)))
         found += generation
-    finished = [t for t in found if t.score is not None and steps[-1] in (None, t.rounds)]
+    finished = [t for t in found if t.score is not None and t.to_the_end]
     if not finished:
         why = next((trial.failure for trial in found if trial.failure), "no trial has a score on validation data")
         return Tuned(experiment.method, found, None, why, asked < trials)
@@ -221,15 +234,14 @@ def best_of(trials: Sequence[Trial], rows: int) -> Trial:
     return min(near, key=lambda t: (inf if t.loss is None else t.loss, t.number))
 
 
-def rounds_of(trials: int, rounds: int, to_the_end: bool = False) -> int:
-    """Return how many rounds the trials of a method take together, at most; with `to_the_end` none stops at a rung."""
-    if to_the_end:
-        return trials * rounds
+def rounds_of(trials: int, rounds: int, first: int = 0) -> int:
+    """Return how many rounds the trials of a method take together, at most; `first` is the one rung where rounds end by
+    themselves."""
     total, left = 0, trials
     while left > 0:
         running, before = min(GENERATION, left), 0
         left -= running
-        for rung in rungs(rounds):
+        for rung in sorted({first, rounds}) if first else rungs(rounds):
             total += running * (rung - before)
             running, before = _going_on(running), rung
     return total
@@ -245,12 +257,24 @@ def _job(experiment: Experiment, trial: Trial, folder: Path, label: str, rung: i
     return Job(f"{label}, trial {trial.number + 1}", folder / f"trial-{trial.number}", chosen, rung)
 
 
+def first_rung(experiment: Experiment, settled: int) -> int:
+    """Return the round after which trials whose rounds end by themselves are compared."""
+    rounds = experiment.rounds
+    return min(settled + rounds.patience, rounds.most)
+
+
 def _judge(
-    trial: Trial, job: Job, rung: int | None, failures: Mapping[str, str], journal: Journal, known: list[Drawn | Judged]
+    trial: Trial,
+    job: Job,
+    rung: int | None,
+    settled: int,
+    failures: Mapping[str, str],
+    journal: Journal,
+    known: list[Drawn | Judged],
 ) -> None:
-    """Read the score of the rung, or of the best round, or keep the sentence with which the trial failed."""
+    """Read the score of the rung, or of the best round so far, or keep the sentence with which the trial failed."""
     failure = failures.get(job.label)
-    row = {} if failure else row_of(job.folder, rung or Record(job.folder).summary.reported.round)
+    row = {} if failure else _deciding_row(job, rung, settled)
     figure = replace(job.experiment.training_headline, data="validation")
     found = {
         "trial": trial.number,
@@ -260,9 +284,21 @@ def _judge(
         "failure": failure,
     }
     line = journal.ensure(known, fitted(Judged, found, f"the record in {job.folder}"))
-    if rung is not None and line.round != rung:
+    if not ends_by_itself(job.experiment) and line.round != rung:
         raise journal.of_another_tuning()
     trial.rounds, trial.score, trial.loss, trial.failure = line.round, line.score, line.loss, line.failure
+    trial.to_the_end = rung in (None, job.experiment.rounds.last)
+
+
+def _deciding_row(job: Job, rung: int | None, settled: int) -> Row:
+    """Return the row of the rung, or, where rounds end by themselves, that of the best round up to it."""
+    if not ends_by_itself(job.experiment):
+        assert rung is not None
+        return row_of(job.folder, rung)
+    rows = [row for row in Record(job.folder).rounds if rung is None or row["round"] <= rung]
+    stopping = Stopping.of(job.experiment, settled, rows)
+    assert stopping is not None
+    return row_of(job.folder, stopping.kept or rows[-1]["round"])
 
 
 def _better(trials: Sequence[Trial], many: int) -> list[Trial]:

@@ -28,7 +28,7 @@ class LocalOptimizer(Protocol):
         """Return the momentum for a later training, or None where there is none."""
 
 
-class SGD:
+class LocalSGD:
     """torch.optim.SGD: v ← m·v + d·w + ∇, w ← w − η·v, with as few passes over memory as possible.
 
     Without clipping g is v itself, so that what computes the gradient must add to g and not read it.
@@ -69,7 +69,7 @@ class SGD:
         return self.v if self.rule.momentum else None
 
 
-class Adam:
+class LocalAdam:
     """torch.optim.Adam, or AdamW where weight decay acts on the weights themselves; β₁ is `local.momentum`.
 
     Moments are fresh in every training: those of a model that the server has replaced since mean little.
@@ -114,8 +114,8 @@ def optimizer_of(
 ) -> LocalOptimizer:
     """Return the optimizer that the settings name, for these weights and the memory of their gradient."""
     if rule.optimizer == "sgd":
-        return SGD(rule, lr, w, g, velocity, clipped_apart)
-    return Adam(rule, lr, w, g, clipped_apart)
+        return LocalSGD(rule, lr, w, g, velocity, clipped_apart)
+    return LocalAdam(rule, lr, w, g, clipped_apart)
 
 
 def clip(g: Tensor, most: float, stretches: tuple[slice, ...]) -> None:

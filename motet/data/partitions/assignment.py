@@ -192,7 +192,7 @@ def _pool_and_common(raw: RawData, settings: DataSettings, seed: int) -> tuple[I
                 raise MotetError(
                     f"data {settings.name!r} has too few samples ({len(everything)}) to set test data aside"
                 )
-    elif not settings.test_share and not apart:
+    elif not settings.test_share and not apart and settings.pool != "no_test":
         raise MotetError("pool 'all' with test_share 0 leaves no test data; accepted: a test_share above 0")
     if settings.subset < 1:
         pool = _stratified(raw, pool, settings.subset, 1, numpy_generator(seed, "subset"))
@@ -213,9 +213,11 @@ def _sets_aside(raw: RawData, settings: DataSettings, official: bool) -> bool:
 
     Natural clients of a user's own data test on rows of their own, so that none are taken from them for a common set.
     """
+    natural = parse(settings.partition)[0].name == "natural" and raw.own
+    if settings.pool == "no_test":
+        return official or not natural
     if settings.pool != AUTO:
         return settings.pool == "train"
-    natural = parse(settings.partition)[0].name == "natural" and raw.own
     return official or not natural or not settings.test_share
 
 

@@ -22,7 +22,7 @@ def split_rows(raw: RawData, rows: Integers, settings: DataSettings, seed: int, 
     With times, test rows are the latest, and validation rows the latest of the rest. With groups, each group is on one
     side as a whole, and the shares are as near to what is asked as that allows.
     """
-    test = int(settings.test_share * len(rows))
+    test = 0 if settings.pool == "no_test" else int(settings.test_share * len(rows))
     val = int(settings.val_share * (len(rows) - test))
     rng = numpy_generator(seed, "split", settings.resplit, client)
     if raw.group is not None:

@@ -47,7 +47,7 @@ def figure_columns(summaries: Sequence[Summary]) -> list[Column]:
         *first,
         *(_of_model(model) for model in _others(summaries, PERSONAL)),
         *(column for data in others for column in _pair(data)),
-        *(_of_measure(name) for name in _measures(summaries, PERSONAL)),
+        *(column for name in _measures(summaries, PERSONAL) for column in _of_measure(name)),
         *(_of_generic(name) for name in _measures(summaries, GENERIC) if name not in _measures(summaries, PERSONAL)),
         *(() if new else adapted),
         Column("MB per\nround", _sent, always=True),
@@ -175,20 +175,24 @@ def _of_model(model: str) -> Column:
     return Column(title, cell)
 
 
-def _of_measure(name: str) -> Column:
-    """Return the column of a metric of the personal models.
+def _of_measure(name: str) -> list[Column]:
+    """Return the column of a metric of the personal models, and beside accuracy that of the most frequent class.
 
     It is on the main figure's data, else on clients' own, on the common test set, or on validation data.
     """
     known = METRICS.get(name)
     write = partial(written, metric=known) if known else number
 
-    def value(summary: Summary) -> float | None:
-        places = (headline_of(summary).data, "split", "common", "validation")
-        found = (_value(summary, PERSONAL, data, name, statistic) for data in places for statistic in ("", "pooled"))
-        return next((v for v in found if v is not None), None)
+    def column(title: str, model: str) -> Column:
+        def value(summary: Summary) -> float | None:
+            places = (headline_of(summary).data, "split", "common", "validation")
+            found = (_value(summary, model, data, name, statistic) for data in places for statistic in ("", "pooled"))
+            return next((v for v in found if v is not None), None)
 
-    return Column(f"{printable(name)},\nown\nmodels", lambda group: over_seeds([value(s) for s in group], write))
+        return Column(title, lambda group: over_seeds([value(s) for s in group], write))
+
+    own = column(f"{printable(name)},\nown\nmodels", PERSONAL)
+    return [own, column(f"{name},\n{MOST_FREQUENT}", MAJORITY)] if name == ACCURACY.name else [own]
 
 
 def _of_generic(name: str) -> Column:

@@ -1,13 +1,22 @@
 """Tables of a comparison and of a tuning for the terminal, with the recommendation above and the protocol below."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from motet.io.text import printable
+from motet.io.text import printable, shortened
 from motet.metrics.metric import ACCURACY, Metric
-from motet.metrics.wording import NOTHING, choices, left_out, megabytes, signed_written, title_of_metric, written
+from motet.metrics.wording import (
+    NOTHING,
+    choices,
+    left_out,
+    megabytes,
+    percent,
+    signed_written,
+    title_of_metric,
+    written,
+)
 from motet.report.tables.layout import Packed, Prose
 from motet.studies.comparison_file import (
     ComparisonFile,
@@ -16,6 +25,7 @@ from motet.studies.comparison_file import (
     NewClientScore,
     RecommendedMethod,
     Score,
+    YardstickResult,
 )
 from motet.studies.tune import TuningFile
 
@@ -49,6 +59,7 @@ def tuned_table(tuning: TuningFile) -> Group:
 
 
 RECOMMENDED, EQUAL, FAILED = "*", "~", " !"
+OWN, INTERVAL = "own\nmodels", "95 %\ninterval"
 
 
 def compared_table(comparison: ComparisonFile) -> Group:
@@ -57,11 +68,16 @@ def compared_table(comparison: ComparisonFile) -> Group:
     labels = [[printable(each.method) + _mark(each, answer) + FAILED * bool(each.warnings)] for each in methods]
     columns = {title: [write(each) for each in methods] for title, write in _columns(comparison.judged_by).items()}
     there = {title: cells for title, cells in columns.items() if any(cell != NOTHING for cell in cells)}
-    table = Packed(["method"], labels, list(there), list(zip(*there.values(), strict=True)))
+    cells = list(zip(*there.values(), strict=True))
+    outside = [_outside(each, comparison.judged_by, list(there)) for each in comparison.yardsticks]
+    labels += [[f"({printable(each.name)})"] for each in comparison.yardsticks]
+    table = Packed(["method"], labels, list(there), [*cells, *outside])
     marks = (
         f"{RECOMMENDED} recommended; {EQUAL} beside a method: it may be as good as the best one; beside a difference: "
         f"it may be chance; {FAILED.strip()} beside a method: it failed in a way that is said below."
     )
+    if outside:
+        marks += " In brackets: what scikit-learn has on the same rows, no method of a federation."
     notes = [marks, *comparison.notes]
     return Group(
         Prose(title(answer), "bold"),
@@ -69,8 +85,58 @@ def compared_table(comparison: ComparisonFile) -> Group:
         Text(),
         table,
         Text(),
+        *client_survey(comparison),
         *(Prose(printable(note), "dim") for note in notes),
     )
+
+
+def _outside(found: YardstickResult, metric: Metric, titles: Sequence[str]) -> list[str]:
+    """Return the cells of a yardstick from outside: its values, and dashes where only a method has something."""
+    own = {OWN: _plus_minus(found.personal, metric), INTERVAL: _interval(found.personal.interval, metric)}
+    return [own.get(title, NOTHING) for title in titles]
+
+
+# -------- The survey of clients
+
+
+MOST_CLIENTS = 30
+
+
+def client_survey(comparison: ComparisonFile) -> list[RenderableType]:
+    """Return a table with a line per client: what it has alone, with one model for all, and with its own model.
+
+    Nothing where there are more clients than a screen shows, or nothing to compare with.
+    """
+    clients, metric = comparison.clients, comparison.judged_by
+    if len(clients) > MOST_CLIENTS or all(each.alone is None and each.one_model is None for each in clients):
+        return []
+    share = f"share of\n{shortened(printable(comparison.rare_class or ''), 12)}"
+    columns: dict[str, list[str]] = {
+        "train\nrows": [_count(each.train) for each in clients],
+        "test\nrows": [_count(each.test) for each in clients],
+        share: [f"{percent(each.rare)} %" if each.rare is not None else NOTHING for each in clients],
+        "alone": [written(each.alone, metric) for each in clients],
+        "one\nmodel": [written(each.one_model, metric) for each in clients],
+        "own\nmodel": [written(each.own, metric) for each in clients],
+        "own less\nalone": [_signed(each.difference, metric) for each in clients],
+        "95 %\ninterval": [_signed_interval(each.interval, metric) for each in clients],
+        "": [each.verdict or NOTHING for each in clients],
+    }
+    there = {name: cells for name, cells in columns.items() if any(cell != NOTHING for cell in cells)}
+    table = Packed(
+        ["client"], [[printable(each.name)] for each in clients], list(there), list(zip(*there.values(), strict=True))
+    )
+    method = printable(comparison.recommended.method)
+    said = f"Clients: {title_of_metric(metric)} alone (local), with FedAvg's one model, and with a model of {method}."
+    return [Prose(said, "bold"), Text(), table, Text()]
+
+
+def _signed(value: float | None, metric: Metric) -> str:
+    return NOTHING if value is None else signed_written(value, metric)
+
+
+def _signed_interval(bounds: tuple[float, float] | None, metric: Metric) -> str:
+    return NOTHING if bounds is None else f"{signed_written(bounds[0], metric)} to {signed_written(bounds[1], metric)}"
 
 
 def title(answer: RecommendedMethod) -> str:
@@ -113,8 +179,9 @@ def _count(value: int | None) -> str:
 def _columns(metric: Metric) -> dict[str, Callable[[MethodResult], str]]:
     """Return the titles of the columns and how each writes a method's cell; values are of the metric."""
     return {
-        "own\nmodels": lambda each: _plus_minus(each.personal, metric),
-        "95 %\ninterval": lambda each: _interval(each.personal.interval, metric),
+        OWN: lambda each: _plus_minus(each.personal, metric),
+        INTERVAL: lambda each: _interval(each.personal.interval, metric),
+        "over all\nrows": lambda each: written(each.pooled, metric),
         "to\nfedavg+ft": lambda each: _difference(each.difference, metric),
         "generic\nmodel": lambda each: _plus_minus(each.generic, metric),
         "worst\nclient": lambda each: written(each.worst_client, metric),

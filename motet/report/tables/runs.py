@@ -257,7 +257,7 @@ def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
         if len(values) == 1:
             words.append(meanings[values.pop()])
     words.append("generic accuracy on the whole common test set, every sample alike" if _by_accuracy(runs) else _POOLED)
-    if any(column.title == MOST_FREQUENT for column in columns):
+    if any(column.title.endswith(MOST_FREQUENT) for column in columns):
         words.append(
             "most frequent class: always answering with the one that is most frequent in a client's training data"
         )

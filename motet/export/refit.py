@@ -1,0 +1,108 @@
+"""Train the recommended method of a comparison once more, on the rows too that it was judged on, before it is used.
+
+The figures of a comparison are of models that never saw the test rows. Models that go into use should learn from all
+rows: the same experiment runs once more without test rows, for as many rounds as the judged models had, in the folder
+`refit` of the comparison. What it makes cannot be scored; the figures stay those of the judged models.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from motet.config.experiment import Experiment, read, resolve
+from motet.config.identity import differences
+from motet.data import FederationFacts, build
+from motet.errors import MotetError
+from motet.export.run import Exported, JudgedFigures, chosen_thresholds, export_run, refuse_taken
+from motet.metrics.threshold import Thresholds
+from motet.runs import run as runs
+from motet.runs.clients_file import read_clients_info
+from motet.runs.record import Record
+from motet.runs.run import Watcher
+from motet.runs.served_models import ServedModels
+from motet.runs.trust import require_trust
+from motet.server.assembly import method_of, settle
+from motet.studies.compare import RECOMMENDED
+from motet.studies.comparison_file import read_comparison
+
+FOLDER = "refit"
+
+
+def export_comparison(
+    folder: Path,
+    out: Path,
+    clients: Sequence[int | str] = (),
+    generic: bool = False,
+    formats: Sequence[str] = ("torch",),
+    left_out: Callable[[str], None] = lambda sentence: None,
+    threshold: str = "",
+    refit: bool = True,
+    watcher: Watcher | None = None,
+    trust_code: bool = False,
+) -> list[Exported]:
+    """Write the models of the method that a comparison recommends; parameters as for `export_run`.
+
+    With `refit` they are trained once more on all rows. Otherwise they are those of the method's first run.
+    """
+    refuse_taken(out)
+    record = judged_run(folder)
+    as_judged = ServedModels(record, trust_code, resolve(read(folder / RECOMMENDED)).data.name)
+    if not refit:
+        return export_run(as_judged, out, clients, generic, formats, left_out, threshold)
+    thresholds = chosen_thresholds(as_judged, threshold) if threshold else as_judged.thresholds
+    served = refitted(folder, watcher, trust_code)
+    served.thresholds = _by_name(thresholds, record, served)
+    judged = JudgedFigures.of(record, record.summary.reported.round)
+    return export_run(served, out, clients, generic, formats, left_out, judged=judged)
+
+
+def judged_run(folder: Path) -> Record:
+    """Return the first run of the method that a comparison recommends; raise a `MotetError` if it names none."""
+    best = read_comparison(folder).best
+    if best is None or not best.runs:
+        raise MotetError(f"{folder} names no run of the recommended method; accepted: compare again")
+    return Record(folder / best.runs[0])
+
+
+def refitted(folder: Path, watcher: Watcher | None = None, trust_code: bool = False) -> ServedModels:
+    """Return the models of the recommended method, trained once more on all rows.
+
+    A finished refit is used again, and one that was stopped goes on.
+    """
+    judged, again = judged_run(folder), folder / FOLDER
+    experiment = experiment_of(folder, judged, trust_code)
+    if not (again / "experiment.toml").is_file():
+        runs.run(experiment, again, watcher)
+    elif other := differences(Record(again).experiment, settle(experiment)):
+        raise MotetError(f"{again} holds another experiment ({other[0]}); remove it, or export with --no-refit")
+    else:
+        runs.resume(again, watcher, trust_code)
+    return ServedModels(Record(again), trust_code)
+
+
+def experiment_of(folder: Path, judged: Record, trust_code: bool = False) -> Experiment:
+    """Return the experiment of the refit: that of recommended.toml without test rows, and without validation rows
+    unless the method chooses by them, for as many rounds as were chosen, or as the judged models had."""
+    asked = resolve(read(folder / RECOMMENDED))
+    require_trust(asked, folder, trust_code)
+    facts = FederationFacts.of(build(asked.data, asked.seed))
+    method = method_of(asked, facts)
+    validates = method.needs_validation or (method.family is not None and method.family.rule == "validation")
+    count = asked.rounds.count
+    return asked.with_(
+        {
+            "data": {"pool": "no_test", "new_clients": 0.0, "resplit": 0, **({} if validates else {"val_share": 0.0})},
+            "rounds": {"count": judged.summary.reported.round if count == "auto" else count},
+            "scoring": {"test": "none", "report": "last", "clients": "training", "metrics": [], "threshold": ""},
+        }
+    )
+
+
+def _by_name(chosen: Thresholds | None, judged: Record, served: ServedModels) -> Thresholds | None:
+    """Return the thresholds by the numbers that clients have in the refit."""
+    if chosen is None:
+        return None
+    names = {client.id: client.name for client in read_clients_info(judged).clients}
+    theirs = {names[i]: each for i, each in chosen.clients.items() if i in names}
+    here = {client.id: theirs[client.name] for client in served.facts.clients if client.name in theirs}
+    return replace(chosen, clients=here)

@@ -1,0 +1,114 @@
+"""The survey of a comparison's clients: what each has, alone and together, who gains, who loses, who is too small to
+tell."""
+
+from math import sqrt
+from typing import Literal
+
+import numpy as np
+
+from motet.metrics.metric import ACCURACY, Metric
+from motet.metrics.names import FROM_RANKS
+from motet.metrics.statistics import Table, auroc_error, normal_interval, share_error
+from motet.runs.clients_file import ClientInfo
+from motet.studies.comparison_file import ClientResult
+from motet.studies.recommend import named
+from motet.studies.results import Results
+
+Verdict = Literal["gains", "loses", "too small to tell"]
+
+
+def survey(results: Results, recommended: str) -> tuple[ClientResult, ...]:
+    """Return every client that is compared, with its model of the recommended method beside what it has otherwise."""
+    values = {name: _by_client(ran.personal, results) for name, ran in results.methods.items()}
+    fedavg = results.methods.get("fedavg")
+    one = {} if fedavg is None or fedavg.generic is None else _by_client(fedavg.generic, results)
+    alone, own = values.get("local", {}), values[recommended]
+    rare = rare_class(results)
+    found = []
+    for client in results.clients:
+        info, difference, interval = results.clients_info.by_id[client], None, None
+        if recommended != "local" and client in alone:
+            difference = results.metric.direction * (own[client] - alone[client])
+            interval = _interval(difference, own[client], alone[client], info, results)
+        found.append(
+            ClientResult(
+                id=client,
+                name=results.name(client),
+                personal={name: of[client] for name, of in values.items()},
+                train=info.train,
+                test=info.test,
+                rare=None if rare is None or not info.counts else info.counts[rare] / max(1, sum(info.counts)),
+                alone=alone.get(client),
+                one_model=one.get(client),
+                own=own[client],
+                difference=difference,
+                interval=interval,
+                verdict=None if difference is None else _verdict(interval),
+            )
+        )
+    return tuple(found)
+
+
+def rare_class(results: Results) -> int | None:
+    """Return the class of which all clients together have the fewest rows; None where class counts are not known."""
+    counts = [info.counts for info in results.clients_info.clients if not info.new]
+    if not counts or not all(counts):
+        return None
+    return int(np.array(counts).sum(0).argmin())
+
+
+def said_of_clients(clients: tuple[ClientResult, ...]) -> list[str]:
+    """Return a sentence about who gains and who loses against training alone, by more than chance."""
+    verdicts = [client for client in clients if client.verdict is not None]
+    if not verdicts:
+        return []
+    gains, loses = ([c.name for c in verdicts if c.verdict == word] for word in ("gains", "loses"))
+    small = len(verdicts) - len(gains) - len(loses)
+    words = [f"{len(gains)} gain{_names(gains)}", f"{len(loses)} lose{_names(loses)}"]
+    return [
+        f"Against training alone, by more than chance of their own test rows: of {len(verdicts)} clients "
+        f"{' and '.join(words)}; {small} {'has' if small == 1 else 'have'} too few test rows to tell."
+    ]
+
+
+def _names(names: list[str]) -> str:
+    return f" ({named(names)})" if names else ""
+
+
+def _by_client(table: Table, results: Results) -> dict[int, float]:
+    return dict(zip(results.clients, np.mean(table, 1).tolist(), strict=True))
+
+
+def _interval(
+    difference: float, own: float, alone: float, info: ClientInfo, results: Results
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of a difference from the client's test rows; None where their noise is not known.
+
+    The two models are of two runs, whose answers row by row are not recorded. So they count as independent, which makes
+    the interval rather too wide.
+    """
+    errors = [_error(value, info, results) for value in (own, alone)]
+    if any(error is None for error in errors):
+        return None
+    return normal_interval(difference, sqrt(sum(error**2 for error in errors if error is not None)))
+
+
+def _error(value: float, info: ClientInfo, results: Results) -> float | None:
+    """Return the standard error of a client's value by its test rows: all of them over the splits, each once."""
+    rows = (info.test or 0) * results.splits
+    rows = min(rows, info.train + (info.val or 0) + (info.test or 0))
+    if not rows or results.figure.data != "split":
+        return None
+    metric: Metric = results.metric
+    if metric is ACCURACY:
+        return share_error(value, rows)
+    if metric.name not in FROM_RANKS or len(info.counts) != 2 or not sum(info.counts):
+        return None
+    positive = rows * info.counts[1] / sum(info.counts)
+    return auroc_error(value, positive, rows - positive) if metric.name == "auroc" else None
+
+
+def _verdict(interval: tuple[float, float] | None) -> Verdict:
+    if interval is None or interval[0] <= 0 <= interval[1]:
+        return "too small to tell"
+    return "gains" if interval[0] > 0 else "loses"

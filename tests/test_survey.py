@@ -1,0 +1,218 @@
+"""What a comparison says of each client, of evidence that is too thin, and of clients with few test rows."""
+
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from motet.metrics.classification import AUROC
+from motet.metrics.metric import ACCURACY, LOSS, Metric
+from motet.metrics.names import MetricName
+from motet.metrics.statistics import Table, auroc_error, differences, estimate, growth_needed, share_error
+from motet.report.tables.compared import client_survey
+from motet.runs.clients_file import ClientInfo, ClientsInfo
+from motet.studies.comparison import about, counted_by_rows, would_settle
+from motet.studies.comparison_file import ComparisonFile, RecommendedMethod
+from motet.studies.recommend import Candidate, hurt, recommend, still_learning
+from motet.studies.results import Ran, Results, climb
+from motet.studies.survey import said_of_clients, survey
+
+
+def results(
+    tables: dict[str, Any],
+    rows: list[int],
+    metric: Metric = ACCURACY,
+    splits: int = 1,
+    counts: tuple[int, int] = (0, 0),
+) -> Results:
+    """Results of clients with so many test rows; the one model of FedAvg is its personal models' table."""
+    ran = {
+        name: Ran((Path(name),), np.array(of, dtype=float), np.array(of, dtype=float), None, 1e6, 1.0, None, {})
+        for name, of in tables.items()
+    }
+    info = tuple(
+        ClientInfo(id=i, name=f"site {i}", new=False, train=4 * n, val=0, test=n, counts=counts if sum(counts) else ())
+        for i, n in enumerate(rows)
+    )
+    classes = ("no", "yes") if sum(counts) else ()
+    figure = MetricName("personal", "split", metric.name, "mean")
+    return Results(ran, tuple(range(len(rows))), ClientsInfo(clients=info, classes=classes), figure, metric, splits)
+
+
+# ---------------------------------------------------------------- clients
+
+
+def test_who_gains_who_loses_and_who_is_too_small_to_tell() -> None:
+    tables = {"local": [[0.6], [0.9], [0.6]], "fedavg": [[0.7], [0.7], [0.7]], "ditto": [[0.8], [0.7], [0.8]]}
+    found = survey(results(tables, [400, 400, 10]), "ditto")
+    assert [client.verdict for client in found] == ["gains", "loses", "too small to tell"]
+    first = found[0]
+    assert (first.alone, first.one_model, first.own, first.test) == (0.6, 0.7, 0.8, 400)
+    assert first.difference == pytest.approx(0.2)
+    reach = 1.959964 * sqrt(share_error(0.8, 400) ** 2 + share_error(0.6, 400) ** 2)
+    assert first.interval == pytest.approx((0.2 - reach, 0.2 + reach))
+    (said,) = said_of_clients(found)
+    assert "1 gain (site 0) and 1 lose (site 1); 1 has too few test rows to tell" in said
+
+
+def test_rows_of_several_splits_count_once_each() -> None:
+    tables = {"local": [[0.6] * 3], "ditto": [[0.8] * 3]}
+    once, thrice, often = (survey(results(tables, [20], splits=s), "ditto")[0] for s in (1, 3, 50))
+    for found, rows in ((once, 20), (thrice, 60), (often, 100)):  # a client has a hundred rows in all
+        assert found.interval is not None
+        wide = 2 * 1.959964 * sqrt(share_error(0.8, rows) ** 2 + share_error(0.6, rows) ** 2)
+        assert found.interval[1] - found.interval[0] == pytest.approx(wide)
+
+
+def test_lower_is_better_for_clients_too() -> None:
+    found = survey(results({"local": [[0.9]], "ditto": [[0.4]]}, [50], LOSS), "ditto")
+    assert found[0].difference == pytest.approx(0.5) and found[0].interval is None  # no noise is known of a loss
+
+
+def test_nobody_is_compared_with_itself() -> None:
+    found = survey(results({"local": [[0.9]], "fedavg": [[0.4]]}, [50]), "local")
+    assert found[0].difference is None and found[0].verdict is None and said_of_clients(found) == []
+
+
+def test_the_share_of_the_rare_class() -> None:
+    found = survey(results({"local": [[0.9]], "ditto": [[0.8]]}, [50], AUROC, counts=(180, 20)), "ditto")
+    assert found[0].rare == 0.1 and found[0].interval is not None
+
+
+def test_few_rows_are_easily_ranked_right() -> None:
+    assert auroc_error(0.9, 0, 10) is None
+    sure, surer = auroc_error(1.0, 3, 5), auroc_error(1.0, 30, 50)
+    assert sure is not None and surer is not None and sure > 0.05 > surer
+
+
+def test_the_error_of_an_auroc_against_draws() -> None:
+    rng, positive, negative = np.random.default_rng(0), 15, 60
+    draws = [
+        float((rng.normal(1, 1, positive)[:, None] > rng.normal(0, 1, negative)[None]).mean()) for _ in range(2000)
+    ]
+    assert auroc_error(float(np.mean(draws)), positive, negative) == pytest.approx(
+        np.std(draws), rel=0.2
+    )  # rather too large
+
+
+def test_a_screen_shows_thirty_clients() -> None:
+    def shown(clients: int) -> list[object]:
+        of = results({"local": [[0.6]] * clients, "ditto": [[0.8]] * clients}, [20] * clients)
+        answer = RecommendedMethod(
+            method="ditto",
+            options={},
+            expression="ditto",
+            reason="",
+            certain=False,
+            enough_evidence=True,
+            may_be_equal=(),
+        )
+        file = ComparisonFile(
+            format=1,
+            recommended=answer,
+            methods=(),
+            clients=survey(of, "ditto"),
+            left_out={},
+            figure=str(of.figure),
+            notes=(),
+        )
+        return list(client_survey(file))
+
+    assert shown(30) and not shown(31)
+
+
+# ---------------------------------------------------------------- evidence
+
+
+def test_how_much_evidence_is_needed() -> None:
+    """As much as makes the normal interval of the mean ± the margin."""
+    rng = np.random.default_rng(0)
+    table: Table = rng.normal(0.05, 0.2, (40, 1))
+    growth = growth_needed(table, 0.03)
+    assert growth == pytest.approx((1.959964 * table.std(ddof=1) / sqrt(40) / 0.03) ** 2, rel=1e-6)
+    assert growth is not None
+    found = estimate(np.tile(table, (round(growth), 1)))  # as many times the clients, as different as these
+    assert found.high is not None and found.high - found.mean == pytest.approx(0.03, rel=0.1)
+    assert growth_needed(np.array([[0.5]]), 0.03) is None
+
+
+def test_evidence_in_words() -> None:
+    tables = {"a": [[0.9], [0.6], [0.8], [0.6]], "b": [[0.6], [0.9], [0.75], [0.6]]}
+    of = results(tables, [46] * 4)
+    said = would_settle(of, "a", "b")
+    growth = growth_needed(of.personal["a"] - of.personal["b"], 0.03)
+    assert growth is not None
+    assert said.startswith("with 4 clients and 184 test rows a difference of 3 points needs about ")
+    assert f"{about(184 * growth)} test rows" in said and "--repeats" not in said  # more splits than are worth it
+    steady = results({"a": [[0.9], [0.85], [0.86], [0.84]], "b": [[0.8], [0.85], [0.8], [0.8]]}, [46] * 4)
+    assert "splits of the same rows (--repeats " in would_settle(steady, "a", "b")
+    same = results({"a": [[0.9], [0.8]], "b": [[0.8], [0.7]]}, [46] * 2)
+    assert would_settle(same, "a", "b") == "more clients, test rows or seeds would tell"
+    assert "a difference of .03 needs" in would_settle(results(tables, [46] * 4, AUROC), "a", "b")
+
+
+def test_numbers_with_two_digits() -> None:
+    assert [about(n) for n in (7.2, 84, 854, 12345.6)] == ["8", "84", "860", "13 000"]
+
+
+def test_clients_with_few_rows_are_said_to_count_alike() -> None:
+    """A client of one row counts as much as one of fourteen; counted by rows another method is ahead."""
+    of = results({"local": [[1.0], [0.5]], "fedavg": [[0.0], [0.7]]}, [1, 14])
+    (said,) = counted_by_rows(of, "local", ["local", "fedavg"])
+    assert said == (
+        "Clients count alike, though they have from 1 to 14 test rows; counted by rows fedavg is the best, "
+        "+12.0 points better than local."
+    )
+    (same,) = counted_by_rows(of, "fedavg", ["local", "fedavg"])
+    assert same.endswith("counted by rows fedavg is the best too.")
+    assert counted_by_rows(results({"local": [[1.0], [0.5]]}, [10, 14]), "local", ["local"]) == []
+
+
+# ---------------------------------------------------------------- judged by another metric
+
+
+def judged(tables: dict[str, Any], metric: Metric) -> Any:
+    every = {name: np.array(of, dtype=float) for name, of in tables.items()}
+    order = {"local": 0, "fedavg": 1, "fedavg+ft": 2}
+    found = differences({name: metric.direction * of for name, of in every.items()})
+    return recommend(
+        [Candidate(name, estimate(of), order.get(name, 3), 1e6) for name, of in every.items()], found, 500, metric
+    )
+
+
+def test_the_lowest_loss_is_recommended() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(0.6, 0.01, (12, 2))
+    answer = judged({"fedavg": base + 0.3, "ditto": base}, LOSS)
+    assert answer.method == "ditto" and answer.certain
+    assert "best personal log loss" in answer.reason and "points" not in answer.reason and "+.300" in answer.reason
+
+
+def test_no_sentence_says_accuracy_of_another_metric() -> None:
+    rng = np.random.default_rng(1)
+    base = rng.normal(0.8, 0.02, (12, 2))
+    for tables in (
+        {"fedavg": base, "ditto": base + 0.2},
+        {"fedavg": base, "fedavg+ft": base + rng.normal(0, 0.1, (12, 2))},
+        {"ditto": base},
+    ):
+        reason = judged(tables, AUROC).reason
+        assert (
+            "AUROC" in reason
+            and "accuracy" not in reason
+            and "points" not in reason
+            and " %" not in reason.replace("95 %", "")
+        )
+
+
+def test_who_is_hurt_and_who_still_learns_by_a_loss() -> None:
+    assert hurt({0: 0.5, 1: 0.2}, {0: 0.4, 1: 0.3}, direction=-1) == [0]
+    rows = [{"round": r, "personal.split.loss.mean": 1.0 - 0.05 * r} for r in range(1, 11)]
+    gained = climb(rows, MetricName("personal", "split", "loss", "mean"), -1)
+    assert gained == pytest.approx(0.1)
+    assert (
+        still_learning({"fedavg": gained}, LOSS)[0].startswith("Still learning")
+        and "point" not in still_learning({"fedavg": gained}, LOSS)[0]
+    )

@@ -156,11 +156,11 @@ def made_summary(
     return Summary.model_validate(values | changes)
 
 
-def made_comparison(folder: Path, methods: Sequence[str], seeds: int = 2, **more: Any) -> Path:
+def made_comparison(folder: Path, methods: Sequence[str], seeds: int = 2, apart: float = 0.02, **more: Any) -> Path:
     """A folder as `motet compare` leaves it, of made runs; the first method is recommended."""
     rows = []
     for place, method in enumerate(methods):
-        base = 0.9 - 0.02 * place
+        base = 0.9 - apart * place
         runs = [f"runs/{place}-seed{seed}" for seed in range(seeds)]
         for seed, run in enumerate(runs):
             made_record(folder / run, method, seed=seed, base=base, generic=method != "local", **more)

@@ -48,7 +48,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Opened:
     """A page with what it asked for and complained about."""
 
-    def __init__(self, chromium: Any, report: Path, **context: Any) -> None:
+    def __init__(self, chromium: Any, report: Path, unfold: bool = True, **context: Any) -> None:
         self.context = chromium.new_context(**context)
         self.page = self.context.new_page()
         self.asked: list[str] = []
@@ -57,6 +57,8 @@ class Opened:
         self.page.on("console", lambda message: self.wrong.append(message.text))
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.goto(report.as_uri())
+        if unfold:
+            self.page.evaluate("document.querySelectorAll('details.fold').forEach(d => d.open = true)")
 
     def __enter__(self) -> "Opened":
         return self
@@ -164,6 +166,65 @@ def test_the_legend_hides_and_shows(chromium: Any, report: Path) -> None:
         assert figure.locator(".desk g[data-k='0']").is_visible()
         button.click()
         assert line.is_visible()
+
+
+def test_what_is_for_students_of_methods_is_folded_away(chromium: Any, report: Path) -> None:
+    """The answer, the clients and the cost are there at once; a link opens what is folded, and so does paper."""
+    with Opened(chromium, report, unfold=False, **DESK) as opened:
+        page = opened.page
+        for name in ("answer", "clients", "cost", "summary"):
+            assert page.locator(f"#{name} .see").first.is_visible(), name
+        for name in ("tradeoff", "rounds", "tuning", "settings"):
+            assert not page.locator(f"#{name} .see").is_visible(), name
+        page.locator("nav a[href='#rounds']").click()
+        page.wait_for_function("document.querySelector('#rounds details.fold').open")
+        assert page.locator("#rounds .see").is_visible() and not page.locator("#tuning .see").is_visible()
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert page.locator("#tuning .see").is_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 380])
+def test_names_in_the_plane_cover_nothing_and_nothing_is_cut(width: int, chromium: Any, tmp_path: Path) -> None:
+    """Ten methods close together: each has its own colour, no name lies on another, no word leaves its drawing."""
+    methods = (
+        "fedavg+ft",
+        "pgfed",
+        "fedrod",
+        "fedavg",
+        "ditto",
+        "superfed-mm",
+        "fedbasis",
+        "fedper",
+        "fedavg+dbe",
+        "local",
+    )
+    folder = made_comparison(tmp_path / "ten", methods, clients=8, names=NAMES, metrics=["ece"], apart=0.002)
+    report = write_report([folder], folder / "report.html")
+    with Opened(chromium, report, viewport={"width": width, "height": 900}) as opened:
+        kind = "desk" if width > 780 else "phone"
+        boxes = opened.page.evaluate(
+            f"""[...document.querySelectorAll('#chart-tradeoff .{kind} text.halo')].map(t => {{
+                const b = t.getBoundingClientRect(); return [t.textContent, b.left, b.top, b.right, b.bottom] }})"""
+        )
+        assert len(boxes) == 10
+        for i, (one, *a) in enumerate(boxes):
+            for other, *b in boxes[:i]:
+                wide, tall = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+                assert wide <= 1 or tall <= 3, f"{one} lies on {other}"
+        cut = opened.page.evaluate(
+            """[...document.querySelectorAll('svg text')].filter(t => t.getClientRects().length).filter(t => {
+                const a = t.getBoundingClientRect(), b = t.ownerSVGElement.getBoundingClientRect()
+                return a.right > b.right + 2 || a.left < b.left - 2 }).map(t => t.textContent)"""
+        )
+        assert cut == []
+        dots = opened.page.locator("#summary .dot").evaluate_all("all => all.map(d => getComputedStyle(d).color)")
+        assert len(set(dots)) == len(dots) == 10
+        if width == 1280:
+            wide = opened.page.evaluate(
+                "[...document.querySelectorAll('#summary .scroll, #clients .scroll, #answer .scroll')]"
+                ".filter(e => e.getClientRects().length && e.scrollWidth > e.clientWidth + 1).length"
+            )
+            assert wide == 0, "no table needs scrolling on a desk"
 
 
 def test_it_prints_as_on_a_desk_and_in_light_colours(chromium: Any, report: Path) -> None:

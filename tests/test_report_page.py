@@ -1,6 +1,7 @@
 """The report as a file: what it says, that nothing in a record can act in it, and what it says of damaged ones."""
 
 import json
+import random
 import re
 import shutil
 from html.parser import HTMLParser
@@ -14,11 +15,15 @@ from made_records import made_comparison, made_record
 import motet
 from motet.cli import looking, main
 from motet.errors import MotetError
+from motet.metrics.wording import written
+from motet.report.charts import Grid
 from motet.report.page import write_report
+from motet.report.page.blocks import Sheet
 from motet.report.page.reading import contents_of
 from motet.report.page.sections import sections_of
 from motet.runs.clients_file import read_clients_info
 from motet.runs.record import Record
+from motet.studies.comparison_file import read_comparison
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -63,7 +68,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_comparison_has_every_section(compared: Path, tmp_path: Path) -> None:
     read = page(compared, tmp_path / "r.html")
-    names = ["answer", "summary", "tradeoff", "rounds", "clients", "new-clients", "cost", "calibration", "tuning"]
+    names = ["answer", "clients", "new-clients", "cost", "summary", "tradeoff", "rounds", "calibration", "tuning"]
     assert [s["id"] for s in read.every("section")] == [*names, "settings"]
     for said in (
         "Recommended: fedavg+ft It is best.",
@@ -118,7 +123,7 @@ def test_of_one_run(tmp_path: Path) -> None:
     read = page(made_record(tmp_path / "one", "fedrod", base=0.8), tmp_path / "r.html")
     assert "Clients' own models reach 80.0 % on average, 5.0 points more than the one model for all." in read.text
     assert [s["id"] for s in read.every("section")] == [
-        *("answer", "summary", "rounds", "clients", "new-clients", "cost", "settings")
+        *("answer", "clients", "new-clients", "cost", "summary", "rounds", "settings")
     ]
     assert "each client's gain over the one model for all" in read.text
 
@@ -441,3 +446,74 @@ def test_where_the_data_lie_is_nobodys_business(tmp_path: Path) -> None:
     ran = motet.run(data=str(folder / "patients.npz"), clients=2, partition="iid", rounds=1, epochs=1, net="mlp")
     page = write_report([ran.folder], tmp_path / "page.html").read_text()
     assert "patients.npz" in page and "of-somebody" not in page
+
+
+# ---------------------------------------------------------------- seen by who will use the models
+
+
+@pytest.fixture(scope="module")
+def by_auroc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison of hospitals by AUROC; one of them has very few rows."""
+    folder = tmp_path_factory.mktemp("auroc")
+    rng, lines = random.Random(0), ["x,z,site,dead"]
+    for i in range(260):
+        x = rng.gauss(0, 1)
+        site = "Tiny" if i % 26 == 0 else ("Bern", "Chur")[i % 2]
+        lines.append(f"{x:.3f},{rng.gauss(0, 1):.3f},{site},{'yes' if x + rng.gauss(0, 1) > 0.9 else 'no'}")
+    (folder / "all.csv").write_text("\n".join(lines))
+    motet.compare(
+        folder / "all.csv", methods="local,fedavg,fedavg+ft", label="dead", client="site", metric="auroc", rounds=3,
+        trials=1, seeds=1, repeats=1, jobs=1, out=folder / "study",
+    )  # fmt: skip
+    return folder / "study"
+
+
+def test_a_page_speaks_of_the_metric_that_methods_are_judged_by(by_auroc: Path, tmp_path: Path) -> None:
+    contents = contents_of([by_auroc])
+    said = {section.name: str(section) for section in sections_of(contents)}
+    for name in ("answer", "clients", "cost", "tradeoff", "rounds", "tuning"):
+        assert "accuracy" not in said[name].lower().replace("accuracy-by-bytes", ""), name
+        assert "AUROC" in said[name], name
+    comparison = read_comparison(by_auroc)
+    drawn = next(c for s in sections_of(contents) for c in s.charts if c.name == "tradeoff").drawing.table().rows
+    assert {row[0] for row in drawn} == {each.method for each in comparison.methods}
+    assert all(0 <= float(row[2].split()[0]) <= 1 for row in drawn)
+
+
+def test_the_answer_stands_beside_what_there_is_without_it(by_auroc: Path) -> None:
+    comparison = read_comparison(by_auroc)
+    section = sections_of(contents_of([by_auroc]))[0]
+    sheet = next(block for block in section.blocks if isinstance(block, Sheet))
+    rows = {row[0].text: row[1].text for row in sheet.rows}
+    for each in comparison.yardsticks:
+        assert rows[each.name] == written(each.personal.mean, comparison.judged_by)
+    assert comparison.best is not None
+    assert rows[f"own models of {comparison.best.method}, recommended"] == written(
+        comparison.best.personal.mean, comparison.judged_by
+    )
+
+
+def test_every_client_is_in_the_table_with_its_rows(by_auroc: Path) -> None:
+    comparison = read_comparison(by_auroc)
+    section = sections_of(contents_of([by_auroc]))[1]
+    sheet = next(block for block in section.blocks if isinstance(block, Sheet))
+    for client in comparison.clients:
+        row = next(row for row in sheet.rows if row[0].text == client.name)
+        told = dict(zip(sheet.titles, (cell.text for cell in row), strict=True))
+        assert told["test rows"] == str(client.test) and told["training rows"] == str(client.train)
+        assert told["own model"] == written(client.own, comparison.judged_by)
+        assert told.get("verdict", "–") == (client.verdict or "–")
+    assert len(sheet.rows) == len(comparison.clients)
+    grids = [c.drawing.table().rows for c in section.charts if c.name.startswith(("gains", "clients-"))]
+    tests = {client.name: client.test for client in comparison.clients}
+    assert grids and all(row[0] == f"{row[0].rpartition(' (')[0]} ({tests[row[0].rpartition(' (')[0]]})"
+                         for rows in grids for row in rows)  # fmt: skip
+
+
+def test_shades_make_nothing_of_values_that_are_alike() -> None:
+    """α from 0.2495 to 0.2506 is one shade; from 0 to 1 it is not."""
+    alike = Grid(["a", "b"], ["c", "d"], [[0.2495, 0.2506], [0.25, 0.2501]], digits=4)
+    apart = Grid(["a", "b"], ["c", "d"], [[0.0, 1.0], [0.5, 0.2]])
+    shades = [set(re.findall(r'fill-opacity="([\d.]+)"', g.svg(800, True, "", ""))) for g in (alike, apart)]
+    assert len(shades[0]) == 1 and len(shades[1]) == 4
+    assert "all alike" in alike.legend_keys()[0].label and "pale" in apart.legend_keys()[0].label

@@ -6,14 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from rich.console import Console
 
+from motet.config.scoring_section import ScoringSettings
 from motet.metrics.classification import AUROC
 from motet.metrics.metric import ACCURACY, LOSS, Metric
 from motet.metrics.names import MetricName
+from motet.metrics.one_pass import class_weighted
 from motet.metrics.statistics import Table, auroc_error, differences, estimate, growth_needed, share_error
+from motet.metrics.wording import counted
+from motet.report.tables.catalogue import partition
 from motet.report.tables.compared import client_survey
 from motet.runs.clients_file import ClientInfo, ClientsInfo
-from motet.studies.comparison import about, counted_by_rows, would_settle
+from motet.studies.comparison import about, counted_by_rows, worst_of, would_settle
 from motet.studies.comparison_file import ComparisonFile, RecommendedMethod
 from motet.studies.recommend import Candidate, hurt, recommend, still_learning
 from motet.studies.results import Ran, Results, climb
@@ -69,6 +75,12 @@ def test_rows_of_several_splits_count_once_each() -> None:
 def test_lower_is_better_for_clients_too() -> None:
     found = survey(results({"local": [[0.9]], "ditto": [[0.4]]}, [50], LOSS), "ditto")
     assert found[0].difference == pytest.approx(0.5) and found[0].interval is None  # no noise is known of a loss
+
+
+def test_few_rows_tell_nothing_of_anybody() -> None:
+    small = survey(results({"local": [[0.6], [0.7]], "ditto": [[0.7], [0.6]]}, [12, 9]), "ditto")
+    (said,) = said_of_clients(small)
+    assert said == "None of 2 clients gains or loses against training alone by more than chance of its test rows."
 
 
 def test_nobody_is_compared_with_itself() -> None:
@@ -216,3 +228,34 @@ def test_who_is_hurt_and_who_still_learns_by_a_loss() -> None:
         still_learning({"fedavg": gained}, LOSS)[0].startswith("Still learning")
         and "point" not in still_learning({"fedavg": gained}, LOSS)[0]
     )
+
+
+# ---------------------------------------------------------------- one definition of a word
+
+
+def test_the_worst_client_is_that_of_a_run() -> None:
+    """As in tables of runs, `minimum` of each: their mean over seeds is the number of a comparison."""
+    table = np.array([[0.5, 0.9], [0.8, 0.4], [0.7, 0.7]])
+    assert worst_of(table, ACCURACY) == pytest.approx((0.5 + 0.4) / 2)
+    assert worst_of(table, LOSS) == pytest.approx((0.8 + 0.9) / 2)
+
+
+def test_clients_are_counted_in_whole_numbers() -> None:
+    assert (counted([1.0, 0.0, 1.0]), counted([39.0, 39.0])) == ("0 to 1", "39")
+
+
+def test_classes_that_are_numbers_are_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    client = {"id": 0, "name": "0", "domain": None, "train": 3, "val": 0, "test": 2, "new": False, "counts": [4, 1]}
+    Console(width=80).print(partition([client], 2, ("0", "1")))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["class", "class"] and lines[1] == ["client", "0", "1", "train", "test", "total"]
+
+
+def test_a_constant_answer_is_no_better_by_class() -> None:
+    """On a common test set with a rare class, a model that never says it has the share of the others, not more."""
+    counts, client = torch.tensor([808, 192]), torch.tensor([404, 96])
+    right = torch.tensor([808, 0])
+    assert ScoringSettings().class_weights == "count_corrected"
+    assert class_weighted(right, counts, client, corrected=True) == pytest.approx(0.808)
+    printed = class_weighted(right, counts, client)  # Eq. 20 as printed weighs rows that are rare already
+    assert printed is not None and printed > 0.94

@@ -13,12 +13,13 @@ from motet.api.result import Result
 from motet.api.tables import Table, html_note, html_table, html_text
 from motet.errors import MotetError
 from motet.io.user_paths import user_path
-from motet.metrics.wording import NOTHING, choices, percent
+from motet.metrics.metric import Metric
+from motet.metrics.wording import NOTHING, choices, written
 from motet.report.page import write_report
 from motet.report.progress import onlooker
 from motet.report.tables.compared import title
 from motet.studies.compare import RECOMMENDED
-from motet.studies.comparison_file import ComparisonFile, MethodResult, read_comparison
+from motet.studies.comparison_file import ClientResult, ComparisonFile, MethodResult, read_comparison
 
 if TYPE_CHECKING:
     import pandas
@@ -81,13 +82,26 @@ class Comparison:
 
     @cached_property
     def methods(self) -> Table:
-        """Return one row per method, the best first; accuracies are shares between 0 and 1."""
-        return Table(map(_row, self.file.methods))
+        """Return one row per method, the best first; values are of `comparison.metric`, accuracies as shares.
+
+        `majority` is what always answering with a client's most frequent class has, beside an accuracy.
+        """
+        return Table({**_row(each), "majority": self.file.majority} for each in self.file.methods)
+
+    @property
+    def metric(self) -> str:
+        """Return the metric by which methods were judged, such as `accuracy` or `auroc`."""
+        return self.file.metric
 
     @cached_property
     def clients(self) -> Table:
-        """Return one row per client: its id, its name, and its personal accuracy with each method, mean over seeds."""
-        return Table({"id": each.id, "name": each.name, **each.personal} for each in self.file.clients)
+        """Return one row per client: id, name, rows, share of the rare class, and then values.
+
+        `alone`, `one_model` and `own` are what it has alone, with FedAvg's one model, and with its own model of the
+        recommended method; `difference` is how much better that is than alone, from `low` to `high`, with a verdict.
+        The other columns are its values with each method, mean over runs.
+        """
+        return Table(map(_client, self.file.clients))
 
     @property
     def notes(self) -> list[str]:
@@ -150,12 +164,21 @@ class Comparison:
         return self.methods.to_pandas()
 
     def _repr_html_(self) -> str:
-        titles = ("method", "own models, %", "95 % interval", "generic model, %", "worse off than alone", "chosen")
-        answer = self.file.recommended
-        return (
-            f"<p><strong>{html_text(title(answer))}</strong></p><p>{html_text_of(answer.reason)}</p>"
-            f"{html_table(titles, map(_cells, self.file.methods))}{html_note(f'The page: {self.folder / PAGE}')}"
+        metric = self.file.judged_by
+        unit = "%" if metric.percent else metric.said
+        titles = (
+            "method",
+            f"own models, {unit}",
+            "95 % interval",
+            f"generic model, {unit}",
+            "worse off than alone",
+            "chosen",
         )
+        answer = self.file.recommended
+        table = html_table(titles, (_cells(each, metric) for each in self.file.methods))
+        reason = html_text_of(answer.reason)
+        page = html_note(f"The page: {self.folder / PAGE}")
+        return f"<p><strong>{html_text(title(answer))}</strong></p><p>{reason}</p>{table}{page}"
 
     def __repr__(self) -> str:
         return (
@@ -181,6 +204,7 @@ def _row(found: MethodResult) -> dict[str, Any]:
         "certain": None if difference is None else difference.certain,
         "generic": None if found.generic is None else found.generic.mean,
         "worst_client": found.worst_client,
+        "pooled": found.pooled,
         "hurt": found.hurt,
         "hurt_vs_fedavg": found.hurt_vs_fedavg,
         "new_before": None if new is None else new.before,
@@ -192,13 +216,32 @@ def _row(found: MethodResult) -> dict[str, Any]:
     }
 
 
-def _cells(found: MethodResult) -> list[object]:
+def _client(found: ClientResult) -> dict[str, Any]:
+    low, high = found.interval or (None, None)
+    return {
+        "id": found.id,
+        "name": found.name,
+        "train": found.train,
+        "test": found.test,
+        "rare": found.rare,
+        "alone": found.alone,
+        "one_model": found.one_model,
+        "own": found.own,
+        "difference": found.difference,
+        "low": low,
+        "high": high,
+        "verdict": found.verdict,
+        **found.personal,
+    }
+
+
+def _cells(found: MethodResult, metric: Metric) -> list[object]:
     interval = found.personal.interval
     return [
         found.method,
-        percent(found.personal.mean),
-        NOTHING if interval is None else f"{percent(interval[0])} to {percent(interval[1])}",
-        percent(None if found.generic is None else found.generic.mean),
+        written(found.personal.mean, metric),
+        NOTHING if interval is None else f"{written(interval[0], metric)} to {written(interval[1], metric)}",
+        written(None if found.generic is None else found.generic.mean, metric),
         NOTHING if found.hurt is None else str(found.hurt),
         choices(found.options),
     ]

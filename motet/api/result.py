@@ -16,7 +16,9 @@ from motet.data.readers.in_memory import remove_scratch_folder
 from motet.errors import MotetError
 from motet.export.routing import RoutedModels
 from motet.io.user_paths import user_path
-from motet.metrics.wording import data_name, percent
+from motet.metrics.metric import ACCURACY, Metric
+from motet.metrics.registry import known_metric
+from motet.metrics.wording import data_name, with_unit, written
 from motet.runs.local_baseline import compared_with_local
 from motet.runs.raw_model import RawModel
 from motet.runs.record import Record
@@ -218,23 +220,37 @@ class Result:
         return [each.folder for each in written]
 
     def _repr_html_(self) -> str:
-        headline = self.figures.get(self.summary.reported.figure)
+        headline, metric = self.figures.get(self.summary.reported.figure), self._metric
         new = self.summary.new_clients
         rows = [
-            ("one model for all, on the common test set", percent(self.generic.accuracy)),
-            ("clients' own models", percent(headline)),
-            *([("new clients, after adaptation", percent(new["after"]))] if new.get("after") is not None else []),
+            ("one model for all, over all test samples", written(self._of_all_samples, metric)),
+            ("clients' own models", written(headline, metric)),
         ]
+        if new.get("after") is not None:
+            rows.append(("new clients, after adaptation", written(new["after"], metric)))
+        table = html_table((metric.said, "%" if metric.percent else ""), rows)
         title = html_text(f"{self.method} on {data_name(str(self.summary.data))}")
         notes = "; ".join([*self.warnings, f"recorded in {self.folder}"])
-        return f"<p><strong>{title}</strong></p>{html_table(('accuracy', '%'), rows)}{html_note(notes)}"
+        return f"<p><strong>{title}</strong></p>{table}{html_note(notes)}"
 
     def __repr__(self) -> str:
-        personal = percent(self.figures.get(self.summary.reported.figure))
+        metric = self._metric
+        personal = with_unit(self.figures.get(self.summary.reported.figure), metric)
+        name = "" if metric is ACCURACY else f"{metric.said} "
         return (
-            f"<motet.Result of {self.method} on {self.summary.data}: generic {percent(self.generic.accuracy)} %, "
-            f"personal {personal} %, in {self.folder}>"
+            f"<motet.Result of {self.method} on {self.summary.data}: {name}generic "
+            f"{with_unit(self._of_all_samples, metric)}, personal {personal}, in {self.folder}>"
         )
+
+    @property
+    def _of_all_samples(self) -> float | None:
+        """The headline's metric of the generic model over all samples of the common or of clients' test data."""
+        names = (f"generic.{data}.{self._metric.name}.pooled" for data in ("common", "split"))
+        return next((self.figures[name] for name in names if name in self.figures), None)
+
+    @property
+    def _metric(self) -> Metric:
+        return known_metric(self.summary.reported.metric, self.summary.reported.higher_is_better)
 
 
 def flat(row: Row) -> Row:

@@ -81,21 +81,23 @@ def refitted(folder: Path, watcher: Watcher | None = None, trust_code: bool = Fa
 
 
 def experiment_of(folder: Path, judged: Record, trust_code: bool = False) -> Experiment:
-    """Return the experiment of the refit: that of recommended.toml without test rows, and without validation rows
-    unless the method chooses by them, for as many rounds as were chosen, or as the judged models had."""
+    """Return the experiment of the refit: that of recommended.toml on all rows, for as many rounds as were chosen or as
+    the judged models had."""
     asked = resolve(read(folder / RECOMMENDED))
     require_trust(asked, folder, trust_code)
-    facts = FederationFacts.of(build(asked.data, asked.seed))
-    method = method_of(asked, facts)
-    validates = method.needs_validation or (method.family is not None and method.family.rule == "validation")
     count = asked.rounds.count
-    return asked.with_(
-        {
-            "data": {"pool": "no_test", "new_clients": 0.0, "resplit": 0, **({} if validates else {"val_share": 0.0})},
-            "rounds": {"count": judged.summary.reported.round if count == "auto" else count},
-            "scoring": {"test": "none", "report": "last", "clients": "training", "metrics": [], "threshold": ""},
-        }
-    )
+    rounds = judged.summary.reported.round if count == "auto" else count
+    return without_test_rows(asked).with_({"rounds.count": rounds})
+
+
+def without_test_rows(experiment: Experiment) -> Experiment:
+    """Return the experiment with all rows to learn from: no test rows, and validation rows only where the method
+    chooses by them."""
+    method = method_of(experiment, FederationFacts.of(build(experiment.data, experiment.seed)))
+    validates = method.needs_validation or (method.family is not None and method.family.rule == "validation")
+    data = {"pool": "no_test", "new_clients": 0.0, "resplit": 0, **({} if validates else {"val_share": 0.0})}
+    scoring = {"test": "none", "report": "last", "clients": "training", "metrics": [], "threshold": ""}
+    return experiment.with_({"data": data, "scoring": scoring})
 
 
 def _by_name(chosen: Thresholds | None, judged: Record, served: ServedModels) -> Thresholds | None:

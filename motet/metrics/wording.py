@@ -1,6 +1,6 @@
 """The text form of figures, sizes and times in tables and sentences, and of which model was scored."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,12 @@ def points(value: float, metric: "Metric") -> str:
 def title_of_metric(metric: "Metric") -> str:
     """Return what stands at a column or an axis: "accuracy in %", "AUROC"."""
     return f"{metric.said} in %" if metric.percent else metric.said
+
+
+def counted(counts: Sequence[float]) -> str:
+    """Return how many clients there are in each of several runs: one number, or "3 to 5" where they differ."""
+    low, high = (round(of(counts)) for of in (min, max))
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def level_words(metric: "Metric") -> str:

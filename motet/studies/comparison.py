@@ -235,7 +235,7 @@ def _of_method(
         yardstick=method.yardstick,
         personal=_score(ran.personal, results.metric),
         generic=None if generic is None else GenericScore(**generic.model_dump(), common=ran.common),
-        worst_client=_worst(ran.personal, results.metric),
+        worst_client=worst_of(ran.personal, results.metric),
         hurt=None if alone is None else len(alone),
         hurt_clients=None if alone is None else tuple(map(results.name, alone)),
         hurt_vs_fedavg=None if together is None else len(together),
@@ -257,10 +257,9 @@ def _estimate(table: Table, metric: Metric) -> Estimate:
     return accuracy(table) if metric.is_share else estimate(table)
 
 
-def _worst(table: Table, metric: Metric) -> float:
-    """Return the worst client's mean over seeds."""
-    means = table.mean(1)
-    return float(means.min() if metric.higher_is_better else means.max())
+def worst_of(table: Table, metric: Metric) -> float:
+    """Return the worst client of a run, mean over runs, as the tables of runs have it."""
+    return float((table.min(0) if metric.higher_is_better else table.max(0)).mean())
 
 
 def _score(table: Table, metric: Metric) -> Score:

@@ -62,6 +62,7 @@ class MethodResult(FileModel):
     personal: Score
     generic: GenericScore | None
     worst_client: Number
+    """The worst client of a run, mean over runs: not always the same client."""
     hurt: Count | None
     hurt_clients: tuple[Name, ...] | None
     hurt_vs_fedavg: Count | None

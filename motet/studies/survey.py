@@ -64,6 +64,8 @@ def said_of_clients(clients: tuple[ClientResult, ...]) -> list[str]:
         return []
     gains, loses = ([c.name for c in verdicts if c.verdict == word] for word in ("gains", "loses"))
     small = len(verdicts) - len(gains) - len(loses)
+    if small == len(verdicts):
+        return [f"None of {small} clients gains or loses against training alone by more than chance of its test rows."]
     words = [f"{len(gains)} gain{_names(gains)}", f"{len(loses)} lose{_names(loses)}"]
     return [
         f"Against training alone, by more than chance of their own test rows: of {len(verdicts)} clients "

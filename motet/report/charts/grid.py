@@ -11,6 +11,7 @@ from motet.report.charts.frame import ChartTable, Key, written
 from motet.report.charts.pen import Pen, fitted, width_of
 
 MOST_CELLS = 12_000
+ALIKE = 0.05  # values whose range is a smaller share of the largest have one shade
 MOST_NUMBERS = 420  # up to so many cells show their number
 DARKEST_UNDER_WORDS = 0.55  # so that a number on a cell can be read
 LONGEST_NAME = 92.0  # pixels, of a column's name
@@ -58,7 +59,8 @@ class Grid:
     def legend_keys(self) -> list[Key]:
         if self.kind == "heat":
             low, high = map(self._words, self._ends)
-            return [Key("heat", f"from {low} (pale) to {high} (strong)", "area")]
+            words = f"all alike, {low} to {high}" if self._alike else f"from {low} (pale) to {high} (strong)"
+            return [Key("heat", words, "area")]
         if self.kind != "about_zero":
             return []
         return [Key("up", "above zero: better", "area"), Key("down", "below zero: worse", "area")]
@@ -100,6 +102,9 @@ class Grid:
         wide = min((width - left - 12 - bars) / max(1, len(self.x_names)), 64.0)
         longest = max((width_of(name, 11) for name in self.x_names), default=0.0)
         leaning = longest > wide - 4
+        if leaning and not bars:  # the last name leans out of its column
+            beyond = 0.7 * min(longest, LONGEST_NAME, width_of(self.x_names[-1], 11))
+            wide = min(wide, (width - left - beyond - 4) / max(1, len(self.x_names)))
         names = min(longest, LONGEST_NAME) * 0.77 + 14 if leaning else 20.0
         top = head + (16 if self.x_label else 0) + names
         return _Places(left, top, wide, tall, head, bars, named, leaning)
@@ -150,6 +155,12 @@ class Grid:
         return max(abs(v) for row in self.values for v in row if v is not None) or 1.0
 
     @cached_property
+    def _alike(self) -> bool:
+        """Return whether values differ so little, against their size, that shades would make much of nothing."""
+        low, high = self._ends
+        return high - low < ALIKE * max(abs(low), abs(high))
+
+    @cached_property
     def _ends(self) -> tuple[float, float]:
         found = [v for row in self.values for v in row if v is not None]
         return min(found), max(found)
@@ -159,7 +170,7 @@ class Grid:
         if self.kind == "about_zero":
             return abs(value) / self._largest
         low, high = self._ends
-        return 0.06 + 0.94 * (value - low) / (high - low) if high > low else 0.5
+        return 0.06 + 0.94 * (value - low) / (high - low) if high > low and not self._alike else 0.5
 
     def _words(self, value: float | None) -> str:
         if value is None:

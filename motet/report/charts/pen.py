@@ -38,8 +38,14 @@ DARK: Mapping[str, str] = {
     "down": "#ff9a5c",
     "heat": "#74b0f0",
 }
-SERIES_LIGHT = ("#1d5fa6", "#c2410c", "#0b7a5b", "#8a3a92", "#8f6400", "#c03a72", "#1581a0", "#4a4f57")
-SERIES_DARK = ("#74b0f0", "#ff9a5c", "#45c79d", "#d49ae0", "#e3b341", "#ff8fb8", "#62cbe6", "#c6ccd4")
+SERIES_LIGHT = (
+    *("#1d5fa6", "#c2410c", "#0b7a5b", "#8a3a92", "#8f6400", "#c03a72"),
+    *("#1581a0", "#4a4f57", "#6d4a2f", "#5b3fd1", "#3f7a12", "#b3121f"),
+)
+SERIES_DARK = (
+    *("#74b0f0", "#ff9a5c", "#45c79d", "#d49ae0", "#e3b341", "#ff8fb8"),
+    *("#62cbe6", "#c6ccd4", "#d8ad86", "#a8a0ff", "#a5d86a", "#ff7b7b"),
+)
 DASHES = ("", "7 3", "2 2.5", "9 3 2 3", "4 2", "12 3", "2 2 6 2")
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "wedge", "plus", "ring", "star")
 

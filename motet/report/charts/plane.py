@@ -8,6 +8,7 @@ from motet.report.charts.pen import Pen, fitted, width_of
 
 Interval = tuple[float, float]
 MOST_NAMED = 30  # with more points, only legend and tooltip name them
+FAR = 24.0  # pixels between a point and its name from which on a line joins them
 ASIDE = 46  # pixels, the width of the strip for points without x
 
 
@@ -94,19 +95,37 @@ def _strip(pen: Pen, placed: Framed, aside: str) -> None:
 def _names(
     pen: Pen, labels: Sequence[str], places: Sequence[tuple[float, float]], right: float, within: Interval
 ) -> None:
-    """Write each name beside its point, where it covers no other name and no point."""
+    """Write each name as near to its point as it covers no other name and no point; a line leads to a far one."""
     taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
-    for label, (x, y) in zip(labels, places, strict=True):
-        text = fitted(label, 150)
-        w, h = width_of(text), 13.0
-        choices = [(x + 10, y - 6), (x - 10 - w, y - 6), (x - w / 2, y - 22), (x - w / 2, y + 9)]
-        choices += [(x + 8, y - 20), (x + 8, y + 8), (x - 8 - w, y - 20), (x - 8 - w, y + 8)]
-        choices += [(x + 12, y + 20), (x + 12, y - 34), (x - 12 - w, y + 20), (x - 12 - w, y - 34)]
-        boxes = [(a, b, a + w, b + h) for a, b in choices]
-        fits = [box for box in boxes if box[0] >= 2 and box[2] <= right and within[0] - 8 <= box[1] <= within[1]]
-        best = min(fits or boxes[:1], key=lambda box: sum(_overlap(box, other) for other in taken))
+    crowded = sorted(range(len(places)), key=lambda i: -sum(_near(places[i], other) for other in places))
+    for i in reversed(crowded):  # who stands alone has its name beside it; the others find what is free
+        x, y = places[i]
+        text = fitted(labels[i], 150)
+        w, h = 1.1 * width_of(text), 13.0  # about, and rather too wide
+        boxes = [(a, b, a + w, b + h) for a, b in _around(x, y, w, h)]
+        fits = [box for box in boxes if box[0] >= 2 and box[2] <= right and within[0] - 8 <= box[1] <= within[1] - h]
+        free = (box for box in fits if not any(_overlap(box, other) for other in taken))
+        best = next(free, None) or min(fits or boxes[:1], key=lambda box: sum(_overlap(box, o) for o in taken))
         taken.append(best)
+        nearest = min(max(x, best[0]), best[2]), min(max(y, best[1]), best[3])
+        if abs(nearest[0] - x) + abs(nearest[1] - y) > FAR:
+            pen.line(x, y, *nearest, "axis")
         pen.text(best[0], best[1] + 11, text, "halo")
+
+
+def _near(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return abs(one[0] - other[0]) < 80 and abs(one[1] - other[1]) < 30
+
+
+def _around(x: float, y: float, w: float, h: float) -> list[tuple[float, float]]:
+    """Return places for a name about a point, the nearest first."""
+    found = [(x + 10, y - 6), (x - 10 - w, y - 6), (x - w / 2, y - 22), (x - w / 2, y + 9)]
+    for far in range(1, 12):
+        down = 14.0 * far
+        for dy in (-down, down):
+            for dx in (10 + 4 * far, -10 - 4 * far - w, -w / 2):
+                found.append((x + dx, y - h / 2 + dy))
+    return found
 
 
 def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> float:

@@ -73,7 +73,9 @@ class RowsChart:
             pen.line(x(value), top, x(value), bottom, role_of)
             pen.text(x(value), bottom + 15, written(value, self.signed), "tick", "middle")
         pen.line(x.start, bottom, x.stop, bottom, "axis")
-        pen.text((x.start + x.stop) / 2, bottom + 34, fitted(self.x_label, width - 20), "name", "middle")
+        label = fitted(self.x_label, width - 20)
+        half = width_of(label) / 2 + 6
+        pen.text(min(max((x.start + x.stop) / 2, half), width - half), bottom + 34, label, "name", "middle")
         for i, row in enumerate(self.rows):
             y = top + tall * (i + 0.5) + 2
             if named:

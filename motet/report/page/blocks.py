@@ -94,6 +94,7 @@ class PageSection:
     title: str
     see: str
     blocks: Sequence[Block] = field(default=())
+    closed: bool = False  # the reader opens it by a click: for who studies methods rather than uses a model
 
     @property
     def charts(self) -> list[Chart]:

@@ -7,7 +7,9 @@ from functools import cached_property
 from typing import TypeVar
 
 from motet.io.text import printable
+from motet.metrics.metric import Metric
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, MetricName
+from motet.metrics.wording import title_of_metric, with_unit
 from motet.report.finished import Finished
 from motet.report.tables.runs import differing_lines, is_yardstick
 from motet.report.tables.seeds import TableLine
@@ -55,6 +57,48 @@ def few(ordered: Sequence[T], first: str, last: str) -> tuple[list[T], str]:
     return [*ordered[:head], *ordered[-tail:]], note
 
 
+# -------- The unit of the main figure
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How values of a metric are drawn and called: shares as percent, others as they are."""
+
+    metric: Metric
+
+    @property
+    def factor(self) -> float:
+        """Return what a recorded value is multiplied with to be drawn."""
+        return 100.0 if self.metric.percent else 1.0
+
+    @property
+    def title(self) -> str:
+        """Return the name of an axis, such as "accuracy in %"."""
+        return title_of_metric(self.metric)
+
+    @property
+    def difference(self) -> str:
+        """Return the name of an axis of differences."""
+        return "points of percent" if self.metric.percent else self.metric.said
+
+    @property
+    def ceiling(self) -> float | None:
+        """Return the largest value that there can be, if there is one."""
+        return self.factor if self.metric.is_share else None
+
+    def least(self, share: float) -> float:
+        """Return how long an axis is at least, so that small differences look small; none for a scale of its own."""
+        return self.factor * share if self.metric.is_share else 0.0
+
+    def drawn(self, value: float | None) -> float | None:
+        """Return a recorded value as it is drawn; None also for one that no metric has, as in a damaged record."""
+        return None if value is None or abs(value) > LARGEST else self.factor * value
+
+    def said(self, drawn: float) -> str:
+        """Return a drawn value for a sentence, with its unit."""
+        return with_unit(drawn / self.factor, self.metric)
+
+
 # -------- The data of a page
 
 
@@ -76,18 +120,23 @@ class ReportedRun:
         return self.finished.headline.data
 
     @property
+    def unit(self) -> Unit:
+        """Return the unit of the main figure."""
+        return Unit(self.finished.metric)
+
+    @property
     def seed(self) -> int:
         """Return the seed of the run."""
         return self.finished.experiment.seed
 
     def own(self, client: int, model: str = PERSONAL) -> float | None:
-        """Return a client's accuracy in percent on the main figure's test data."""
+        """Return a client's value of the main figure for a model, as it is drawn."""
         row = (self.new if model in (BEFORE, AFTER) else self.clients).get(client, {})
-        return in_percent(MetricName(model, self.data).of(row))
+        return self.unit.drawn(MetricName(model, self.data, self.finished.headline.metric).of(row))
 
     def curve(self, figure: MetricName) -> dict[int, float]:
-        """Return a share in percent by round, where it was scored."""
-        found = {row["round"]: in_percent(figure.of(row)) for row in self.rounds if "round" in row}
+        """Return a figure by round, where it was scored, as it is drawn."""
+        found = {row["round"]: self.unit.drawn(figure.of(row)) for row in self.rounds if "round" in row}
         return {round: value for round, value in found.items() if value is not None}
 
 
@@ -142,9 +191,12 @@ class Contender:
         return self.figure(replace(at, model=model, metric=metric or at.metric))
 
     def generic(self) -> list[float]:
-        """Return the generic model's accuracy on the whole common test set in each run, or else on clients' data."""
-        found = [each.finished.summary.generic.accuracy for each in self.runs]
-        return [value for value in found if value is not None] or self.headline(GENERIC)
+        """Return the main figure of the generic model in each run: on the same data as that of own models.
+
+        Where clients did not score it, it is that over the whole common test set.
+        """
+        at = MetricName(GENERIC, "common", self.first.finished.headline.metric, "pooled")
+        return self.headline(GENERIC) or self.figure(at)
 
 
 @dataclass(frozen=True)
@@ -156,6 +208,11 @@ class PageContents:
     comparison: ComparisonFile | None = None
     left_out: tuple[str, ...] = ()
     best: Contender | None = field(default=None)
+
+    @property
+    def unit(self) -> Unit:
+        """Return the unit of the main figure."""
+        return self.focus.first.unit if self.comparison is None else Unit(self.comparison.judged_by)
 
     @property
     def focus(self) -> Contender:
@@ -190,8 +247,3 @@ class PageContents:
     def differing(self) -> list[str]:
         """Return the fields of experiments in which contenders differ."""
         return differing_lines(self.lines)
-
-
-def in_percent(share: float | None) -> float | None:
-    """Return a share in percent; None also for a number that is no share, as in a damaged record."""
-    return None if share is None or abs(share) > LARGEST else 100 * share

@@ -6,16 +6,17 @@ from statistics import fmean
 
 from motet.metrics.names import PERSONAL
 from motet.metrics.pairs import gain
-from motet.report.page.contents import Contender, PageContents, in_percent
+from motet.report.page.contents import Contender, PageContents
 from motet.runs.local_baseline import LOCAL, same_clients
 
 FINE_TUNING = "fedavg+ft"
+IN_EVERY_RUN = "in every run"
 ALONE, ONE_MODEL = "training alone", "the one model for all"
 
 
 @dataclass(frozen=True)
 class Gained:
-    """A gain in percentage points, with its interval."""
+    """A gain as it is drawn, in points of percent or in the metric's own unit, with its interval."""
 
     value: float
     low: float | None = None
@@ -74,17 +75,18 @@ def gains_over(contender: Contender, over: Contender) -> Gains:
         for client in mine.clients:
             a, b = mine.own(client), other.own(client)
             if a is not None and b is not None and client in contender.clients_info:
-                found.setdefault(client, []).append(a - b)
+                found.setdefault(client, []).append(mine.finished.metric.direction * (a - b))
     several = any(len(values) > 1 for values in found.values())
     of = {i: Gained(fmean(v), *((min(v), max(v)) if len(v) > 1 else ())) for i, v in found.items()}
     name = ALONE if over.plain_method == LOCAL else over.label
-    return Gains(name, of, "in every seed" if several else "")
+    return Gains(name, of, IN_EVERY_RUN if several else "")
 
 
 def _over_the_one_model(contender: Contender) -> Gains:
     """Return the gains of the first seed's run over the generic model, with intervals from its test samples."""
     run = contender.first
-    found = {i: gain(row, PERSONAL, run.data) for i, row in run.clients.items() if i in contender.clients_info}
-    of = {i: Gained(100 * g.value, in_percent(g.low), in_percent(g.high)) for i, g in found.items() if g}
+    metric, unit = run.finished.metric, run.unit
+    found = {i: gain(row, PERSONAL, run.data, metric) for i, row in run.clients.items() if i in contender.clients_info}
+    of = {i: Gained(unit.factor * g.value, unit.drawn(g.low), unit.drawn(g.high)) for i, g in found.items() if g}
     known = any(gained.low is not None for gained in of.values())
     return Gains(ONE_MODEL, of, "by more than chance" if known else "")

@@ -37,6 +37,19 @@
     });
   });
 
+  // A link to a section that is folded away opens it, and paper shows everything.
+  function unfold() {
+    var found = location.hash ? document.getElementById(location.hash.slice(1)) : null;
+    var inside = found ? found.querySelector("details.fold") : null;
+    if (inside) inside.open = true;
+  }
+  window.addEventListener("hashchange", unfold);
+  document.querySelectorAll("nav a").forEach(function (link) { link.addEventListener("click", function () { setTimeout(unfold); }); });
+  unfold();
+  window.addEventListener("beforeprint", function () {
+    document.querySelectorAll("details.fold").forEach(function (each) { each.open = true; });
+  });
+
   // Legends: a button shows and hides its series.
   document.querySelectorAll(".legend button").forEach(function (button) {
     button.addEventListener("click", function () {

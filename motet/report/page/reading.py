@@ -50,7 +50,7 @@ def _of_comparison(folder: Path) -> PageContents:
     runs, left_out = _read([folder / run for method in comparison.methods for run in method.runs])
     by_folder = {each.finished.folder: each for each in runs}
     names = [method.method for method in comparison.methods]
-    for method in sorted(comparison.methods, key=lambda m: -m.personal.mean):
+    for method in sorted(comparison.methods, key=lambda m: -comparison.judged_by.direction * m.personal.mean):
         found = tuple(by_folder[folder / run] for run in method.runs if folder / run in by_folder)
         if found:
             twin = names.count(method.method) > 1 and method.options
@@ -63,7 +63,7 @@ def _of_comparison(folder: Path) -> PageContents:
 def _from_the_best(line: TableLine) -> float:
     """Return a sort key that puts the best first, and references and methods without a figure last."""
     values = line.headline().values()
-    return 1.0 if is_yardstick(line) or not values else -fmean(values)
+    return float("inf") if is_yardstick(line) or not values else -line.first.metric.direction * fmean(values)
 
 
 def _runs_in(folder: Path) -> list[Path]:
@@ -104,7 +104,7 @@ def _beside_local(run: ReportedRun, all_runs: Sequence[ReportedRun]) -> Reported
         return run
     pairs = [(run.own(client), local.own(client)) for client in run.clients]
     both = [(a, b) for a, b in pairs if a is not None and b is not None]
-    figures = worse_off(run.finished.headline, both, "hurt_vs_local", higher_is_better=True)
+    figures = worse_off(run.finished.headline, both, "hurt_vs_local", run.finished.metric.higher_is_better)
     summary = run.finished.summary.model_copy(update={"figures": run.finished.summary.figures | figures})
     return replace(run, finished=replace(run.finished, summary=summary))
 

@@ -18,7 +18,7 @@ from motet.io.files import make_folder, write_atomic
 from motet.io.text import printable
 from motet.report.charts import Chart
 from motet.report.charts.frame import NARROW, WIDE, swatch
-from motet.report.charts.pen import style_sheet
+from motet.report.charts.pen import colour_class, style_sheet
 from motet.report.page.reading import contents_of
 from motet.report.page.sections import sections_of
 
@@ -120,6 +120,7 @@ def _page_of(folders: Sequence[Path]) -> str:
         "swatch": lambda key: Markup(swatch(key)),
         "widths": lambda chart: (NARROW,) if chart.small else (WIDE, NARROW),
         "numbers": numbers_of,
+        "colour": colour_class,
         "wide": WIDE,
     }
     template = engine.from_string((here / "page.html").read_text("utf-8"))

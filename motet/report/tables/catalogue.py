@@ -108,7 +108,7 @@ def partition(clients: Sequence[Mapping[str, Any]], test_samples: int | None, cl
 
 
 def _class_title(number: int, name: str) -> str:
-    return f"c{number}" if name == str(number) else shortened(name, WIDEST_CLASS)
+    return f"class\n{number}" if name == str(number) else shortened(name, WIDEST_CLASS)
 
 
 def _number(client: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from motet.io.text import printable
 from motet.metrics.names import AFTER, BEFORE, FROM_SUMS, GENERIC, MAJORITY, PERSONAL, MetricName, variant
 from motet.metrics.registry import ACCURACY, LOSS, METRICS
-from motet.metrics.wording import NOTHING, megabytes, number, written
+from motet.metrics.wording import NOTHING, counted, megabytes, number, written
 from motet.report.finished import headline_of, metric_of
 from motet.runs.summary import Summary
 
@@ -99,10 +99,10 @@ def _names_of_metrics(summaries: Sequence[Summary]) -> str:
 
 def _generic(group: Sequence[Summary]) -> str:
     derived = any(s.generic.derived for s in group)
-    return over_seeds([_of_all_samples(s) for s in group], writer(group)) + (DERIVED if derived else "")
+    return over_seeds([of_all_samples(s) for s in group], writer(group)) + (DERIVED if derived else "")
 
 
-def _of_all_samples(summary: Summary) -> float | None:
+def of_all_samples(summary: Summary) -> float | None:
     """Return the main figure's metric of the generic model over all samples of the common or of clients' test data."""
     metric = headline_of(summary).metric
     if metric == ACCURACY.name:
@@ -142,7 +142,7 @@ def _cell(model: str, data: str, statistic: str = "") -> Cell:
 
 
 def _count(data: str, than: str) -> Cell:
-    """Return a cell with the number of clients that improve, and of how many; over seeds the means."""
+    """Return a cell with the number of clients that improve, and of how many; over seeds the fewest and the most."""
 
     def cell(group: Sequence[Summary]) -> str:
         counts = [
@@ -152,14 +152,9 @@ def _count(data: str, than: str) -> Cell:
         better, compared = ([n for n in each if n is not None] for each in counts)
         if not better or not compared:
             return NOTHING
-        return f"{_mean_count(better)} of {_mean_count(compared)}"
+        return f"{counted(better)} of {counted(compared)}"
 
     return cell
-
-
-def _mean_count(counts: Sequence[float]) -> str:
-    mean = fmean(counts)
-    return f"{mean:.0f}" if mean == int(mean) else f"{mean:.1f}"
 
 
 def _of_model(model: str) -> Column:

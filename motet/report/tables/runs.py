@@ -82,7 +82,7 @@ def _value(line: TableLine, name: str) -> str:
 
 
 def _seeds(line: TableLine) -> str:
-    seeds = line.seeds
+    seeds = tuple(dict.fromkeys(line.seeds))  # several splits have the same ones
     if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
         return f"{seeds[0]} to {seeds[-1]}"
     return ", ".join(map(str, seeds))

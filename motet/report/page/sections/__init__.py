@@ -1,4 +1,8 @@
-"""The sections of the page in their order; a section without content is left out."""
+"""The sections of the page in their order; a section without content is left out.
+
+First comes what a user of a model asks: the answer, the clients by name, what it costs. Then all figures, and folded
+away what a student of methods asks.
+"""
 
 from collections.abc import Callable
 
@@ -17,12 +21,12 @@ from motet.report.page.sections.tuning import tuning
 
 SECTIONS: tuple[Callable[[PageContents], PageSection | None], ...] = (
     answer,
-    summary,
-    tradeoff,
-    over_rounds,
     clients,
     newcomers,
     cost,
+    summary,
+    tradeoff,
+    over_rounds,
     learned,
     calibration,
     tuning,

@@ -25,7 +25,7 @@ def learned(contents: PageContents) -> PageSection | None:
     if not blocks:
         return None
     see = "What a method found out about its clients, such as who learns from whom."
-    return PageSection("learned", "What the methods learned", see, blocks)
+    return PageSection("learned", "What the methods learned", see, blocks, closed=True)
 
 
 # -------- Calibration
@@ -46,7 +46,7 @@ def calibration(contents: PageContents) -> PageSection | None:
         return None
     blocks = [*(Charts([chart]) for chart in charts), *([Charts(diagrams)] if diagrams else [])]
     see = "How far confidence and accuracy are apart; short is good: a model that says 90 % is right nine times in ten."
-    return PageSection("calibration", "Calibration", see, blocks)
+    return PageSection("calibration", "Calibration", see, blocks, closed=True)
 
 
 def _chart(contents: PageContents, metric: str, name: str) -> Chart | None:

@@ -2,13 +2,15 @@
 
 from statistics import fmean, stdev
 
+from motet.metrics.metric import ACCURACY
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL
-from motet.metrics.wording import NOTHING, megabytes, percent
-from motet.report.page.blocks import Block, Card, Cards, PageSection, Words
-from motet.report.page.contents import Contender, PageContents, names_of, options_text
+from motet.metrics.wording import NOTHING, megabytes, signed_written, with_unit, written
+from motet.report.page.blocks import Block, Card, Cards, Cell, PageSection, Sheet, Words
+from motet.report.page.contents import Contender, PageContents, Unit, names_of, options_text
 from motet.report.tables.compared import title as title_of_answer
 from motet.report.tables.runs import CHANCE, Marks
-from motet.studies.comparison_file import Score
+from motet.runs.local_baseline import LOCAL
+from motet.studies.comparison_file import MethodDifference, Score
 
 SURE = {
     True: "How sure: it differs from the next best by more than chance.",
@@ -20,9 +22,11 @@ def answer(contents: PageContents) -> PageSection:
     """Return the section at the top of the page."""
     focus = contents.focus
     title, see, sentences = _words(contents)
-    blocks: list[Block] = [Cards(_cards(focus))]
+    blocks: list[Block] = [Cards(_cards(focus, contents.unit))]
     if sentences:
         blocks.append(Words(sentences))
+    if beside := _beside(contents):
+        blocks.append(beside)
     if contents.left_out:
         blocks.append(Words([f"Left out: {why}." for why in contents.left_out]))
     return PageSection("answer", title, see, blocks)
@@ -39,7 +43,7 @@ def _words(contents: PageContents) -> tuple[str, str, list[str]]:
     if contents.best is not None:
         return f"Best here: {focus.label}", _lead(contents, contents.best), []
     if len(contents.contenders) == 1:
-        return focus.label, _one_run(focus), []
+        return focus.label, _one_run(focus, contents.unit), []
     return (
         "Runs side by side",
         f"No best is named: the runs have different data. The figures are those of {focus.label}.",
@@ -52,7 +56,8 @@ def _lead(contents: PageContents, best: Contender) -> str:
     lines = {c.label: c.line for c in contents.contenders if c.line.headline()}
     marks = Marks.of(list(lines.values()), lines[best.label])
     near = [label for label, line in lines.items() if line in (*marks.near, *marks.best) and label != best.label]
-    first = "Its clients' own models have the highest mean accuracy"
+    metric = contents.unit.metric
+    first = f"Its clients' own models have the {'highest' if metric.higher_is_better else 'lowest'} mean {metric.said}"
     seeds = " One seed does not tell what another training would give: run others, such as --seed 1."
     more = seeds if all(len(line.runs) == 1 for line in lines.values()) else ""
     if near:
@@ -62,33 +67,38 @@ def _lead(contents: PageContents, best: Contender) -> str:
     return f"{first}, by more than chance ({CHANCE}).{more}"
 
 
-def _one_run(focus: Contender) -> str:
+def _one_run(focus: Contender, unit: Unit) -> str:
     own, one = focus.headline(), focus.headline(GENERIC)
     if not own:
         return "No client's own model was scored."
     if not one:
-        return (
-            f"Clients' own models reach {percent(fmean(own))} % on average; there is no model for all to compare with."
-        )
-    difference = 100 * (fmean(own) - fmean(one))
+        return f"{_reach(own, unit)}; there is no model for all to compare with."
+    difference = fmean(own) - fmean(one)
     word = "more" if difference >= 0 else "less"
-    reach = f"Clients' own models reach {percent(fmean(own))} % on average"
-    return f"{reach}, {abs(difference):.1f} points {word} than the one model for all."
+    size = signed_written(abs(difference), unit.metric).lstrip("+")
+    return f"{_reach(own, unit)}, {size}{' points' if unit.metric.percent else ''} {word} than the one model for all."
 
 
-def _cards(focus: Contender) -> list[Card]:
+def _reach(own: list[float], unit: Unit) -> str:
+    named = "" if unit.metric is ACCURACY else f"{unit.metric.said} "  # percent of right answers need no name
+    return f"Clients' own models reach {named}{with_unit(fmean(own), unit.metric)} on average"
+
+
+def _cards(focus: Contender, unit: Unit) -> list[Card]:
     compared = focus.compared
+    own, one = (compared.personal, compared.generic) if compared else (None, None)
+    named = "" if unit.metric is ACCURACY else f", {unit.metric.said}"
     cards = [
-        Card("clients' own models", *_accuracy(focus.headline(PERSONAL), compared.personal if compared else None)),
-        Card("one model for all", *_accuracy(focus.generic(), compared.generic if compared else None)),
+        Card(f"clients' own models{named}", *_value(focus.headline(PERSONAL), own, unit)),
+        Card(f"one model for all{named}", *_value(focus.generic(), one, unit)),
     ]
     cards += _hurt(focus, "alone", "hurt_vs_local_clients")
     if compared is None:  # a comparison has its own sentence, which counts by means over seeds
         cards += _hurt(focus, "with the one model", "hurt_clients")
     before, after = focus.headline(BEFORE), focus.headline(AFTER)
     if after:
-        run = f"{percent(fmean(before))} % before" if before else ""
-        cards.append(Card("new clients, after adaptation", f"{percent(fmean(after))} %", run))
+        run = f"{with_unit(fmean(before), unit.metric)} before" if before else ""
+        cards.append(Card(f"new clients, after adaptation{named}", with_unit(fmean(after), unit.metric), run))
     sent = focus.first.finished.summary.bytes_per_round
     if (text := megabytes(sent.down, sent.up)) != NOTHING:
         cards.append(Card("sent in a round", f"{text} MB", "down and up, all clients of the round"))
@@ -108,15 +118,58 @@ def _hurt(focus: Contender, than: str, statistic: str) -> list[Card]:
     return [Card(label, _count(fmean(hurt)), f"{beside}{seeds}")]
 
 
-def _accuracy(values: list[float], scored: Score | None) -> tuple[str, str]:
+def _value(values: list[float], scored: Score | None, unit: Unit) -> tuple[str, str]:
+    metric = unit.metric
     if scored is not None:
         interval = scored.interval
-        beside = f"95 % interval {percent(interval[0])} to {percent(interval[1])}" if interval else ""
-        return f"{percent(scored.mean)} %", beside
+        beside = f"95 % interval {written(interval[0], metric)} to {written(interval[1], metric)}" if interval else ""
+        return with_unit(scored.mean, metric), beside
     if not values:
         return NOTHING, "the method has none"
-    spread = f"± {100 * stdev(values):.1f} over {len(values)} seeds" if len(values) > 1 else "one seed"
-    return f"{percent(fmean(values))} %", spread
+    spread = f"± {written(stdev(values), metric)} over {len(values)} seeds" if len(values) > 1 else "one seed"
+    return with_unit(fmean(values), metric), spread
+
+
+# -------- What one has otherwise
+
+
+def _beside(contents: PageContents) -> Sheet | None:
+    """Return a table of the recommended models beside what clients have otherwise; None without a comparison."""
+    comparison, unit = contents.comparison, contents.unit
+    best = None if comparison is None else comparison.best
+    if comparison is None or best is None:
+        return None
+    methods = {each.method: each for each in comparison.methods}
+    rows = [_beside_row(f"own models of {best.method}, recommended", best.personal, None, unit, strong=True)]
+    if best.method != LOCAL and LOCAL in methods:
+        local = methods[LOCAL]
+        rows.append(_beside_row("alone: a net of each client's own rows", local.personal, local.to_recommended, unit))
+    fedavg = methods.get("fedavg")
+    if fedavg is not None and fedavg.generic is not None:
+        rows.append(_beside_row("one model for all, FedAvg's", fedavg.generic, None, unit))
+    rows += [_beside_row(each.name, each.personal, each.to_recommended, unit) for each in comparison.yardsticks]
+    if comparison.majority is not None:
+        level = Score(mean=comparison.majority, std=None, interval=None)
+        rows.append(_beside_row("always the most frequent class", level, None, unit))
+    titles = ["model", unit.title, "95 % interval", "against the recommended"]
+    return Sheet("Beside what there is without it", titles, rows) if len(rows) > 1 else None
+
+
+def _beside_row(
+    label: str, score: Score, difference: MethodDifference | None, unit: Unit, strong: bool = False
+) -> list[Cell]:
+    metric, interval = unit.metric, score.interval
+    reach = NOTHING if interval is None else f"{written(interval[0], metric)} to {written(interval[1], metric)}"
+    lead = Cell(NOTHING)
+    if difference is not None:
+        sure = "" if difference.certain else ", may be chance"
+        lead = Cell(f"{signed_written(difference.mean, metric)}{sure}", difference.mean)
+    return [
+        Cell(label, label.lower(), strong),
+        Cell(written(score.mean, metric), score.mean, strong),
+        Cell(reach, None if interval is None else interval[0]),
+        lead,
+    ]
 
 
 def _count(value: float) -> str:

@@ -1,16 +1,30 @@
 """The section about clients by name: what data they have, and which gain or lose with each method."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from motet.io.text import printable
+from motet.metrics.metric import Metric
+from motet.metrics.names import GENERIC, PERSONAL
+from motet.metrics.wording import NOTHING, percent, signed_written, written
 from motet.report.charts import Chart, ChartRow, Grid, Key, Mark, RowsChart
-from motet.report.page.blocks import Block, Charts, PageSection, Words
-from motet.report.page.contents import Contender, PageContents, few, label_of, names_of
-from motet.report.page.gains import FINE_TUNING, Gained, Gains, gains_of, gains_over
+from motet.report.page.blocks import Block, Cell, Charts, PageSection, Sheet, Words
+from motet.report.page.contents import Contender, PageContents, Unit, few, label_of, names_of
+from motet.report.page.gains import FINE_TUNING, IN_EVERY_RUN, Gained, Gains, gains_of, gains_over
+from motet.runs.clients_file import ClientInfo
 from motet.runs.local_baseline import LOCAL
+from motet.studies.comparison_file import ClientResult, ComparisonFile
 
 # -------- Charts of gains and losses
+
+
+OWN_ROWS = "split"  # the main figure's data, if they are clients' own test rows
+
+
+def with_rows(client: ClientInfo, data: str) -> str:
+    """Return a client's name with the number of its test rows, if its values are from them and it is known."""
+    known = data == OWN_ROWS and client.test is not None
+    return f"{label_of(client)} ({client.test:,})" if known else label_of(client)
 
 
 def chart_of_methods(contents: PageContents) -> Chart | None:
@@ -26,9 +40,16 @@ def chart_of_methods(contents: PageContents) -> Chart | None:
     means = {i: fmean(gains.of[i].value for _, gains in found if i in gains.of) for i in known.of if i in clients_info}
     drawn, note = few(sorted(means, key=lambda i: means[i]), "that lose most", "that gain most")
     cells = [[gains.of[i].value if i in gains.of else None for _, gains in found] for i in drawn]
-    names = [label_of(clients_info[i]) for i in drawn]
-    grid = Grid([label for label, _ in found], names, cells, "about_zero", y_label="client", signed=True)
-    see = f"Points of percent that a client's own model is better; clients that lose most come first.{note}"
+    unit, data = contents.unit, contents.focus.first.data
+    names = [with_rows(clients_info[i], data) for i in drawn]
+    digits = 1 if unit.metric.percent else 3
+    grid = Grid([label for label, _ in found], names, cells, "about_zero", y_label="client", digits=digits, signed=True)
+    what = unit.difference[0].upper() + unit.difference[1:]
+    rows = " In brackets the test rows that a value is from: with few of them it says little."
+    see = (
+        f"{what} by which a client's own model is better; clients that lose most come first."
+        f"{rows if data == OWN_ROWS else ''}{note}"
+    )
     return Chart("gains", f"Every client with every method, against {known.over}", see, grid)
 
 
@@ -40,12 +61,15 @@ def chart_of_contender(contents: PageContents, contender: Contender, closed: boo
     gains = found[0]
     drawn, note = few(gains.from_the_worst, "that lose most", "that gain most")
     rows = [
-        ChartRow(label_of(clients_info[i]), _marks(found, i), f"{clients_info[i].train} training samples")
+        ChartRow(
+            with_rows(clients_info[i], contender.first.data), _marks(found, i), f"{clients_info[i].train} training rows"
+        )
         for i in drawn
     ]
-    unit, columns = f"gain over {gains.over}, points of percent", [f"over {each.over}" for each in found]
-    drawing = RowsChart(unit, columns, rows, _keys(found), from_zero=True, signed=True, least=4.0)
-    seeds = f" Bars are means over {len(contender.runs)} seeds." if gains.surely == "in every seed" else ""
+    unit = contender.first.unit
+    axis, columns = f"gain over {gains.over}, {unit.difference}", [f"over {each.over}" for each in found]
+    drawing = RowsChart(axis, columns, rows, _keys(found), from_zero=True, signed=True, least=unit.least(0.04))
+    seeds = f" Bars are means over {len(contender.runs)} runs." if gains.surely == IN_EVERY_RUN else ""
     see = f"{len(gains.losers)} of {len(gains.of)} clients have a worse model than with {gains.over}.{seeds}{note}"
     title = f"{contender.label}: each client's gain over {gains.over}"
     return Chart(f"clients-{contender.series + 1}", title, see, drawing, closed=closed)
@@ -77,15 +101,97 @@ MOST_METHODS = 12  # methods that get a chart of their clients
 
 
 def clients(contents: PageContents) -> PageSection:
-    """Return the section: first the clients' data, then their gains."""
+    """Return the section: who gains and who loses by name, then every method, then the clients' data."""
     focus = contents.focus
     ordered = [focus, *(c for c in contents.contenders if c is not focus and not c.is_yardstick)]
-    charts = [_classes(focus) or _sizes(focus), chart_of_methods(contents)]
-    charts += [chart_of_contender(contents, c, closed=c is not focus) for c in ordered[:MOST_METHODS]]
+    first = chart_of_contender(contents, focus, closed=False)
+    others = [chart_of_contender(contents, c, closed=True) for c in ordered[1:MOST_METHODS]]
+    charts = [first, chart_of_methods(contents), _classes(focus) or _sizes(focus), *others]
     blocks: list[Block] = [Words([verdict], strong=True) for verdict in [_verdict(contents, focus)] if verdict]
+    blocks.append(_table(contents))
     blocks += [Charts([chart]) for chart in charts if chart]
-    see = "Who has which data, and who is better or worse off. Orange is a loss; the losers come first."
+    see = "Who is better or worse off, and who has which data. Orange is a loss; the losers come first."
     return PageSection("clients", "Clients by name", see, blocks)
+
+
+MOST_IN_TABLE = 60  # clients above which the table is folded away
+
+
+def _table(contents: PageContents) -> Sheet:
+    """Return a row per client: its rows, what it has alone, with the one model and of its own, and who gains."""
+    if contents.comparison is not None and contents.comparison.clients:
+        titles, rows = _surveyed(contents.comparison, contents.unit)
+    else:
+        titles, rows = _of_run(contents)
+    return Sheet(f"All {len(rows)} clients", titles, rows, closed=len(rows) > MOST_IN_TABLE)
+
+
+def _surveyed(comparison: ComparisonFile, unit: Unit) -> tuple[list[str], list[list[Cell]]]:
+    """Return titles and rows of a comparison's clients, without columns that no client has a value in."""
+    metric = unit.metric
+    columns: dict[str, Callable[[ClientResult], Cell]] = {
+        "client": lambda c: Cell(printable(c.name), c.name.lower()),
+        "own model": lambda c: _number(c.own, metric, strong=True),
+        "alone": lambda c: _number(c.alone, metric),
+        "one model for all": lambda c: _number(c.one_model, metric),
+        f"own over alone, {unit.difference}": lambda c: _difference(c, metric),
+        "verdict": lambda c: Cell(c.verdict or NOTHING, c.verdict),
+        "test rows": lambda c: _count(c.test),
+        "training rows": lambda c: _count(c.train),
+        f"share of {comparison.rare_class}": lambda c: Cell(
+            NOTHING if c.rare is None else f"{percent(c.rare)} %", c.rare
+        ),
+    }
+    ordered = sorted(comparison.clients, key=lambda c: (c.difference is None, c.difference or 0.0))
+    cells = {title: [write(client) for client in ordered] for title, write in columns.items()}
+    there = {title: found for title, found in cells.items() if any(cell.text != NOTHING for cell in found)}
+    return list(there), [list(row) for row in zip(*there.values(), strict=True)]
+
+
+def _difference(client: ClientResult, metric: Metric) -> Cell:
+    if client.difference is None:
+        return Cell(NOTHING)
+    low_high = client.interval
+    reach = "" if low_high is None else f" ({' to '.join(signed_written(end, metric) for end in low_high)})"
+    return Cell(signed_written(client.difference, metric) + reach, client.difference)
+
+
+def _of_run(contents: PageContents) -> tuple[list[str], list[list[Cell]]]:
+    """Return titles and rows of the clients of the run in focus."""
+    run, unit = contents.focus.first, contents.unit
+    infos = [info for info in contents.focus.clients_info.values() if not info.new]
+    rows = []
+    for info in infos:
+        own, one = (run.own(info.id, model) for model in (PERSONAL, GENERIC))
+        values = [None if value is None else value / unit.factor for value in (own, one)]
+        difference = None if None in values else unit.metric.direction * (values[0] - values[1])  # type: ignore[operator]
+        rows.append(
+            [
+                Cell(label_of(info), label_of(info).lower()),
+                _number(values[0], unit.metric, strong=True),
+                _number(values[1], unit.metric),
+                Cell(NOTHING if difference is None else signed_written(difference, unit.metric), difference),
+                _count(info.test),
+                _count(info.train),
+            ]
+        )
+    titles = [
+        "client",
+        "own model",
+        "one model for all",
+        f"difference, {unit.difference}",
+        "test rows",
+        "training rows",
+    ]
+    return titles, rows
+
+
+def _number(value: float | None, metric: Metric, strong: bool = False) -> Cell:
+    return Cell(NOTHING if value is None else written(value, metric), value, strong)
+
+
+def _count(value: int | None) -> Cell:
+    return Cell(NOTHING if value is None else f"{value:,}", value)
 
 
 def _classes(focus: Contender) -> Chart | None:

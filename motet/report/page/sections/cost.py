@@ -1,11 +1,11 @@
-"""The section about cost: bytes, seconds, and accuracy per megabyte."""
+"""The section about cost: bytes and seconds, and the main figure by megabytes."""
 
 from dataclasses import replace
 from itertools import accumulate
 from statistics import fmean
 
 from motet.metrics.names import PERSONAL
-from motet.metrics.wording import NOTHING
+from motet.metrics.wording import NOTHING, written
 from motet.report.charts import Chart, ChartRow, ChartSeries, LinesChart, Mark, RowsChart
 from motet.report.page.blocks import Block, Cell, Charts, PageSection, Sheet
 from motet.report.page.contents import Contender, PageContents, ReportedRun
@@ -14,22 +14,31 @@ NEXT_TO_NOTHING = 0.01  # methods that send less than this share of the others' 
 
 
 def cost(contents: PageContents) -> PageSection:
-    """Return the section: accuracy against bytes sent, then totals."""
-    blocks: list[Block] = []
+    """Return the section: totals of every method, then what accuracy they buy."""
+    unit, later = contents.unit, list[Block]()
+    blocks: list[Block] = [_sheet(contents)]
     every = [each for contender in contents.contenders if (each := _by_megabytes(contender))]
     most = max((each.points[-1][0] for each in every), default=0.0)
     series = [each for each in every if each.points[-1][0] > NEXT_TO_NOTHING * most]
     lines = LinesChart(
-        "megabytes sent so far", "clients' own models, accuracy in %", series, 100.0, least=5.0, shared=False
+        "megabytes sent so far",
+        f"clients' own models, {unit.title}",
+        series,
+        unit.ceiling,
+        least=unit.least(0.05),
+        shared=False,
     )
     if not lines.is_empty():
-        see = "Further left and up is better: the same accuracy for fewer bytes."
-        blocks.append(Charts([Chart("accuracy-by-bytes", "Accuracy per megabyte", see, lines)]))
+        said = unit.metric.said
+        up = "up" if unit.metric.higher_is_better else "down"
+        see = f"Further left and {up} is better: the same {said} for fewer bytes."
+        title = f"{said[0].upper()}{said[1:]} by megabytes"
+        later.append(Charts([Chart("accuracy-by-bytes", title, see, lines, closed=True)]))
     if len(contents.contenders) > 1:
         blocks.append(
             Charts([chart for chart in (_bytes(contents), _seconds(contents)) if not chart.drawing.is_empty()])
         )
-    blocks.append(_sheet(contents))
+    blocks += later
     see = "Bytes are counted as they travel, down and up, over all clients of a round; seconds are of this machine."
     return PageSection("cost", "Bytes and seconds", see, blocks)
 
@@ -81,20 +90,18 @@ def _mean_seconds(contender: Contender) -> float:
 
 def _sheet(contents: PageContents) -> Sheet:
     rows = []
-    most = max((total for c in contents.contenders if (total := _total(c))), default=0.0)
+    metric = contents.unit.metric
     for c in contents.contenders:
-        total, own = _total(c), c.headline()
-        per = 100 * fmean(own) / total if total and own and total > NEXT_TO_NOTHING * most else None
+        own = fmean(c.headline()) if c.headline() else None
         rows.append(
             [
-                Cell(c.label, c.label.lower()),
-                _cell(total, 2),
-                _cell(100 * fmean(own) if own else None, 1),
-                _cell(per, 2),
+                Cell(c.label, c.label.lower(), c is contents.focus),
+                _cell(_total(c), 2),
                 _cell(_mean_seconds(c), 1),
+                Cell(written(own, metric), own),
             ]
         )
-    titles = ["method", "MB in all rounds", "own models, %", "points of percent per MB", "seconds"]
+    titles = ["method", "MB in all rounds", "seconds of a run", f"own models, {contents.unit.title}"]
     return Sheet("Cost of every method", titles, rows, [c.series for c in contents.contenders])
 
 

@@ -21,7 +21,7 @@ def settings(contents: PageContents) -> PageSection:
         "Save an experiment as experiment.toml, beside the data if they are a file, then `motet run experiment.toml`: "
         "the same seed, the same numbers."
     )
-    return PageSection("settings", "Settings and reproduction", see, blocks)
+    return PageSection("settings", "Settings and reproduction", see, blocks, closed=True)
 
 
 def _toml(contender: Contender) -> str:

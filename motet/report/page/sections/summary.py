@@ -14,6 +14,9 @@ _GROUPS = {"weighted": "common test set, by class", "split": "own test data"}
 def summary(contents: PageContents) -> PageSection:
     """Return the section with all figures side by side."""
     columns = figure_columns([run.summary for run in contents.finished])
+    columns = sorted(
+        columns, key=lambda column: not column.headline
+    )  # first what methods are judged by, also on a phone
     titles = ["method", *(column.title.replace("\n", " ") for column in columns)]
     groups = ["", *(_GROUPS.get(column.data, "") for column in columns)]
     rows = []

@@ -11,9 +11,7 @@ import torch
 from motet.config.data_section import DataSettings
 from motet.config.experiment import Experiment
 from motet.config.names import parse
-from motet.config.own_data import is_table
 from motet.config.scoring_section import ScoringSettings
-from motet.config.sections import NumberLoss
 from motet.data import SOURCES, Federation, FederationFacts, Holdings, build, default_net, default_partition
 from motet.data.federation import SharedFederation
 from motet.data.readers.in_memory import look_in
@@ -30,15 +28,14 @@ from motet.methods import METHODS, build_method, canonical
 from motet.methods.base import Facts, Method, MethodEntry
 from motet.methods.registry import declared_source, entry_of
 from motet.metrics.classification import AUROC
-from motet.metrics.names import FROM_SUMS, name_of_metric
-from motet.metrics.numbers import R2, RMSE
-from motet.metrics.registry import ACCURACY, METRICS, SampleMetric, headline_metric, require_metrics
+from motet.metrics.registry import ACCURACY, SampleMetric, headline_metric, require_metrics
 from motet.nets import Net, build_net, net_term
 from motet.nets.criterion import Criterion
 from motet.nets.pretrained import put_weights, weights_sha256
 from motet.server.evaluation import Evaluator
 from motet.server.final_evaluation import FinalEvaluation
 from motet.server.memory_estimate import refuse_what_needs_too_much
+from motet.server.number_targets import criterion_of, refuse_metrics_of_others, settled_target
 from motet.server.workplace import POOLED, Workplace
 from motet.training.flat_weights import parameter_count
 from motet.training.personal_model_policy import PersonalModelPolicy
@@ -146,7 +143,7 @@ def settle(experiment: Experiment) -> Experiment:
         data, scoring = _ending_by_validation(data, scoring, experiment.rounds.patience)
     require_metrics(scoring.metrics)
     if data.name not in SOURCES and not is_import(data.name):
-        data, scoring = _settled_target(data, scoring, experiment.seed)
+        data, scoring = settled_target(data, scoring, experiment.seed)
     if scoring.metric == "auto":
         scoring = scoring.model_copy(update={"metric": fitting_metric(data, scoring, experiment.seed)})
     by_rows = isinstance(headline_metric(scoring), SampleMetric)  # others cannot be weighted by class
@@ -160,51 +157,6 @@ def settle(experiment: Experiment) -> Experiment:
         experiment = experiment.model_copy(update={"local": experiment.local.model_copy(update={"batch": batch})})
     names = {"method": canonical(experiment.method), "transforms": canonical_transforms(experiment.transforms)}
     return experiment.model_copy(update=names)
-
-
-FEW_ROWS = 10
-"""Test rows of a client, of fewer of which R² says little: a client's own variance divides it."""
-
-
-def _settled_target(data: DataSettings, scoring: ScoringSettings, seed: int) -> tuple[DataSettings, ScoringSettings]:
-    """Return the settings for a user's own data: where the label is a number, with metrics of numbers.
-
-    Models are then judged by R²; by RMSE where some client has fewer than `FEW_ROWS` test rows.
-    """
-    if data.target == "class" or (data.target == "auto" and not is_table(data.name) and scoring.metric != "auto"):
-        return data, scoring
-    try:
-        federation = build(data, seed)
-    except MotetError:
-        return data, scoring  # the run says why the data cannot be read
-    if not federation.target:
-        return data, scoring
-    tests = [len(c.val if scoring.test == "none" else c.test) for c in federation.clients if not c.new]
-    if scoring.metric == "auto":
-        enough = min((rows for rows in tests if rows), default=0) >= FEW_ROWS
-        scoring = scoring.model_copy(update={"metric": R2.name if enough else RMSE.name})
-    if not {name_of_metric(name) for name in scoring.asked_metrics} & FROM_SUMS:
-        scoring = scoring.model_copy(update={"metrics": (*scoring.metrics, R2.name)})
-    update = {"by_class": False if scoring.by_class == "auto" else scoring.by_class}
-    return data.model_copy(update={"target": "number"}), scoring.model_copy(update=update)
-
-
-def _refuse_metrics_of_others(experiment: Experiment, facts: FederationFacts) -> None:
-    """Raise if a metric of classes is asked for numbers, or one of numbers for classes."""
-    scoring = experiment.scoring
-    if facts.target and scoring.by_class:
-        raise MotetError(f"scoring.by_class is true, but the target {shown(facts.target)} is a number; accepted: false")
-    for name in map(name_of_metric, scoring.asked_metrics):
-        if facts.target and name in METRICS and name not in FROM_SUMS:
-            raise MotetError(
-                f"scoring.metric {name!r} needs classes, and the target {shown(facts.target)} is a number; accepted: "
-                f"{', '.join(sorted(FROM_SUMS))}"
-            )
-        if not facts.target and name in FROM_SUMS:
-            raise MotetError(
-                f"scoring.metric {name!r} is for numbers as targets, and the label holds classes; accepted: another, "
-                f"or data.target = number"
-            )
 
 
 def _batch_for(facts: FederationFacts) -> int:
@@ -284,7 +236,7 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
         look_in(experiment.data.name, folder.parent)
     federation = build(experiment.data, experiment.seed)
     facts = FederationFacts.of(federation)
-    _refuse_metrics_of_others(experiment, facts)
+    refuse_metrics_of_others(experiment, facts)
     refuse_what_needs_too_much(experiment, facts, told_to_methods(experiment, facts))
     workplace = workplace_of(experiment, federation, facts)
     engine = _engine(experiment, federation, workplace, folder)
@@ -375,15 +327,6 @@ def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
     net.bf16 = experiment.precision == "bf16"
     _refuse_device(experiment.device)
     return net.to(experiment.device)
-
-
-def criterion_of(loss: NumberLoss, facts: FederationFacts) -> Criterion:
-    """Return the loss that nets are trained by; raise if one of numbers is asked for where there are classes."""
-    if facts.target:
-        return "squared" if loss == "auto" else loss
-    if loss != "auto":
-        raise MotetError(f"local.loss is {loss!r}, which is for numbers, and the label holds classes; accepted: auto")
-    return "classes"
 
 
 def _refuse_device(device: str) -> None:

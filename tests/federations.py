@@ -1,5 +1,6 @@
 """Federations built so that one answer is right, from scikit-learn's digits as vectors of 64 numbers."""
 
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -66,4 +67,34 @@ def _mislabelled(y: Labels, seed: int) -> Labels:
 
 def _save(path: Path, x: Numbers, y: Labels, client: Labels) -> Path:
     np.savez(path, x=x, y=y, client=client)
+    return path
+
+
+def imbalanced(path: Path, seed: int) -> Path:
+    """Twelve clients of one distribution in which one row of thirteen is of the rare class: by accuracy nobody is
+    better than who always answers "no", by AUROC one model for all is. A CSV file.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(12 * 160, 8))
+    weights = rng.normal(size=8)
+    risk = x @ weights / np.linalg.norm(weights) + rng.normal(0, 0.6, len(x))
+    y = risk > np.quantile(risk, 12 / 13)
+    return _write_csv(path, x, np.where(y, "yes", "no"), np.arange(len(x)) % 12)
+
+
+def checkered(path: Path, seed: int) -> Path:
+    """Twenty clients with few rows each of one checkered plane, which trees learn from everybody's rows and no small
+    net learns in a few rounds: pooling beats everything. A CSV file.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 4, size=(20 * 60, 2))
+    y = (np.floor(x).sum(1) % 2).astype(int)
+    return _write_csv(path, x, np.where(y == 1, "black", "white"), np.arange(len(x)) % 20)
+
+
+def _write_csv(path: Path, x: npt.NDArray[np.float64], y: npt.NDArray[np.str_], client: npt.NDArray[np.int64]) -> Path:
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow([*(f"x{i}" for i in range(x.shape[1])), "site", "kind"])
+        rows.writerows([*(f"{v:.4f}" for v in row), f"s{c}", k] for row, c, k in zip(x, client, y, strict=True))
     return path

@@ -116,6 +116,7 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "encoding": "latin-1",
         "decimal": ",",
         "dates": "mdy",
+        "target": "number",
         "group": "patient",
         "time_column": "date",
         "drop_missing": True,

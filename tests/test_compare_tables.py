@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import federations
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -235,3 +236,49 @@ def test_the_file_has_them_beside_the_recommended_method(compared: tuple[Path, d
         lead = each["personal"]["mean"] - mine["personal"]["mean"]
         assert each["to_recommended"]["mean"] == pytest.approx(lead)
     assert {each["name"] for each in result["yardsticks"]} == {POOLED_LINEAR, POOLED_TREES, ALONE, ALONE_LINEAR}
+
+
+# ---------------------------------------------------------------- right answers
+
+
+def answer_on(table: Path, folder: Path, methods: tuple[str, ...], seed: int, **more: Any) -> dict[str, Any]:
+    rounds = {"rounds": {"most": more.pop("most", 30), "patience": 6}}
+    asked = choose({"data": str(table), "label": "kind", "client": "site", "seed": seed, **more}, None, rounds)
+    request = CompareRequest(asked, methods, 4, 1, repeats=3)
+    return json.loads(compare_methods(request, folder, 1, lambda total: nullcontext(Nobody())).to_json())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_where_accuracy_says_nothing_auroc_decides(seed: int, tmp_path: Path) -> None:
+    table = federations.imbalanced(tmp_path / "t.csv", seed)
+    found = answer_on(table, tmp_path / "auto", ("local", "fedavg", "fedavg+ft"), seed)
+    assert found["metric"] == "auroc"
+    local = next(each for each in found["methods"] if each["method"] == "local")
+    assert found["recommended"]["method"] == "fedavg"
+    assert local["to_recommended"]["certain"] and local["to_recommended"]["mean"] < -0.05
+    by_accuracy = answer_on(table, tmp_path / "accuracy", ("local", "fedavg"), seed, metric="accuracy")
+    values = [each["personal"]["mean"] for each in by_accuracy["methods"]]
+    assert max(values) - min(values) < 0.03 and max(values) - by_accuracy["majority"] < 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_identical_clients_with_few_rounds_allowed(seed: int, tmp_path: Path) -> None:
+    data = federations.identical(tmp_path / "data.npz", seed)
+    values = {"data": str(data), "partition": "natural", "cohort": 1.0, "epochs": 2, "batch": 10, "lr": 0.03}
+    asked = choose({**values, "seed": seed}, None, {"data": {"test_share": 0.5}, "rounds": {"most": 5}})
+    assert asked.rounds.count == "auto"
+    request = CompareRequest(asked, ("local", "fedavg", "fedavg+ft"), 1, 3)
+    found = compare_methods(request, tmp_path / "it", 1, lambda total: nullcontext(Nobody()))
+    assert found.recommended.method == "fedavg"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_where_pooling_beats_everything_the_answer_says_so_first(seed: int, tmp_path: Path) -> None:
+    table = federations.checkered(tmp_path / "t.csv", seed)
+    found = answer_on(table, tmp_path / "it", ("local", "fedavg", "fedavg+ft"), seed, most=10)
+    pooled = next(each for each in found["yardsticks"] if each["name"] == POOLED_TREES)
+    assert pooled["to_recommended"]["certain"] and pooled["to_recommended"]["mean"] > 0.1
+    assert found["recommended"]["reason"].startswith(("Ahead of", "Do not federate"))

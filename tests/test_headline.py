@@ -14,13 +14,15 @@ from motet.config.experiment import resolve
 from motet.config.scoring_section import COUNTED_SCORES, MOST_FREQUENT, SCORES_AND_LABELS
 from motet.data import build
 from motet.errors import MotetError
+from motet.messages.task import EVERY_TASK, SITE_TASKS, Task
 from motet.metrics.metric import ACCURACY
 from motet.metrics.registry import METRICS
 from motet.metrics.wording import points, signed_written, title_of_metric, with_unit, written
 from motet.report.finished import read_finished
 from motet.report.tables.runs import best_of
 from motet.report.tables.seeds import TableLine
-from motet.server.assembly import settle
+from motet.server.assembly import assemble, settle, workplace_of
+from motet.testing.twin import tiny
 
 ROWS = 60
 RANK = r"(?:\.\d{3}|1\.000)"
@@ -250,3 +252,21 @@ def test_values_in_words() -> None:
     assert (points(-0.031, ACCURACY), points(-0.031, auroc), points(1.5, loss)) == ("−3.1 points", "−.031", "+1.500")
     assert (signed_written(0.0001, ACCURACY), signed_written(0.00001, auroc)) == ("0.0", ".000")
     assert (title_of_metric(ACCURACY), title_of_metric(auroc)) == ("accuracy in %", "AUROC")
+
+
+# ---------------------------------------------------------------- what a real site tells
+
+
+@pytest.mark.parametrize(("pooling", "told"), [("exact", set()), ("binned", {"bins"}), ("none", set())])
+def test_a_real_site_tells_no_score_of_a_row(pooling: str, told: set[str]) -> None:
+    experiment = tiny("fedavg", scoring={"metric": "auroc", "test": "split", "pooling": pooling})
+    played = assemble(experiment)
+    for allowed, expected in (
+        (SITE_TASKS, told),
+        (EVERY_TASK, told or ({"scores", "labels"} if pooling == "exact" else told)),
+    ):
+        place = workplace_of(played.experiment, played.federation, played.federation_facts, allowed)
+        message = dict(place.method.broadcast(place.method.start(), 0)) | {"score.common": False}
+        reply = place.perform(Task("score", 0, 1, message), {}).reply
+        assert reply is not None and "personal.split.auroc" in reply
+        assert {name.split(".")[1] for name in reply if name.startswith("pool.")} == expected

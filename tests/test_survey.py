@@ -1,5 +1,6 @@
 """What a comparison says of each client, of evidence that is too thin, and of clients with few test rows."""
 
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,16 @@ from motet.metrics.classification import AUROC
 from motet.metrics.metric import ACCURACY, LOSS, Metric
 from motet.metrics.names import MetricName
 from motet.metrics.one_pass import class_weighted
+from motet.metrics.registry import METRICS
 from motet.metrics.statistics import Table, auroc_error, differences, estimate, growth_needed, share_error
-from motet.metrics.wording import counted
+from motet.metrics.wording import counted, points, written
 from motet.report.tables.catalogue import partition
 from motet.report.tables.compared import client_survey
 from motet.runs.clients_file import ClientInfo, ClientsInfo
 from motet.studies.comparison import about, counted_by_rows, worst_of, would_settle
 from motet.studies.comparison_file import ComparisonFile, RecommendedMethod
-from motet.studies.recommend import Candidate, hurt, recommend, still_learning
-from motet.studies.results import Ran, Results, climb
+from motet.studies.recommend import Candidate, hurt, margin_of, recommend, still_learning
+from motet.studies.results import Ran, Results, climb, margin_in_its_unit
 from motet.studies.survey import said_of_clients, survey
 
 
@@ -259,3 +261,12 @@ def test_a_constant_answer_is_no_better_by_class() -> None:
     assert class_weighted(right, counts, client, corrected=True) == pytest.approx(0.808)
     printed = class_weighted(right, counts, client)  # Eq. 20 as printed weighs rows that are rare already
     assert printed is not None and printed > 0.94
+
+
+def test_a_metric_in_a_unit_of_its_own_has_a_margin_of_its_size() -> None:
+    """Three parts in a hundred of the best mean: of an error of 2000 euros that is 60."""
+    table = np.array([[2000.0, 2010.0], [1990.0, 2000.0]])
+    ran = [Ran((Path(name),), of, None, None, None, 1.0, None, {}) for name, of in (("a", table), ("b", 2 * table))]
+    assert margin_in_its_unit(ran, METRICS["rmse"]) == pytest.approx(60)
+    assert margin_of(replace(METRICS["rmse"], margin=60.0)) == "60"
+    assert (written(2013.4, METRICS["rmse"]), points(-61.25, METRICS["rmse"])) == ("2013", "−61.2")

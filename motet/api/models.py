@@ -13,11 +13,11 @@ from motet.api.choices import AnyPath
 from motet.api.comparison import Comparison
 from motet.api.result import Result
 from motet.api.tables import Table
-from motet.data.readers.raw import Array, Integers
+from motet.data.readers.raw import Array
 from motet.errors import MotetError
 from motet.export.answering import GivenRows, answer
 from motet.export.newcomer import Newcomer, from_counts, from_samples
-from motet.export.reading import Labels, class_numbers, read_given
+from motet.export.reading import Labels, class_numbers, read_given, true_numbers
 from motet.export.routing import RoutedModels
 from motet.export.rows import as_array
 from motet.io.user_paths import user_path
@@ -192,15 +192,20 @@ def newcomer_of(
     return from_samples(served, *labelled, test_share, seed)
 
 
-def _labelled(served: ServedModels, data: Any) -> tuple[Array, Integers]:
+def _labelled(served: ServedModels, data: Any) -> tuple[Array, Array]:
     labels = Labels(served.facts.class_names, served.record.experiment.data.label)
     if isinstance(data, str | os.PathLike):
         given = read_given(user_path(data, "data"), served.prepare, labels)
         assert given.y is not None
-        return given.x, class_numbers(given.y, labels.classes, str(data))
+        return given.x, _labels(given.y, served, str(data))
     if not isinstance(data, tuple) or len(data) != 2:
         raise MotetError(f"data is a {type(data).__name__}; accepted: a file, or (x, y) with samples and labels")
     x, y = as_array(data[0], "x"), as_array(data[1], "y")
     if not x.ndim or y.shape != (len(x),):
         raise MotetError(f"data: x and y have shapes {x.shape} and {y.shape}; accepted: one label for each sample")
-    return x, class_numbers(y, labels.classes, "data")
+    return x, _labels(y, served, "data")
+
+
+def _labels(y: Array, served: ServedModels, where: str) -> Array:
+    """Return labels as class numbers of the run, or as numbers where its label is one."""
+    return true_numbers(y, where) if served.prepare.target else class_numbers(y, served.facts.class_names, where)

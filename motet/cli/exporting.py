@@ -121,13 +121,27 @@ def predict(
     note(f"{len(chosen):,} predictions{_routes(answered)}" + (f" in {out}" if out else ""))
     if client is None:
         _hint(user_path(model, "model"), given)
-    if answered.y is not None:
+    if answered.y is not None and answered.found.are_numbers:
+        note(f"against the labels in {data.name}: {_errors(answered)}")
+    elif answered.y is not None:
         try:
             numbers = class_numbers(answered.y, answered.class_names, str(data)).tolist()
             right = sum(answered.class_names[number] == name for number, name in zip(numbers, chosen, strict=True))
             note(f"{100 * right / len(chosen):.1f} % of them are as the labels in {data.name} say")
         except MotetError as error:
             note(f"not compared with labels: {error}")
+
+
+def _errors(answered: "Answered") -> str:
+    """Return how far predicted numbers are from the true ones."""
+    import torch
+
+    from motet.metrics.numbers import ALL
+    from motet.metrics.wording import written
+
+    said, y = torch.from_numpy(answered.found.shares), torch.from_numpy(answered.y)
+    values = {metric: metric.value(said, y) for metric in ALL}
+    return ", ".join(f"{m.said} {written(value, m)}" for m, value in values.items() if value is not None)
 
 
 def _routes(answered: "Answered") -> str:
@@ -248,18 +262,24 @@ def _threshold(written: "Exported") -> str:
 def _tell_newcomer(made: "Newcomer") -> None:
     """Print what a new client learned from, what each model would give it, and which one was kept and why."""
     from motet.cli.console import output
+    from motet.metrics.metric import ACCURACY
     from motet.metrics.names import AFTER, BEFORE, GENERIC, MetricName
+    from motet.metrics.numbers import ALL
+    from motet.metrics.wording import with_unit
 
     learned = f"learned from {made.train} samples" if made.train else "made from class counts"
     scored = f"scored on {made.test} that it has not seen" if made.test else "not scored: no samples are held out"
     lines = [f"New client: {learned}, {scored}"]
     for model, words in ((GENERIC, "generic model"), (BEFORE, "before adapting"), (AFTER, "after adapting")):
-        value = MetricName(model, "split").of(made.figures)
-        if value is not None:
-            lines.append(f"  {words:16} {100 * value:5.1f} %")
+        for metric in (ACCURACY, *ALL):
+            value = MetricName(model, "split", metric.name).of(made.figures)
+            if value is not None:
+                unit = "" if metric is ACCURACY else f"  {metric.said}"
+                lines.append(f"  {words:16} {with_unit(value, metric):>7}{unit}")
     words = {BEFORE: "before adapting", AFTER: "after adapting"}[made.kept]
     if made.validation:
-        told = ", ".join(f"{100 * made.validation[name]:.1f} % {name}" for name in (BEFORE, AFTER))
+        shown = {name: f"RMSE {-v:.3g}" if v < 0 else f"{100 * v:.1f} %" for name, v in made.validation.items()}
+        told = ", ".join(f"{shown[name]} {name}" for name in (BEFORE, AFTER))
         lines.append(f"Kept: the model {words}, chosen on validation rows among those it learned from ({told})")
     elif made.train:
         lines.append(f"Kept: the model {words}; there was no other, or too few rows to choose by")

@@ -100,9 +100,9 @@ def show_partition(experiment: Experiment, json: bool) -> None:
     aside = None if federation.test_is_clients else len(federation.test)
     console.print(partition(rows, aside, federation.class_names))
     console.print()
-    console.print(
-        Shading([client.counts(federation.classes).tolist() for client in federation.clients], federation.class_names)
-    )
+    if not federation.target:
+        counts = [client.counts(federation.classes).tolist() for client in federation.clients]
+        console.print(Shading(counts, federation.class_names))
     for line in filter(None, (federation.origin, *federation.notes)):
         console.print(Prose(printable(line), "dim"))
 

@@ -15,6 +15,7 @@ KindOrAuto = Literal["auto", SampleKind]
 Decimal = Literal["auto", ".", ","]
 Dates = Literal["auto", "dmy", "mdy"]
 Numbers = Literal["auto", "standard", "rank"]
+TargetKind = Literal["auto", "class", "number"]
 AugmentName = Literal["none", "flip-crop"]
 PAD = 4
 """Black pixels added on every side before a random crop (He et al., CVPR 2016, section 4.2)."""
@@ -46,6 +47,8 @@ class Columns:
     """Whether the day or the month comes first in dates such as 03/04/2020."""
     numbers: Numbers = "auto"
     """How a table's numbers are scaled: by mean and deviation, by their ranks, or as fits."""
+    target: TargetKind = "auto"
+    """Whether the label is a class or a number; auto: as its values look."""
     indicators: bool = True
     """Whether columns with missing values get an input that says where."""
     classes_known: bool = False
@@ -77,6 +80,7 @@ class Columns:
             "dates": self.dates,
             "numbers": self.numbers,
             "indicators": self.indicators,
+            "target": self.target,
         }
         return {field: str(value) for field, value in said.items() if value != getattr(usual, field)}
 
@@ -101,7 +105,14 @@ class DataSettings(Section):
         description="a name of `motet list data`, a table (.csv, .parquet), an .npz file, a folder of such, or your "
         "own file.py:source",
     )
-    label: str | None = Field(None, description="the column of a table that holds the classes; of an .npz file, y")
+    label: str | None = Field(
+        None, description="the column of a table that holds the classes, or the numbers to predict; of an .npz file, y"
+    )
+    target: TargetKind = Field(
+        "auto",
+        description="whether the label of a table is a class or a number (regression); auto: a number if it holds "
+        "fractions, or whole numbers of which hardly any rows have one in common",
+    )
     client: str | None = Field(
         None, description="the column that says whose row it is; with it, the natural partition is the default"
     )
@@ -305,4 +316,5 @@ class DataSettings(Section):
             dates=self.dates,
             numbers=self.numbers,
             indicators=self.indicators,
+            target=self.target,
         )

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from motet.config.section import Section, one_or_several
 from motet.config.threshold_rule import threshold_text
-from motet.metrics.names import FROM_COUNTS, FROM_RANKS, PERSONAL, MetricName, name_of_metric
+from motet.metrics.names import FROM_COUNTS, FROM_RANKS, FROM_SUMS, PERSONAL, MetricName, name_of_metric
 
 PersonalSource = Literal["last_participation", "final_sync", "global_plus_personal"]
 """Where a client's personal model comes from; `motet/training/personal_model_policy.py` explains each."""
@@ -16,6 +16,8 @@ CLASS_WEIGHTED = "class-weighted scores, from which class counts can be solved"
 COUNTED_ANSWERS = "counts of test and validation rows by class and answer"
 SCORES_AND_LABELS = "score and class of every test and validation row"
 COUNTED_SCORES = "counts of test and validation rows by class and score"
+SUMS_OF_NUMBERS = "number, mean and variance of the target in test and validation rows"
+MEAN_OF_NUMBERS = "how well the mean of a client's training rows predicts its test and validation rows"
 MOST_FREQUENT = "share of the most frequent class in test and validation rows"
 ACCURACY, LOSS = "accuracy", "loss"  # metrics that are always computed
 
@@ -146,6 +148,10 @@ class ScoringSettings(Section):
         names = set(map(name_of_metric, self.asked_metrics))
         if self.pooling != "none" and names & FROM_COUNTS:
             told.add(COUNTED_ANSWERS)
+        if names & FROM_SUMS:
+            told |= {MEAN_OF_NUMBERS} if self.majority else set()
+            told |= {SUMS_OF_NUMBERS} if self.pooling != "none" else set()
+            return frozenset(told)
         if self.pooling != "none" and names & FROM_RANKS:
             told.add(COUNTED_SCORES if self.pooling == "binned" else SCORES_AND_LABELS)
         if self.threshold and self.looks_at_test:

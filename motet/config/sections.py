@@ -77,6 +77,9 @@ class RoundSettings(Section):
         return int(self.cohort)
 
 
+NumberLoss = Literal["auto", "squared", "absolute", "huber"]
+
+
 class LocalSettings(Section):
     """[local]: what a client does with its own data in one round."""
 
@@ -115,6 +118,11 @@ class LocalSettings(Section):
     )
     batched_clients: bool = Field(
         True, description="train several clients as one computation where the net is small; equal up to rounding"
+    )
+    loss: NumberLoss = Field(
+        "auto",
+        description="of numbers as targets: squared, absolute, or huber (squared up to one deviation); auto = squared; "
+        "classes have cross-entropy, or what the method puts in its place",
     )
 
     def at_round(self, round: int) -> float:

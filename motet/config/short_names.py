@@ -26,6 +26,7 @@ CHOICES = {
     "method": Choice("method", str, "such as fedavg, scaffold or fedprox(mu=0.01)+ft"),
     "data": Choice("data.name", str, "a name of `motet list data`, FILE.csv, .parquet, .npz, FOLDER/, FILE.py:source"),
     "label": Choice("data.label", str, "column of a table with the classes"),
+    "target": Choice("data.target", str, "what the label is: class or number; default as its values look"),
     "client": Choice("data.client", str, "column that says whose row it is, for the natural partition"),
     "domain": Choice("data.domain", str, "column that says which domain a row belongs to"),
     "group": Choice("data.group", str, "column of rows that are never split, such as a patient's"),

@@ -18,6 +18,7 @@ from motet.data.partitions.assignment import Dealt, deal_rows
 from motet.data.partitions.registry import inside, parse
 from motet.data.partitions.splits import Split
 from motet.data.prepare import Prepare, fit_prepare
+from motet.data.prepare_table import TablePrepare
 from motet.data.readers.raw import Integers, RawData, dealt_by
 from motet.data.sources import load
 from motet.data.sources.registry import files_of
@@ -37,6 +38,7 @@ def _build(settings: DataSettings, seed: int) -> Federation:
     noise = noise_of(settings.label_noise, settings.label_noise_swapped)
     raw = load(settings)
     settings = settings.model_copy(update={"partition": dealt_by(settings.partition, raw.client is not None)})
+    _refuse_classes_of_numbers(raw, settings)
     raw, settings = _changed(raw, settings, seed)
     dealt = _dealt(raw, settings, seed)
     splits, new = dealt.splits, dealt.new
@@ -58,7 +60,7 @@ def _build(settings: DataSettings, seed: int) -> Federation:
     test = Samples.union([client.test for client in clients]) if theirs else _gather(raw, common, prepare)
     federation = Federation(
         name=settings.name,
-        classes=raw.classes,
+        classes=raw.classes if raw.target is None else 1,
         clients=clients,
         stored=stored,
         test=test,
@@ -67,7 +69,7 @@ def _build(settings: DataSettings, seed: int) -> Federation:
         content_hash=_hash(stored, test, clients, validation),
         shared_per_class=settings.shared_per_class,
         test_is_clients=theirs,
-        class_names=raw.class_names,
+        class_names=raw.class_names if raw.target is None else (_label(prepare),),
         domain_names=raw.domain_names,
         validation=validation,
         validation_domains=_domains(raw, dealt.validation),
@@ -78,6 +80,23 @@ def _build(settings: DataSettings, seed: int) -> Federation:
     if shared := federation.shared_validation():
         federation.clients = [replace(client, val=shared[client.domain], shares_val=True) for client in clients]
     return federation
+
+
+def _label(prepare: Prepare) -> str:
+    assert isinstance(prepare, TablePrepare)  # numbers are predicted from tables alone
+    return prepare.schema.label
+
+
+def _refuse_classes_of_numbers(raw: RawData, settings: DataSettings) -> None:
+    """Refuse what changes classes where the label is a number."""
+    if raw.target is None:
+        return
+    asked = {"label_noise": settings.label_noise, "malicious": settings.malicious}
+    asked["long_tail"] = settings.long_tail if settings.long_tail > 1 else ""
+    asked["domains"] = settings.domains if "permute" in settings.domains else ""
+    for field, value in asked.items():
+        if value:
+            raise MotetError(f"data.{field} is {shown(value)}, which needs classes, and the target is a number")
 
 
 def _dealt(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
@@ -128,7 +147,8 @@ def _domains(raw: RawData, rows: Integers | None) -> Tensor | None:
 
 
 def _gather(raw: RawData, rows: Integers, prepare: Prepare) -> Samples:
-    return Samples(torch.from_numpy(raw.x[rows]).contiguous(), torch.from_numpy(raw.y[rows]), prepare)
+    y = raw.y if raw.target is None else raw.target
+    return Samples(torch.from_numpy(raw.x[rows]).contiguous(), torch.from_numpy(y[rows]), prepare)
 
 
 def _cut(

@@ -40,6 +40,8 @@ class FederationFacts:
     class_names: tuple[str, ...] = ()
     domain_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    target: str = ""
+    """The name of the number that is predicted; empty for classes."""
 
     @classmethod
     def of(cls, federation: Federation) -> "FederationFacts":
@@ -60,6 +62,7 @@ class FederationFacts:
             federation.class_names,
             federation.domain_names,
             federation.notes,
+            federation.target,
         )
 
     @cached_property

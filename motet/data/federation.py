@@ -19,6 +19,7 @@ class Samples:
 
     x: Tensor
     y: Tensor
+    """Numbers of classes, or float64 numbers to predict, in their own unit."""
     prepare: Prepare
 
     def __len__(self) -> int:
@@ -34,15 +35,18 @@ class Samples:
         x = self.x.index_select(0, rows)
         if rng is not None and self.prepare.augment is not None:
             x = self.prepare.augment(x, rng)
-        return self.prepare(x), self.y.index_select(0, rows)
+        return self.prepare(x), self.prepare.labels(self.y.index_select(0, rows))
 
     def all_batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield all samples once, in order and in batches, as network input, for evaluation."""
         for start in range(0, len(self), size):
-            yield self.prepare(self.x[start : start + size]), self.y[start : start + size]
+            labels = self.prepare.labels(self.y[start : start + size])
+            yield self.prepare(self.x[start : start + size]), labels
 
     def counts(self, classes: int) -> Tensor:
-        """Return how many samples there are of each class."""
+        """Return how many samples there are of each class; numbers are of one kind."""
+        if self.y.is_floating_point():
+            return torch.tensor([len(self)])
         return torch.bincount(self.y, minlength=classes)
 
     def part(self, start: int, stop: int) -> "Samples":
@@ -54,7 +58,9 @@ class Samples:
         return Samples(self.x.index_select(0, rows), self.y.index_select(0, rows), self.prepare)
 
     def classes_only(self, held: Tensor) -> "Samples":
-        """A copy of the samples whose class is marked in `held`, one boolean per class."""
+        """A copy of the samples whose class is marked in `held`, one boolean per class; all, if labels are numbers."""
+        if self.y.is_floating_point():
+            return self
         return self.take(held[self.y].nonzero().squeeze(1))
 
     @staticmethod
@@ -157,6 +163,11 @@ class Federation:
         return self.prepare.input
 
     @property
+    def target(self) -> str:
+        """Return the name of the number that is predicted; empty for classes."""
+        return self.class_names[0] if self.prepare.target is not None else ""
+
+    @property
     def training_ids(self) -> list[int]:
         """Return the ids of the clients that may take part in rounds."""
         return [client.id for client in self.clients if not client.new]
@@ -228,8 +239,11 @@ def by_domain(samples: Samples, domains: Tensor | None) -> dict[int | None, Samp
     return {d: samples.take((domains == d).nonzero().squeeze(1)) for d in set(domains.tolist())}
 
 
-def counts_table(federation: Federation) -> list[dict[str, int | bool | str | list[int] | None]]:
-    """The sizes and class counts (over all of a client's samples) of every client, for `motet data show`."""
+def counts_table(federation: Federation) -> list[dict[str, int | float | bool | str | list[int] | None]]:
+    """The sizes and class counts (over all of a client's samples) of every client, for `motet data show`.
+
+    Where the label is a number, also its mean and deviation at each client.
+    """
     return [
         {
             "id": client.id,
@@ -241,9 +255,15 @@ def counts_table(federation: Federation) -> list[dict[str, int | bool | str | li
             "new": client.new,
             "malicious": client.malicious,
             "counts": client.counts(federation.classes).tolist(),
+            **(_moments(client) if federation.target else {}),
         }
         for client in federation.clients
     ]
+
+
+def _moments(client: ClientData) -> dict[str, float]:
+    y = torch.cat([client.train.y, client.val.y, client.test.y])
+    return {"mean": float(y.mean()), "deviation": float(y.std(correction=0))}
 
 
 # -------- On the way to another process

@@ -15,6 +15,7 @@ from motet.config.data_section import SampleKind
 from motet.data.image_changes import Augment
 from motet.data.input import Input
 from motet.data.readers.raw import MOST_FEATURES, MOST_TOKENS, Array, Integers, RawData
+from motet.data.schema import NumberTarget
 from motet.errors import MotetError
 from motet.io.json_models import FileModel, to_json
 
@@ -74,6 +75,15 @@ class Prepare:
     def notes(self) -> tuple[str, ...]:
         """Return sentences that a user should know of what was fitted."""
         return ()
+
+    @property
+    def target(self) -> NumberTarget | None:
+        """Return how the label is scaled where it is a number; None for classes."""
+        return None
+
+    def labels(self, y: Tensor) -> Tensor:
+        """Return labels as a net learns them: numbers of mean 0 and deviation 1, or the numbers of classes."""
+        return y
 
     def as_given(self, stored: Tensor) -> Tensor:
         """Stored samples as `stored` takes an array of them."""

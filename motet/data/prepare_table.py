@@ -14,12 +14,12 @@ from torch import Tensor
 
 from motet.config.data_section import SampleKind
 from motet.config.section import Section
-from motet.data.fit_columns import Fitting, fit_boolean, fit_category, fit_date, fit_number
+from motet.data.fit_columns import Fitting, fit_boolean, fit_category, fit_date, fit_number, moments
 from motet.data.input import Input
 from motet.data.prepare import Normalize, Prepare
 from motet.data.readers.raw import Array, Integers
 from motet.data.readers.values import stored_rows
-from motet.data.schema import BooleanColumn, CategoryColumn, Column, Order, ScaledColumn, Schema, of_plain
+from motet.data.schema import BooleanColumn, CategoryColumn, Column, NumberTarget, Order, ScaledColumn, Schema, of_plain
 from motet.errors import shown
 from motet.io.text import some
 
@@ -64,6 +64,15 @@ class TablePrepare(Prepare):
         found = [f"{count} of {shown(name)}" for name, count in rare.items() if count]
         said = f"categories in fewer than {self.min_count} training rows count as unknown: {some(found)}"
         return (said,) if found else ()
+
+    @property
+    def target(self) -> NumberTarget | None:
+        """Return how the label is scaled where it is a number."""
+        return self.schema.target
+
+    def labels(self, y: Tensor) -> Tensor:
+        """Return numbers scaled; classes as they are."""
+        return y if self.schema.target is None else self.schema.target.scaled(y)
 
     def saved(self) -> tuple[dict[str, object], dict[str, Tensor]]:
         """Return the schema as JSON can hold it, which makes this preparation again."""
@@ -249,6 +258,8 @@ class TableColumns:
     booleans: frozenset[str] = frozenset()
     dates: Mapping[str, Order] = field(default_factory=dict)
     fitting: Fitting = field(default_factory=Fitting)
+    target: Array | None = None
+    """The numbers to predict, of all rows."""
 
     def fit(self, x: Array, normalize: Normalize, rows: Integers) -> TablePrepare:
         """Return the preparation that is fitted on these rows."""
@@ -265,8 +276,14 @@ class TableColumns:
             else:
                 columns[name] = fit_number(values, how)
         lists = tuple(listed for listed in self.lists.values() if listed is not None)
-        schema = Schema(self.label, self.classes, columns)
+        schema = Schema(self.label, self.classes, columns, self._fit_target(rows))
         return TablePrepare((len(self.lists),), schema, lists, min_count=how.min_count)
+
+    def _fit_target(self, rows: Integers) -> NumberTarget | None:
+        if self.target is None:
+            return None
+        mean, deviation = moments(self.target[rows])
+        return NumberTarget(mean=mean, deviation=deviation)
 
 
 @dataclass(frozen=True)

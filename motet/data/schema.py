@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
+import torch
 from pydantic import Field
+from torch import Tensor
 
 from motet.config.section import Section, checked
 from motet.config.toml import dumps
@@ -102,6 +104,21 @@ class CategoryColumn(Section):
         return len(self.categories) + self.other + self.indicator
 
 
+class NumberTarget(Section):
+    """A label that is a number: nets predict (number - mean) / deviation."""
+
+    mean: float = Field(0.0, strict=True)
+    deviation: float = Field(1.0, gt=0, strict=True)
+
+    def scaled(self, y: Tensor) -> Tensor:
+        """Return numbers as a net predicts them."""
+        return ((y.double() - self.mean) / self.deviation).to(torch.float32)
+
+    def unscaled(self, outputs: Tensor) -> Tensor:
+        """Return what a net predicts in the unit of the numbers."""
+        return outputs.double() * self.deviation + self.mean
+
+
 Column = NumberColumn | DateColumn | BooleanColumn | CategoryColumn
 COLUMNS: dict[str, type[Column]] = {
     "number": NumberColumn,
@@ -126,16 +143,24 @@ class Schema:
     label: str
     classes: tuple[str, ...]
     columns: Mapping[str, Column] = field(default_factory=dict)
+    target: NumberTarget | None = None
+    """How the label is scaled where it is a number; there are no classes then."""
+
+    @property
+    def _label(self) -> dict[str, Any]:
+        if self.target is not None:
+            return {"label": self.label, "target": self.target.model_dump()}
+        return {"label": self.label, "classes": self.classes}
 
     def to_toml(self) -> str:
         """Return the schema as TOML that can be edited and read again."""
         columns = {name: _written(column) for name, column in self.columns.items()}
-        return _HEAD + dumps({"label": self.label, "classes": self.classes, "columns": columns})
+        return _HEAD + dumps({**self._label, "columns": columns})
 
     def plain(self) -> dict[str, Any]:
         """Return the schema as JSON can hold it; columns are pairs, so that their order stays."""
         columns = [[name, _written(column)] for name, column in self.columns.items()]
-        return {"label": self.label, "classes": self.classes, "columns": columns}
+        return {**self._label, "columns": columns}
 
 
 def of_plain(values: Mapping[str, Any]) -> Schema:
@@ -163,24 +188,41 @@ def read_schema(text: str) -> Schema:
 
 def of_values(values: Mapping[str, Any], where: str) -> Schema:
     """A schema of plain values, each looked at; `where` names their origin in the sentence."""
-    if unknown := values.keys() - {"label", "classes", "columns"}:
-        raise MotetError(f"{where} has the field {shown(sorted(unknown)[0])}; accepted: label, classes, columns")
+    if unknown := values.keys() - {"label", "classes", "target", "columns"}:
+        raise MotetError(
+            f"{where} has the field {shown(sorted(unknown)[0])}; accepted: label, classes, columns, or target instead "
+            f"of classes"
+        )
     label, classes, columns = values.get("label"), values.get("classes"), values.get("columns")
+    target = _target(values, where)
     if not isinstance(label, str) or not label:
         raise MotetError(f"{where}: label is {shown(label)}; accepted: the name of a column")
-    if classes is None or not _are_names(classes) or len(classes) < 2:
+    if target is None and (classes is None or not _are_names(classes) or len(classes) < 2):
         raise MotetError(f"{where}: classes is {shown(classes)}; accepted: two or more names, each once")
+    classes = () if classes is None else classes
     if len(classes) > MOST_CLASSES:
         raise MotetError(f"{where}: classes has {len(classes):,} names; accepted: at most {MOST_CLASSES:,}")
     if not isinstance(columns, Mapping) or not 0 < len(columns) <= MOST_COLUMNS:
         raise MotetError(f"{where}: columns is {shown(columns)}; accepted: a table [columns.NAME] for each column")
     if label in columns:
         raise MotetError(f"{where}: column {shown(label)} is the label; accepted: other columns")
-    schema = Schema(label, tuple(classes), {name: _column(name, column, where) for name, column in columns.items()})
+    found = {name: _column(name, column, where) for name, column in columns.items()}
+    schema = Schema(label, tuple(classes), found, target)
     places = sum(column.width for column in schema.columns.values())
     if places > MOST_PLACES:
         raise MotetError(f"{where}: columns make {places:,} places of input; accepted: at most {MOST_PLACES:,}")
     return schema
+
+
+def _target(values: Mapping[str, Any], where: str) -> NumberTarget | None:
+    found = values.get("target")
+    if found is None:
+        return None
+    if "classes" in values:
+        raise MotetError(f"{where} has classes and target; accepted: target for a number, classes for a name")
+    if not isinstance(found, Mapping):
+        raise MotetError(f"{where}: target is {shown(found)}; accepted: a table with mean and deviation")
+    return checked(NumberTarget, found, f"{where}: target")
 
 
 def _column(name: object, values: object, where: str) -> Column:

@@ -74,7 +74,7 @@ class Answered:
 
     @property
     def chosen(self) -> list[str]:
-        """Return the name of the class that was chosen for each sample."""
+        """Return the name of the class that was chosen for each sample; of numbers that of their column."""
         return [self.class_names[number] for number in self.found.chosen.tolist()]
 
 
@@ -161,8 +161,9 @@ def prediction_rows(
 
     First come the columns `beside`, such as ids, and where rows went to several models the `model`; then `prediction`,
     its `probability`, and `p(CLASS)` for each class; of two classes the `threshold` from which on the second is said.
+    A number that is predicted is the `prediction`, and nothing follows.
     """
-    titles = [f"p({name})" for name in classes]
+    titles = [] if found.are_numbers else [f"p({name})" for name in classes]
     own = [*(["model"] if found.models else []), "prediction", "probability", *titles, "threshold"]
     if taken := next((name for name in beside if name in own), None):
         raise MotetError(f"column {shown(taken)} has the name of a column of predictions; accepted: another name")
@@ -170,9 +171,8 @@ def prediction_rows(
         yield {
             **{name: values[i] for name, values in beside.items()},
             **({"model": found.models[i]} if found.models else {}),
-            "prediction": classes[number],
-            "probability": row[number],
-            **dict(zip(titles, row, strict=True)),
+            **({"prediction": row[0]} if found.are_numbers else {"prediction": classes[number]}),
+            **({} if found.are_numbers else {"probability": row[number], **dict(zip(titles, row, strict=True))}),
             **({"threshold": found.thresholds[i]} if found.thresholds else {}),
         }
 

@@ -35,9 +35,10 @@ class Whole(nn.Module):
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits of stored samples."""
+        """Return the logits of stored samples, or the numbers that are predicted, in the unit of the label."""
         logits: Tensor = self.model(self.prepare(x))
-        return logits
+        target = self.prepare.target
+        return logits if target is None else target.unscaled(logits).to(logits.dtype)
 
 
 def require(format: str) -> None:

@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 import torch
 
-from motet.data.readers.raw import Array, Integers
+from motet.data.readers.raw import Array
 from motet.errors import Diverged, MotetError
 from motet.metrics.names import AFTER, BEFORE, GENERIC, MetricName
+from motet.metrics.numbers import ALL
 from motet.runs.raw_model import RawModel
 from motet.runs.served_models import ServedModels
 from motet.training.randomness import generator
@@ -36,10 +37,11 @@ class Newcomer:
     kept: Kept = "after"
     """Which of both models it is."""
     validation: dict[str, float] = field(default_factory=dict)
-    """The accuracies by which it was chosen; empty where there was nothing to choose, or too few rows."""
+    """The accuracies by which it was chosen, of numbers the negative root mean squared errors; empty where there was
+    nothing to choose, or too few rows."""
 
 
-def from_samples(served: ServedModels, x: Array, y: Integers, test_share: float, seed: int) -> Newcomer:
+def from_samples(served: ServedModels, x: Array, y: Array, test_share: float, seed: int) -> Newcomer:
     """Return the better of the model before and after learning from these samples, except a share that scores it.
 
     A share of 0 scores nothing. The choice is made on validation rows, which the model that is kept then learns from.
@@ -55,7 +57,7 @@ def from_samples(served: ServedModels, x: Array, y: Integers, test_share: float,
     return Newcomer(model, len(train), len(test), _scores(models, x[test], y[test]), kept, validation)
 
 
-def _choice(served: ServedModels, x: Array, y: Integers, seed: int) -> tuple[Kept, dict[str, float]]:
+def _choice(served: ServedModels, x: Array, y: Array, seed: int) -> tuple[Kept, dict[str, float]]:
     """Return which model is better on rows that it did not learn from, and the accuracies; the loss decides a tie."""
     if len(y) < FEWEST:
         return "after", {}
@@ -69,7 +71,7 @@ def _choice(served: ServedModels, x: Array, y: Integers, seed: int) -> tuple[Kep
     return kept, {name: right for name, (right, _) in found.items()}
 
 
-def _learned(served: ServedModels, x: Array, y: Integers) -> RawModel | None:
+def _learned(served: ServedModels, x: Array, y: Array) -> RawModel | None:
     """Return the model that learned from these samples, or None if its training left the finite numbers."""
     try:
         return served.adapted(x, y)
@@ -77,16 +79,21 @@ def _learned(served: ServedModels, x: Array, y: Integers) -> RawModel | None:
         return None
 
 
-def _right_and_loss(model: RawModel | None, x: Array, y: Integers) -> tuple[float, float]:
-    """Return the accuracy and the negative log loss, of two models the better has the larger pair; no model has 0."""
+def _right_and_loss(model: RawModel | None, x: Array, y: Array) -> tuple[float, float]:
+    """Return the accuracy and the negative log loss, of two models the better has the larger pair; no model has 0.
+
+    Of numbers, return the negative root mean squared error and 0.
+    """
     if model is None:
-        return 0.0, -np.inf
+        return (-np.inf if y.dtype.kind == "f" else 0.0), -np.inf
+    if model.predicts_numbers:
+        return -float(np.sqrt(np.mean((model.predict(x) - y) ** 2))), 0.0
     shares = model.predict_proba(x)
     chance = shares[np.arange(len(y)), y]
     return float((shares.argmax(1) == y).mean()), float(np.log(np.maximum(chance, SMALLEST)).mean())
 
 
-def from_counts(served: ServedModels, counts: Sequence[int], scored_on: tuple[Array, Integers] | None) -> Newcomer:
+def from_counts(served: ServedModels, counts: Sequence[int], scored_on: tuple[Array, Array] | None) -> Newcomer:
     """Return the model made from class counts alone; samples, if there are any, only score it."""
     model = served.adapted_to_counts(counts)
     if scored_on is None:
@@ -114,9 +121,13 @@ def _generic(served: ServedModels) -> RawModel | None:
         return None
 
 
-def _scores(models: Mapping[str, RawModel | None], x: Array, y: Integers) -> dict[str, float]:
-    """Return the accuracy of each model; nothing without samples."""
+def _scores(models: Mapping[str, RawModel | None], x: Array, y: Array) -> dict[str, float]:
+    """Return the accuracy of each model, or R², RMSE and mean absolute error; nothing without samples."""
     there = {name: model for name, model in models.items() if model is not None and len(y)}
+    if any(model.predicts_numbers for model in there.values()):
+        made = {name: torch.from_numpy(model.predict(x)) for name, model in there.items()}
+        found = {(n, m.name): m.value(said[:, None], torch.from_numpy(y)) for n, said in made.items() for m in ALL}
+        return {str(MetricName(n, "split", metric)): value for (n, metric), value in found.items() if value is not None}
     return {
         str(MetricName(name, "split")): float((model.predict_proba(x).argmax(1) == y).mean())
         for name, model in there.items()

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from motet.config.data_section import Columns
 from motet.data import DataSettings, ImagePrepare, Prepare
@@ -105,6 +106,17 @@ def _flat(path: Path, name: str) -> Array:
     return values
 
 
+def true_numbers(y: Array, where: str) -> npt.NDArray[np.float64]:
+    """Return labels that are numbers; raise a `MotetError` for others."""
+    try:
+        found = y.astype(np.float64)
+    except ValueError:
+        found = np.array([np.nan])
+    if y.ndim != 1 or not np.isfinite(found).all():
+        raise MotetError(f"{where} holds labels of type {y.dtype} and shape {y.shape}; accepted: one number each")
+    return found
+
+
 def class_numbers(y: Array, class_names: Sequence[str], where: str) -> Integers:
     """Return labels as class numbers of the model, from names or from numbers."""
     if y.dtype.kind == "U":
@@ -165,9 +177,11 @@ def _table(path: Path, prepare: Prepare, labels: Labels | None, encoding: str = 
     raise MotetError(f"{path} is a table, and this model takes {prepare.input}; accepted: .npz or .npy")
 
 
-def _labels_of(roles: RoleReader, required: bool) -> Integers | None:
+def _labels_of(roles: RoleReader, required: bool) -> Array | None:
     """Return the labels; where they are not required, None if some are missing or of unknown classes."""
     try:
+        if roles.roles.label and roles.roles.target == "number":
+            return roles.targets()
         return roles.labels_as_listed() if roles.roles.label else None
     except MotetError:
         if required:

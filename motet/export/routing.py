@@ -33,6 +33,8 @@ class Predicted:
     """For each sample the probability of the second class from which on it is predicted; empty unless two classes."""
     strangers: Sequence[str] = ()
     """The names in the rows that no client has, each once."""
+    are_numbers: bool = False
+    """Whether numbers are predicted: then they are the one column of `shares`."""
 
     @property
     def routes(self) -> dict[str, int]:
@@ -43,7 +45,8 @@ class Predicted:
 def predicted_by(model: RawModel, stored: Tensor) -> Predicted:
     """Return the answers of one model for samples in stored layout."""
     shares = model.shares(stored)
-    return Predicted(shares, model.decided(shares), (), [threshold_used(model)] * len(shares) if _two(model) else ())
+    thresholds = [threshold_used(model)] * len(shares) if _two(model) else ()
+    return Predicted(shares, model.decided(shares), (), thresholds, are_numbers=model.predicts_numbers)
 
 
 class RoutedModels:
@@ -97,11 +100,18 @@ class RoutedModels:
         `x` is rows as the models take them, such as a data frame. `client` is the column of them that names clients, by
         default the one of the run's data, or a name for each row.
         """
-        return self.answers(x, client).shares
+        found = self.answers(x, client)
+        if found.are_numbers:
+            raise MotetError("predict_proba is for classes, and these models predict a number; accepted: predict")
+        return found.shares
 
     def predict(self, x: Any, client: str | Sequence[object] | None = None) -> npt.NDArray[Any]:
-        """Return the class of each row, as `classes_` has it, by the model of its client; `x` as `predict_proba`."""
-        return self.classes_[self.answers(x, client).chosen]
+        """Return the class of each row, as `classes_` has it, or its number, by the model of its client.
+
+        `x` is as for `predict_proba`.
+        """
+        found = self.answers(x, client)
+        return found.shares[:, 0] if found.are_numbers else self.classes_[found.chosen]
 
     def answers(self, x: Any, client: str | Sequence[object] | None = None) -> Predicted:
         """Return the answers for rows in memory, and which model gave each."""
@@ -130,7 +140,8 @@ class RoutedModels:
             shares[rows] = model.shares(stored[torch.from_numpy(rows)])
             chosen[rows] = model.decided(shares[rows])
         models = [GENERIC if name is None else name for name in target]
-        return Predicted(shares, chosen, models, used.tolist() if _two(self) else (), strangers)
+        numbers = self.prepare.target is not None
+        return Predicted(shares, chosen, models, used.tolist() if _two(self) else (), strangers, numbers)
 
     def _named(self, x: Any, client: str | Sequence[object] | None) -> Sequence[object]:
         """Return the client's name of each row."""

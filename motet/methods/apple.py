@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from motet.config.section import Section
 from motet.messages.message import Message, State, number, tensor
@@ -96,7 +95,7 @@ class APPLE(Averaging):
             theta[moving] = p @ cores[:, moving]
             G.zero_()
             with self.net.collecting():
-                loss = cross_entropy(self.net(x), y)
+                loss = self.net.training_loss(self.net(x), y)
                 loss.backward()  # type: ignore[no-untyped-call]
             descent.note(loss, len(y))
             g[moving] += p[i] * G[moving]

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from motet.config.section import Section
 from motet.data import Samples
@@ -83,6 +82,7 @@ class Averaging(Method):
         self.personalizes = type(self).personalizes or any(part.personalizes for part in parts)
         self.prepares = any(part.preparation() is not None for part in parts)
         self.needs_shared_data = any(part.needs_shared_data for part in parts)
+        self.needs_classes = type(self).needs_classes or any(part.needs_classes for part in parts)
         self.needs_validation = type(self).needs_validation or any(part.needs_validation for part in parts)
         self.assumes_sgd = next(filter(None, (type(self).assumes_sgd, *(part.assumes_sgd for part in parts))), "")
         self.rests = any(part.private_rests for part in parts)
@@ -290,12 +290,12 @@ class Averaging(Method):
     def loss(self, t: Training, x: Tensor, y: Tensor) -> Tensor:
         """Return the local objective on one batch."""
         if not any(part.acts in ("loss", "features") for part in t.parts):
-            return cross_entropy(self.net(x), y)
+            return self.net.training_loss(self.net(x), y)
         out = through(self.net, self.parts, x)
         loss = None
         for part in t.parts:
             loss = part.criterion(t, out, y) if loss is None else loss
-        loss = cross_entropy(out.logits, y) if loss is None else loss
+        loss = self.net.training_loss(out.logits, y) if loss is None else loss
         for part in t.parts:
             loss = part.objective(t, out, y, loss)
         return loss

@@ -20,6 +20,7 @@ class BalancedRisk(Part):
     acts: ClassVar[Acts] = "loss"
     needs_sharing: ClassVar[bool] = False
     role: ClassVar[str | None] = "loss"
+    needs_classes: ClassVar[bool] = True
 
 
 class BSM(BalancedRisk):

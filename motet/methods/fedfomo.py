@@ -6,7 +6,6 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from motet.config.section import Section, tried
 from motet.data import Samples
@@ -150,7 +149,7 @@ class FedFomo(Averaging):
         total = 0.0
         with torch.no_grad():
             for x, y in samples.all_batches(PASS_BATCH):
-                total += float(cross_entropy(self.net(x.to(w.device)), y.to(w.device), reduction="sum"))
+                total += float(self.net.training_loss(self.net(x.to(w.device)), y.to(w.device), reduction="sum"))
         return total / max(1, len(samples))
 
     def received(self, client: Client, message: Message) -> Tensor:

@@ -114,6 +114,7 @@ class FedGen(Part):
     """
 
     acts: ClassVar[Acts] = "loss"
+    needs_classes: ClassVar[bool] = True
     serves_adaptation: ClassVar[bool] = False
     serves_prediction: ClassVar[bool] = False
     tells: ClassVar[frozenset[str]] = frozenset({"class counts"})

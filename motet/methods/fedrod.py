@@ -34,6 +34,7 @@ class FedROD(Part):
     """
 
     acts: ClassVar[Acts] = "loss"
+    needs_classes: ClassVar[bool] = True
     role: ClassVar[str | None] = "loss"
     module: ClassVar[str] = "p_head"  # its name in the net
     shows: ClassVar[tuple[str, ...]] = ("cross_client(clients=12, samples=50)",)  # Figure 11

@@ -5,7 +5,6 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from motet.config.section import Section, tried
 from motet.data import Samples
@@ -61,7 +60,7 @@ class FineTuned(Wrapped):
 
         def gradient(x: Tensor, y: Tensor) -> None:
             with self.net.collecting():
-                cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
+                self.net.training_loss(model(x), y).backward()  # type: ignore[no-untyped-call]
 
         def learn(samples: Samples) -> None:
             model.train(not self.head_only)  # a frozen body keeps its statistics

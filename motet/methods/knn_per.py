@@ -26,6 +26,7 @@ class KNNPer(Wrapped):
     """
 
     needs_validation = True
+    needs_classes = True
 
     class Options(Section):
         """Options of `knn-per(...)`."""

@@ -39,7 +39,7 @@ class MOON(Part):
         z = out.raw.flatten(1)
         others = [self.features_of(t, w, out.x) for w in (t.start, tensor(t.client.private, "moon.previous"))]
         alike = torch.stack([cosine_similarity(z, other) for other in others], 1)
-        return loss + self.mu * cross_entropy(alike / self.tau, torch.zeros_like(y))
+        return loss + self.mu * cross_entropy(alike / self.tau, torch.zeros_like(y, dtype=torch.int64))
 
     def features_of(self, t: Training, w: Tensor, x: Tensor) -> Tensor:
         """z of another model, in eval mode"""

@@ -140,7 +140,7 @@ class PFedHN(Averaging):
             whole[at:end] = theta.detach()
             G.zero_()
             with self.net.collecting():
-                nn.functional.cross_entropy(self.net(x), y).backward()  # type: ignore[no-untyped-call]
+                self.net.training_loss(self.net(x), y).backward()  # type: ignore[no-untyped-call]
             (slope,) = torch.autograd.grad(theta, [leaf], G[at:end])
             g.add_(slope)
 

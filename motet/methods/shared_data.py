@@ -14,6 +14,7 @@ class SharedData(Part):
     acts: ClassVar[Acts] = "samples"
     needs_sharing: ClassVar[bool] = False
     needs_shared_data: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
 
     def before(self, t: Training, message: Message) -> None:
         """Count the shared samples too, for balanced losses: some classes may exist only there."""

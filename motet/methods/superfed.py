@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import normalize
 
 from motet.config.section import tried
 from motet.messages.message import Message, State, number, tensor
@@ -125,7 +125,7 @@ class SuPerFedMM(Averaging):
                 torch.lerp(w_f[s], w_l[s], lam, out=W[s])
             g.zero_()
             with self.net.collecting():
-                loss = cross_entropy(self.net(x), y)
+                loss = self.net.training_loss(self.net(x), y)
                 loss.backward()  # type: ignore[no-untyped-call]
             cos2 = cos2_shares(w_f, w_l, self.options.nu if mixing else 0.0)
             for lam, s in zip(lams, self.stretches, strict=True):

@@ -12,6 +12,7 @@ from motet.data import Holdings, Samples
 from motet.messages.message import Message, tensor
 from motet.metrics.metric import ACCURACY, Metric, SampleMetric, SetMetric
 from motet.metrics.names import GENERIC, MAJORITY, MetricName, diverged, one_class
+from motet.metrics.numbers import NumberMetric
 from motet.metrics.one_pass import Answers, class_weighted, one_pass, share_right
 from motet.metrics.over_clients import SPLIT, TRAINING, VALIDATION
 from motet.metrics.pairs import remember_classes, remember_hits
@@ -80,7 +81,7 @@ class Scorer:
             if data == "split" and not self.scoring.looks_at_test:
                 continue
             answers = one_pass(model, samples, self.metrics, client.classes)
-            if data == "validation" and client.data.shares_val:
+            if data == "validation" and client.data.shares_val and samples.prepare.target is None:
                 self._put_weighted(reply, name, data, answers, client)
                 continue
             self._put_values(reply, name, data, answers)
@@ -122,10 +123,15 @@ class Scorer:
         return reply
 
     def majority(self, client: Client) -> Message:
-        """Return how often the class that is most frequent in the client's training data is right."""
+        """Return how often the class that is most frequent in the client's training data is right.
+
+        Of numbers, return how well the mean of the client's training data predicts.
+        """
         reply: Message = {}
         if not self.scoring.majority:
             return reply
+        if client.data.train.prepare.target is not None:
+            return self._mean_predictor(client)
         often = torch.zeros(client.classes, dtype=torch.int64)
         often[int(client.data.train.counts(client.classes).argmax())] = 1
         test = self.holdings.common_test(client.data) if self.scoring.by_class else None
@@ -138,6 +144,18 @@ class Scorer:
             right = counts * often
             value = self._weighted(right, counts, client) if shared else share_right(right, counts)
             _put(reply, MetricName(MAJORITY, data), value)
+        return reply
+
+    def _mean_predictor(self, client: Client) -> Message:
+        reply: Message = {}
+        mean = client.data.train.y.mean()
+        for data, samples in {"split": client.data.test, "validation": client.data.val}.items():
+            if data == "split" and not self.scoring.looks_at_test:
+                continue
+            for metric in self.metrics:
+                if isinstance(metric, NumberMetric) and len(samples):
+                    value = metric.value(mean.expand(len(samples), 1), samples.y)
+                    _put(reply, MetricName(MAJORITY, data, metric.name), value)
         return reply
 
     def _weighted(self, right: Tensor, counts: Tensor, client: Client) -> float | None:

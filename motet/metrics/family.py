@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from motet.messages.message import Message
+from motet.metrics.metric import ACCURACY, Metric
 from motet.metrics.names import DATA, GENERIC, PERSONAL, MetricName, diverged, member, rule
 from motet.metrics.pairs import is_of_a_pair_of_members
 from motet.metrics.pooling import renamed, without_pooled
@@ -24,15 +25,18 @@ Rule = str
 Scored = Mapping[str, Any]  # a client's reply, or its row in the record
 
 
-def choose(replies: Sequence[Scored], family: Sequence[str], fixed: str, data: str) -> dict[Rule, list[str]]:
+def choose(
+    replies: Sequence[Scored], family: Sequence[str], fixed: str, data: str, metric: Metric = ACCURACY
+) -> dict[Rule, list[str]]:
     """Return the member chosen for each client, by every rule for which some client has the data."""
-    curve = {name: mean for name in family if (mean := _mean(replies, MetricName(member(name), data))) is not None}
+    figures = {name: MetricName(member(name), data, metric.name) for name in family}
+    curve = {name: mean for name, figure in figures.items() if (mean := _mean(replies, figure)) is not None}
     rules = {"fixed": [fixed] * len(replies)}
     if curve:
-        rules["common_best"] = [_best(curve)] * len(replies)
-        rules["oracle"] = _each_best(replies, family, fixed, data)
-    if any(_scores(reply, family, "validation") for reply in replies):
-        rules["validation"] = _each_best(replies, family, fixed, "validation")
+        rules["common_best"] = [_best(curve, metric)] * len(replies)
+        rules["oracle"] = _each_best(replies, family, fixed, data, metric)
+    if any(_scores(reply, family, "validation", metric) for reply in replies):
+        rules["validation"] = _each_best(replies, family, fixed, "validation", metric)
     return rules
 
 
@@ -41,10 +45,12 @@ def chosen_by(asked: Rule, rules: Mapping[Rule, list[str]]) -> list[str]:
     return rules.get(asked, rules["fixed"])
 
 
-def reported(rows: Sequence[Scored], family: Sequence[str], fixed: str, asked: Rule, data: str) -> dict[int, str]:
+def reported(
+    rows: Sequence[Scored], family: Sequence[str], fixed: str, asked: Rule, data: str, metric: Metric = ACCURACY
+) -> dict[int, str]:
     """Return the member that each client reports, by client id, from the rows of one round."""
     scored = {row["client"]: row for row in rows if "client" in row and row.get("set_aside") is None}
-    chosen = chosen_by(asked, choose(list(scored.values()), family, fixed, data))
+    chosen = chosen_by(asked, choose(list(scored.values()), family, fixed, data, metric))
     return dict(zip(scored, chosen, strict=True))
 
 
@@ -61,20 +67,23 @@ def report(reply: Message, name: str) -> Message:
     return {column: value for column, value in result.items() if not is_of_a_pair_of_members(column)}
 
 
-def sweep(replies: Sequence[Scored], family: Sequence[str]) -> dict[str, float]:
+def sweep(replies: Sequence[Scored], family: Sequence[str], metric: Metric = ACCURACY) -> dict[str, float]:
     """Return the mean over clients of every member on every kind of test data, for the curve."""
-    figures = [MetricName(member(name), data) for name in family for data in DATA]
+    metrics = dict.fromkeys((ACCURACY.name, metric.name))
+    figures = [MetricName(member(name), data, each) for each in metrics for name in family for data in DATA]
     return {str(f.over("mean")): mean for f in figures if (mean := _mean(replies, f)) is not None}
 
 
-def by_rule(replies: Sequence[Message], rules: Mapping[Rule, Sequence[str]], data: str) -> dict[str, float]:
+def by_rule(
+    replies: Sequence[Message], rules: Mapping[Rule, Sequence[str]], data: str, metric: Metric = ACCURACY
+) -> dict[str, float]:
     """Return the mean over clients that each rule would report."""
     figures: dict[str, float] = {}
     for name, members in rules.items():
         chosen = [report(reply, one) for reply, one in zip(replies, members, strict=True)]
-        mean = _mean(chosen, MetricName(PERSONAL, data))
+        mean = _mean(chosen, MetricName(PERSONAL, data, metric.name))
         if mean is not None:
-            figures[str(MetricName(rule(name), data, statistic="mean"))] = mean
+            figures[str(MetricName(rule(name), data, metric.name, "mean"))] = mean
     return figures
 
 
@@ -83,14 +92,14 @@ def tally(members: Sequence[str]) -> dict[str, int]:
     return dict(sorted(Counter(members).items()))
 
 
-def _each_best(replies: Sequence[Scored], family: Sequence[str], fixed: str, data: str) -> list[str]:
-    scores = (_scores(reply, family, data) for reply in replies)
-    return [_best(mine) if mine else fixed for mine in scores]
+def _each_best(replies: Sequence[Scored], family: Sequence[str], fixed: str, data: str, metric: Metric) -> list[str]:
+    scores = (_scores(reply, family, data, metric) for reply in replies)
+    return [_best(mine, metric) if mine else fixed for mine in scores]
 
 
-def _scores(reply: Scored, family: Sequence[str], data: str) -> dict[str, float]:
-    """Return a client's own accuracy of each member."""
-    own = {name: MetricName(member(name), data).of(reply) for name in family}
+def _scores(reply: Scored, family: Sequence[str], data: str, metric: Metric) -> dict[str, float]:
+    """Return a client's own value of each member."""
+    own = {name: MetricName(member(name), data, metric.name).of(reply) for name in family}
     return {name: value for name, value in own.items() if value is not None}
 
 
@@ -99,5 +108,5 @@ def _mean(replies: Sequence[Scored], figure: MetricName) -> float | None:
     return fmean(values) if values else None
 
 
-def _best(scores: Mapping[str, float]) -> str:
-    return max(scores, key=lambda name: scores[name])
+def _best(scores: Mapping[str, float], metric: Metric) -> str:
+    return max(scores, key=lambda name: metric.direction * scores[name])

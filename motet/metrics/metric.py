@@ -11,6 +11,10 @@ class MetricFailed(Exception):
     """Raised when a user's own metric raises an error; only that figure is missing then."""
 
 
+RELATIVE_MARGIN = 0.03
+"""The part of a value that matters to a user, of metrics in a unit of their own such as euros."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """What all kinds of metrics have in common."""
@@ -22,7 +26,7 @@ class Metric:
     higher_is_better: bool = True
     worst: float | None = 0.0  # the value of a model that is not finite; None: the client is left out
     words: str = ""  # its name in a sentence, where that is another
-    margin: float = 0.03  # a difference that matters to a user
+    margin: float = 0.03  # a difference that matters to a user; 0: `RELATIVE_MARGIN` of the value, as it has a scale
 
     @property
     def said(self) -> str:

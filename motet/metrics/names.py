@@ -17,6 +17,8 @@ MAJORITY = "majority"  # not a model of the run: always the class that is most f
 ALIASES = {"log_loss": "loss"}  # other names by which a user may ask for a metric
 FROM_COUNTS = frozenset({"balanced_accuracy", "f1", "precision", "recall"})
 """Metrics of answers: over all clients' rows they are made from confusion counts."""
+FROM_SUMS = frozenset({"r2", "rmse", "mae"})
+"""Metrics of numbers as targets: over all clients' rows they are made from sums of each client's."""
 FROM_RANKS = frozenset({"auroc", "average_precision"})
 """Metrics of the order of scores: over all clients' rows they need the scores, or counts of rows by score."""
 

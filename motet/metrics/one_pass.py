@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from motet.data import Samples
+from motet.data.schema import NumberTarget
 from motet.metrics.metric import ACCURACY, Metric, MetricFailed, SampleMetric, SetMetric
 
 EVALUATION_BATCH = 200  # as fast as larger ones, whatever the C library does with large blocks
@@ -61,6 +62,8 @@ def one_pass(
     """Return the model's answers on these rows, or on all samples, copying only one batch at a time."""
     model.eval()
     device = next(model.parameters()).device
+    if samples.prepare.target is not None:
+        return _numbers_pass(model, samples, samples.prepare.target, rows)
     each = [metric for metric in metrics if isinstance(metric, SampleMetric)]
     keeping = len(each) < len(metrics)
     right = {m.name: torch.zeros(classes, dtype=torch.int64 if m.counts else torch.float64) for m in each}
@@ -93,6 +96,18 @@ def one_pass(
     if keeping:
         answers.logits, answers.y = torch.cat(said) if said else torch.zeros(0, classes), y
     return answers
+
+
+def _numbers_pass(model: nn.Module, samples: Samples, target: NumberTarget, rows: Tensor | None) -> Answers:
+    """Return the numbers that a model predicts for these rows, and the true ones, in the unit of the target."""
+    device = next(model.parameters()).device
+    every = torch.arange(len(samples)) if rows is None else rows
+    said = [torch.zeros(0, 1, dtype=torch.float64)]
+    with torch.inference_mode():
+        for some in torch.split(every, EVALUATION_BATCH) if len(every) else ():
+            x, _ = samples.batch(some)
+            said.append(target.unscaled(model(x.to(device)).cpu()))
+    return Answers(torch.tensor([len(every)]), {}, torch.cat(said), samples.y.index_select(0, every))
 
 
 def share_right(right: Tensor, counts: Tensor) -> float | None:

@@ -12,6 +12,7 @@ from motet.metrics.names import (
     BEFORE,
     BENIGN,
     DATA,
+    FROM_SUMS,
     GENERIC,
     MAJORITY,
     PERSONAL,
@@ -68,10 +69,14 @@ def figures_over(replies: Sequence[Message], models: Sequence[str], metrics: Seq
 
 
 def majority_figures(replies: Sequence[Message]) -> Figures:
-    """Return the means over clients of how often always answering with their most frequent class is right."""
+    """Return the means over clients of how often always answering with their most frequent class is right.
+
+    Of numbers, the means of how well the mean of each client's training data predicts.
+    """
     figures: Figures = {}
-    for data in ("split", "validation", "weighted"):
-        name = MetricName(MAJORITY, data)
+    kinds = [(data, metric) for data in ("split", "validation", "weighted") for metric in ("accuracy", *FROM_SUMS)]
+    for data, metric in sorted(kinds):
+        name = MetricName(MAJORITY, data, metric)
         have = [reply for reply in replies if str(name) in reply]
         found = spread([float(r[str(name)]) for r in have], [int(r.get(SAMPLES[data], 0)) for r in have])
         if found is not None:

@@ -1,5 +1,7 @@
 """Figures over all clients' rows at once, from what each client tells of its own rows.
 
+Metrics of numbers (R², RMSE, mean absolute error) are made from five sums of each client: how many rows, mean and
+variance of their numbers, and the sizes of its errors.
 Metrics of answers (F1, balanced accuracy, precision, recall) are made from the sum of clients' confusion counts.
 Metrics of ranks (AUROC, average precision) are made in one of two ways, as `scoring.pooling` says:
 
@@ -27,11 +29,13 @@ from motet.metrics.classification import (
 )
 from motet.metrics.metric import Metric
 from motet.metrics.names import MetricName
+from motet.metrics.numbers import NumberMetric, added, sums_of
 
 BINS = 1000
 EDGE = 16.0  # log-odds beyond ± this share the outermost bins: a probability of 1 in ten million
 POOL = "pool."
-_COUNTS, _SCORES, _LABELS, _BINS = "counts", "scores", "labels", "bins"
+_COUNTS, _SCORES, _LABELS, _BINS, _SUMS = "counts", "scores", "labels", "bins", "sums"
+_KINDS = (_COUNTS, _SCORES, _LABELS, _BINS, _SUMS)
 
 
 # ------------------------------------------------------------ at the client
@@ -44,6 +48,8 @@ def told(
     if scoring.pooling == "none" or logits is None or y is None or not len(y) or not bool(torch.isfinite(logits).all()):
         return {}
     told: Message = {}
+    if any(isinstance(metric, NumberMetric) for metric in metrics):
+        return {_field(_SUMS, model, data): sums_of(logits, y)}
     if any(isinstance(metric, CountMetric) for metric in metrics):
         told[_field(_COUNTS, model, data)] = confusion(logits, y)
     if any(isinstance(metric, RankMetric) for metric in metrics):
@@ -84,7 +90,7 @@ def renamed(reply: Message, model: str, to: str) -> Message:
     """Return what the reply tells of one model, as if it were of another one."""
     found: Message = {}
     for name, value in reply.items():
-        for kind in (_COUNTS, _SCORES, _LABELS, _BINS):
+        for kind in _KINDS:
             start = _field(kind, model, "")
             if name.startswith(start):
                 found[_field(kind, to, name.removeprefix(start))] = value
@@ -98,15 +104,15 @@ def pooled_figures(replies: Iterable[Message], models: Sequence[str], metrics: S
     for model in models:
         for data in ("split", "validation"):
             for metric in metrics:
-                value = _pooled(
-                    metric, {kind: _of(every, kind, model, data) for kind in (_COUNTS, _SCORES, _LABELS, _BINS)}
-                )
+                value = _pooled(metric, {kind: _of(every, kind, model, data) for kind in _KINDS})
                 if value is not None:
                     found[str(MetricName(model, data, metric.name, "pooled"))] = value
     return found
 
 
 def _pooled(metric: Metric, told: Mapping[str, list[Tensor]]) -> float | None:
+    if isinstance(metric, NumberMetric) and told[_SUMS]:
+        return metric.of_sums(added(told[_SUMS]))
     if isinstance(metric, CountMetric) and told[_COUNTS]:
         return metric.of_counts(torch.stack(told[_COUNTS]).sum(0))
     if isinstance(metric, RankMetric) and told[_SCORES]:

@@ -18,13 +18,14 @@ from motet.config.scoring_section import ScoringSettings
 from motet.config.section import checked
 from motet.errors import MotetError, unknown
 from motet.io.plugins import is_import, load_object
-from motet.metrics import classification
+from motet.metrics import classification, numbers
 from motet.metrics.calibration import ECE, MCE, Calibration
 from motet.metrics.confusion import ConfusionMatrix
 from motet.metrics.cross_client import CrossClient
 from motet.metrics.mdl import MDL
 from motet.metrics.metric import ACCURACY, LOSS, TOP5, Metric, MetricFailed, SampleMetric, SetMetric
 from motet.metrics.names import ALIASES, BENIGN, DATA, STATISTICS
+from motet.metrics.numbers import NumberMetric
 from motet.metrics.rounds_to import RoundsTo
 from motet.metrics.run_metric import RunMetric
 from motet.metrics.threshold import ThresholdChoice
@@ -47,7 +48,9 @@ __all__ = [
     "run_metrics_of",
 ]
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (ACCURACY, LOSS, TOP5, ECE, MCE, *classification.ALL)}
+METRICS: dict[str, Metric] = {
+    metric.name: metric for metric in (ACCURACY, LOSS, TOP5, ECE, MCE, *classification.ALL, *numbers.ALL)
+}
 OF_A_RUN: dict[str, type[RunMetric]] = {
     metric.name: metric for metric in (Calibration, ConfusionMatrix, CrossClient, MDL, RoundsTo, UpdateVariance)
 }
@@ -57,12 +60,19 @@ _traceback_shown: set[str] = set()  # metrics whose traceback this process has s
 
 
 def metrics_of(asked: Sequence[str]) -> tuple[Metric, ...]:
-    """Return accuracy, loss, and the metrics of logits that are asked for, in their order."""
-    found: dict[str, Metric] = {ACCURACY.name: ACCURACY, LOSS.name: LOSS}
-    for text in asked:
-        metric = _own(text) if is_import(text) else _of_logits(_term(text))
-        if metric is None:
-            continue
+    """Return the metrics that are always there and those of logits that are asked for, in their order.
+
+    Accuracy and loss are always there, but R², RMSE and mean absolute error where one of numbers is asked for.
+    """
+    wanted = [_own(text) if is_import(text) else _of_logits(_term(text)) for text in asked]
+    of_numbers = any(isinstance(metric, NumberMetric) for metric in wanted)
+    found: dict[str, Metric] = {metric.name: metric for metric in (numbers.ALL if of_numbers else (ACCURACY, LOSS))}
+    for metric in filter(None, wanted):
+        if of_numbers and metric.name in METRICS and not isinstance(metric, NumberMetric):
+            raise MotetError(
+                f"scoring.metrics has {metric.name!r}, which needs classes, beside metrics of numbers; accepted: "
+                f"{', '.join(each.name for each in numbers.ALL)}"
+            )
         if metric.name in found and found[metric.name] is not metric:
             raise MotetError(f"scoring.metrics has two metrics named {metric.name!r}; accepted: each name once")
         found[metric.name] = metric
@@ -84,7 +94,8 @@ def headline_metric(scoring: ScoringSettings) -> Metric:
 
 def known_metric(name: str, higher_is_better: bool = True) -> Metric:
     """Return the metric of a figure's name; of a user's own, whose code is not loaded, what a record says of it."""
-    return METRICS.get(name) or Metric(name, "", "", percent=False, higher_is_better=higher_is_better, worst=None)
+    own = Metric(name, "", "", percent=False, higher_is_better=higher_is_better, worst=None, margin=0.0)
+    return METRICS.get(name, own)
 
 
 def run_metrics_of(asked: Iterable[str], threshold: str = "") -> tuple[RunMetric, ...]:
@@ -178,4 +189,4 @@ def _own(text: str, field: str = _FIELD) -> Metric:
         return number if isfinite(number) else None
 
     better = bool(getattr(function, "higher_is_better", True))
-    return SetMetric(name, "", text, percent=False, higher_is_better=better, worst=None, value=value)
+    return SetMetric(name, "", text, percent=False, higher_is_better=better, worst=None, margin=0.0, value=value)

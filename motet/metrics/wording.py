@@ -5,6 +5,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from motet.io.text import printable
+from motet.metrics.names import FROM_SUMS
 
 if TYPE_CHECKING:
     from motet.metrics.metric import Metric
@@ -33,7 +34,7 @@ def written(value: object, metric: "Metric") -> str:
     if metric.percent or not isinstance(value, int | float):
         return percent(value)
     if not metric.is_share and (0 < abs(value) < 0.0005 or abs(value) >= 10):
-        return number(value)  # of a scale of its own
+        return f"{value:.0f}" if abs(value) >= 1000 else number(value)  # of a scale of its own
     text = f"{value:.3f}"
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 
@@ -65,6 +66,11 @@ def counted(counts: Sequence[float]) -> str:
     """Return how many clients there are in each of several runs: one number, or "3 to 5" where they differ."""
     low, high = (round(of(counts)) for of in (min, max))
     return str(low) if low == high else f"{low} to {high}"
+
+
+def level_words(metric: "Metric") -> str:
+    """Return what is answered without any model: a client's most frequent class, or the mean of its numbers."""
+    return "the mean of a client's training rows" if metric.name in FROM_SUMS else "a client's most frequent class"
 
 
 def megabytes(*counts: object, runs: int = 1) -> str:

@@ -18,6 +18,7 @@ from motet.config.data_section import SampleKind
 from motet.config.section import Section, checked
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
+from motet.nets.criterion import Criterion, loss_by
 from motet.nets.dense import leading_row, run_row, takes_vectors, worth_it
 
 
@@ -46,6 +47,7 @@ class Net(nn.Sequential):
         return bool(name) and "." not in name and not hasattr(self, name) and name not in Net.__annotations__
 
     bf16 = False  # compute in bfloat16 in training; weights and predictions stay in float32
+    criterion: Criterion = "classes"  # the loss that it is trained by; set by `build_net`
     rows = True  # False: no fast path for linear layers, for methods that need second derivatives
     _collecting = False
     another: Callable[[], "Net"]  # builds a net of the same recipe with fresh weights; set by `build_net`
@@ -62,6 +64,10 @@ class Net(nn.Sequential):
             yield
         finally:
             self._collecting = before
+
+    def training_loss(self, outputs: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
+        """Return the loss of a batch by which this net is trained: cross-entropy, or a loss of numbers."""
+        return loss_by(self.criterion, outputs, y, reduction)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits; modules that a method adds beside the stages take no part."""

@@ -9,6 +9,7 @@ from motet.data.input import Input
 from motet.errors import MotetError, unknown
 from motet.io.plugins import is_import
 from motet.nets import conv, fedrod_conv, mlp, mobilenet, resnet, text, vgg
+from motet.nets.criterion import Criterion
 from motet.nets.imported import build_imported
 from motet.nets.net import Net, NetEntry, by_batch_statistics
 
@@ -22,10 +23,17 @@ def net_term(text: str) -> Term:
 
 
 def build_net(
-    name: str, input: Input, classes: int, split: str | None = None, *, batch_statistics: bool = False
+    name: str,
+    input: Input,
+    classes: int,
+    split: str | None = None,
+    *,
+    batch_statistics: bool = False,
+    criterion: Criterion = "classes",
 ) -> Net:
     """Return a new net for this input, of a registered name or by import; `split` names the first stage of the head.
 
+    A net that predicts a number has one class, and another `criterion`.
     Initial weights come from torch's global generator: wrap the call in `rng.seeded`.
     """
     if classes < 1:
@@ -39,7 +47,10 @@ def build_net(
         raise unknown("net", term.name, [*NETS, "FILE.py:build"])
     if batch_statistics:
         by_batch_statistics(net)
-    net.another = partial(build_net, name, input, classes, split, batch_statistics=batch_statistics)
+    net.criterion = criterion
+    net.another = partial(
+        build_net, name, input, classes, split, batch_statistics=batch_statistics, criterion=criterion
+    )
     return net
 
 

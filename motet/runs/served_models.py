@@ -22,6 +22,7 @@ from motet.io.user_code import place_of
 from motet.messages.message import Message, State
 from motet.messages.task import Task
 from motet.metrics import family
+from motet.metrics.registry import headline_metric
 from motet.metrics.threshold import ClientThreshold, Thresholds
 from motet.nets import Net
 from motet.runs.checkpoint import Checkpoints
@@ -179,8 +180,9 @@ class ModelWorkbench:
         of = self.method.family
         assert of is not None
         rows = [row for row in self.record.clients if row["round"] == self.round and not row["new"]]
-        data = self.side.experiment.scoring.headline.data
-        return family.reported(rows, of.members, of.fixed, of.rule, data).get(client_id, of.fixed)
+        scoring = self.side.experiment.scoring
+        data, metric = scoring.headline.data, headline_metric(scoring)
+        return family.reported(rows, of.members, of.fixed, of.rule, data, metric).get(client_id, of.fixed)
 
     def _adapt(self, client: Client, message: Message) -> RawModel:
         client = self.workplace.shown(client.selecting(client.adapt.selections[0]))
@@ -341,6 +343,13 @@ class ServedModels:
         prepare, classes = self._any.prepare, self.facts.classes
         stored = prepare.stored(x)
         labels = y.numpy(force=True) if isinstance(y, Tensor) else np.array(y)
+        if prepare.target is not None:
+            if labels.shape != (len(stored),) or labels.dtype.kind not in "iuf" or not np.isfinite(labels).all():
+                raise MotetError(
+                    f"y has shape {labels.shape} and type {labels.dtype}; accepted: one number for each of the "
+                    f"{len(stored)} samples"
+                )
+            return Samples(stored.contiguous(), torch.from_numpy(labels.astype(np.float64)), prepare)
         if labels.dtype.kind in "UO" and labels.ndim == 1:
             labels = self._numbers_of(labels.tolist())
         if labels.shape != (len(stored),) or labels.dtype.kind not in "iu" or not len(labels):

@@ -62,7 +62,14 @@ class ServingFile(FileModel):
         """Return the facts of the federation, without a test set."""
         clients = tuple(ClientFacts(*client) for client in self.clients)
         return FederationFacts(
-            self.name, clients, self.classes, prepare.input, self.content_hash, None, class_names=self.class_names
+            self.name,
+            clients,
+            self.classes,
+            prepare.input,
+            self.content_hash,
+            None,
+            class_names=self.class_names,
+            target="" if prepare.target is None else self.class_names[0],
         )
 
 

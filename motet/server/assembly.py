@@ -30,10 +30,12 @@ from motet.methods.registry import declared_source, entry_of
 from motet.metrics.classification import AUROC
 from motet.metrics.registry import ACCURACY, SampleMetric, headline_metric, require_metrics
 from motet.nets import Net, build_net, net_term
+from motet.nets.criterion import Criterion
 from motet.nets.pretrained import put_weights, weights_sha256
 from motet.server.evaluation import Evaluator
 from motet.server.final_evaluation import FinalEvaluation
 from motet.server.memory_estimate import refuse_what_needs_too_much
+from motet.server.number_targets import criterion_of, refuse_metrics_of_others, settled_target
 from motet.server.workplace import POOLED, Workplace
 from motet.training.flat_weights import parameter_count
 from motet.training.personal_model_policy import PersonalModelPolicy
@@ -142,6 +144,8 @@ def settle(experiment: Experiment) -> Experiment:
     if scoring.threshold and not data.val_share and not data.shares_validation:
         data = data.model_copy(update={"val_share": VALIDATION_SHARE})  # to choose it on
     require_metrics(scoring.metrics)
+    if data.name not in SOURCES and not is_import(data.name):
+        data, scoring = settled_target(data, scoring, experiment.seed)
     if scoring.metric == "auto":
         scoring = scoring.model_copy(update={"metric": fitting_metric(data, scoring, experiment.seed)})
     by_rows = isinstance(headline_metric(scoring), SampleMetric)  # others cannot be weighted by class
@@ -234,6 +238,7 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
         look_in(experiment.data.name, folder.parent)
     federation = build(experiment.data, experiment.seed)
     facts = FederationFacts.of(federation)
+    refuse_metrics_of_others(experiment, facts)
     refuse_what_needs_too_much(experiment, facts, told_to_methods(experiment, facts))
     workplace = workplace_of(experiment, federation, facts)
     engine = _engine(experiment, federation, workplace, folder)
@@ -297,6 +302,9 @@ def refused(method: Method, experiment: Experiment) -> str | None:
     optimizer = experiment.local.optimizer
     if optimizer != "sgd" and method.assumes_sgd:
         return f"{method.assumes_sgd}, and local.optimizer is {optimizer!r}; accepted: optimizer = 'sgd'"
+    target = method.facts.target
+    if target and (method.needs_classes or method.needs_shared_data or method.from_counts):
+        return f"it needs classes, and the target {shown(target)} is a number"
     return method.refuse(method.facts)
 
 
@@ -304,9 +312,8 @@ def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
     """Return the facts that a method may know; raise if the cohort is larger than the federation."""
     ids, rounds = tuple(facts.training_ids), experiment.rounds
     validating, samples = sum(facts.by_id[i].val > 0 for i in ids), tuple(facts.by_id[i].train for i in ids)
-    return Facts(
-        ids, rounds.cohort_size(len(ids)), rounds.laid_out_for, facts.classes, experiment.seed, validating, samples
-    )
+    cohort, seed = rounds.cohort_size(len(ids)), experiment.seed
+    return Facts(ids, cohort, rounds.laid_out_for, facts.classes, seed, validating, samples, facts.target)
 
 
 def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
@@ -314,7 +321,9 @@ def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
     asked = experiment.net
     with seeded(experiment.seed, "net"):
         split = None if asked.head == "auto" else asked.head
-        net = build_net(asked.name, facts.input, facts.classes, split, batch_statistics=asked.batch_statistics)
+        by: Criterion = criterion_of(experiment.local.loss, facts)
+        statistics = asked.batch_statistics
+        net = build_net(asked.name, facts.input, facts.classes, split, batch_statistics=statistics, criterion=by)
     if asked.weights:
         put_weights(net, asked.weights, asked.weights_head, asked.weights_sha256)
     net.bf16 = experiment.precision == "bf16"

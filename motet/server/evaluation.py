@@ -21,7 +21,7 @@ from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, MetricName, one
 from motet.metrics.one_pass import Answers, one_pass
 from motet.metrics.over_clients import figures_over, majority_figures, of_benign, pooled_from_splits
 from motet.metrics.pooling import pooled_figures, without_pooled
-from motet.metrics.registry import metrics_of, run_metrics_of
+from motet.metrics.registry import headline_metric, metrics_of, run_metrics_of
 from motet.metrics.run_metric import RunMetric
 from motet.nets import Net
 from motet.training.flat_weights import Layout
@@ -194,14 +194,15 @@ class Evaluator:
     def _choose_members(self, replies: dict[int, Message], of: Family) -> tuple[dict[int, Message], Row]:
         """Return the replies with one member of each family as the personal model, and the figures of all members."""
         every, data = list(replies.values()), self.scoring.headline.data
-        rules = family.choose(every, of.members, of.fixed, data)
+        metric = headline_metric(self.scoring)
+        rules = family.choose(every, of.members, of.fixed, data, metric)
         chosen = family.chosen_by(of.rule, rules)
         row: Row = {"family_rule": of.rule, "family_chosen": family.tally(chosen)}
-        row |= family.sweep(every, of.members) | family.by_rule(every, rules, data)
+        row |= family.sweep(every, of.members, metric) | family.by_rule(every, rules, data, metric)
         if self.facts.malicious_ids:
             benign, kept = list(self._benign(replies).values()), [i not in self.facts.malicious_ids for i in replies]
             theirs = {name: list(compress(members, kept)) for name, members in rules.items()}
-            row |= of_benign(family.sweep(benign, of.members) | family.by_rule(benign, theirs, data))
+            row |= of_benign(family.sweep(benign, of.members, metric) | family.by_rule(benign, theirs, data, metric))
         return {i: family.report(r, one) for (i, r), one in zip(replies.items(), chosen, strict=True)}, row
 
     def _rows(self, outcomes: Sequence[Outcome], replies: dict[int, Message], round: int, new: bool) -> list[Row]:

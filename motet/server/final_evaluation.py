@@ -21,7 +21,7 @@ from motet.metrics.classification import CountMetric, RankMetric
 from motet.metrics.client_scores import FAILED
 from motet.metrics.names import GENERIC, PERSONAL, MetricName, is_scored, member
 from motet.metrics.over_clients import SPLIT
-from motet.metrics.registry import run_metrics_of
+from motet.metrics.registry import headline_metric, run_metrics_of
 from motet.metrics.run_metric import Finding, RunFacts, RunMetric
 from motet.server.evaluation import Evaluator, generic_beside
 from motet.server.workplace import MEMBER, WHICH
@@ -145,9 +145,9 @@ class FinalEvaluation:
         of = self.evaluator.method.family
         if of is None:
             return {}
-        data = self.evaluator.scoring.headline.data
+        data, metric = self.evaluator.scoring.headline.data, headline_metric(self.evaluator.scoring)
         fixed = dict.fromkeys(self.evaluator.facts.training_ids, of.fixed)
-        chosen = fixed | family.reported(clients, of.members, of.fixed, of.rule, data)
+        chosen = fixed | family.reported(clients, of.members, of.fixed, of.rule, data, metric)
         return {i: of.members.index(name) for i, name in chosen.items()}
 
     # ------------------------------------------------------------ what the method learned

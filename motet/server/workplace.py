@@ -220,8 +220,11 @@ class Workplace:
 
     @cached_property
     def scorer(self) -> Scorer:
-        """The scorer of models on the data of clients."""
-        return Scorer(self.holdings, self.experiment.scoring)
+        """The scorer of models on the data of clients; a real site tells nobody the score of each row."""
+        scoring = self.experiment.scoring
+        if scoring.pooling == "exact" and not self.allowed >= EVERY_TASK:
+            scoring = scoring.model_copy(update={"pooling": "none"})
+        return Scorer(self.holdings, scoring)
 
     @cached_property
     def generic_layout(self) -> Layout:

@@ -8,7 +8,7 @@ from motet.config.section import dotted_fields
 from motet.io.text import printable
 from motet.metrics.metric import SetMetric
 from motet.metrics.statistics import CONTROL
-from motet.metrics.wording import left_out, own_models, with_unit
+from motet.metrics.wording import left_out, level_words, own_models, with_unit
 from motet.studies.budget import Plan
 from motet.studies.recommend import ENOUGH_ALONE, margin_of, named
 from motet.studies.results import Results
@@ -81,7 +81,7 @@ def _beside_accuracy(results: Results) -> list[str]:
     if results.majority is None:
         return []
     return [
-        f"Always answering with a client's most frequent class reaches {with_unit(results.majority, results.metric)}."
+        f"Always answering with {level_words(results.metric)} reaches {with_unit(results.majority, results.metric)}."
     ]
 
 

@@ -125,7 +125,7 @@ def _not_enough(
 
 def margin_of(metric: Metric) -> str:
     """Return the difference that matters in words: "3 points", or ".03"."""
-    return f"{100 * metric.margin:.0f} points" if metric.percent else f"{metric.margin:g}".removeprefix("0")
+    return f"{100 * metric.margin:.0f} points" if metric.percent else f"{metric.margin:.2g}".removeprefix("0")
 
 
 def _slow_choice(choice: Candidate, best: Candidate, found: Differences, metric: Metric) -> str:
@@ -248,7 +248,7 @@ def still_learning(climbs: Mapping[str, float | None], metric: Metric = ACCURACY
     names = [name for name, gained in climbs.items() if gained is not None and gained > least]
     if not names:
         return []
-    words = f"{100 * least:.0f} point" if metric.percent else f"{least:g}".removeprefix("0")
+    words = f"{100 * least:.0f} point" if metric.percent else f"{least:.2g}".removeprefix("0")
     return [
         f"Still learning: in the last fifth of the rounds {', '.join(names)} gained more than {words}, so more "
         f"--rounds may change the answer."

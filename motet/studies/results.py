@@ -1,6 +1,6 @@
 """The results of a comparison's finished runs: a table of clients and seeds for each method."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from motet.errors import MotetError
-from motet.metrics.metric import Metric, SampleMetric
+from motet.metrics.metric import RELATIVE_MARGIN, Metric, SampleMetric
 from motet.metrics.names import GENERIC, MAJORITY, PERSONAL, MetricName
 from motet.metrics.registry import ACCURACY, known_metric
 from motet.metrics.statistics import Table
@@ -17,6 +17,8 @@ from motet.runs.clients_file import ClientsInfo, read_clients_info
 from motet.runs.record import Record
 from motet.runs.rows import Row
 from motet.runs.summary import Summary, values_of_clients
+
+_SMALLEST_MARGIN = 1e-9  # of a metric that is 0 everywhere
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ def read_results(folders: Mapping[str, Sequence[Path]]) -> Results:
         why = "" if metric is ACCURACY else f" with the metric {figure.metric}"
         raise MotetError(f"no client has test data to compare methods by{why}; see {first.folder / 'clients.jsonl'}")
     methods = {name: _ran(records[name], _table(values[name], clients), clients, figure, metric) for name in records}
+    metric = metric if metric.margin else replace(metric, margin=margin_in_its_unit(methods.values(), metric))
     splits = len({record.experiment.data.resplit for record in next(iter(records.values()))})
     return Results(methods, clients, read_clients_info(first), figure, metric, splits)
 
@@ -127,6 +130,12 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], fig
         _mean([_over_all_rows(figure).of(summary.figures) for summary in summaries]),
         majority,
     )
+
+
+def margin_in_its_unit(ran: Iterable[Ran], metric: Metric) -> float:
+    """Return the difference that matters of a metric in a unit of its own: a part of the best mean."""
+    best = max((float(each.personal.mean()) for each in ran), key=lambda mean: metric.direction * mean)
+    return max(RELATIVE_MARGIN * abs(best), _SMALLEST_MARGIN)
 
 
 def _over_all_rows(figure: MetricName) -> MetricName:

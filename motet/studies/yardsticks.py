@@ -1,9 +1,9 @@
 """Yardsticks from outside: what a user has without Motet, on the same rows.
 
-`pooled` is scikit-learn on everybody's rows in one place, a logistic regression and gradient boosting; `alone` is the
-better of the two at each client, by that client's validation rows. Like every method they are tuned on validation rows,
-then learn from training and validation rows, and are scored on the test rows of each client. They see the columns as
-the nets do. None is a method that a federation could choose.
+`pooled` is scikit-learn on everybody's rows in one place, a logistic regression (of numbers, a ridge regression) and
+gradient boosting; `alone` is the better of the two at each client, by that client's validation rows. Like every method
+they are tuned on validation rows, then learn from training and validation rows, and are scored on the test rows of each
+client. They see the columns as the nets do. None is a method that a federation could choose.
 """
 
 import warnings
@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor
 
 from motet.config.experiment import Experiment
 from motet.data import ClientData, FederationFacts, Samples, build
 from motet.metrics.metric import Metric, SampleMetric, SetMetric
+from motet.metrics.numbers import RMSE
 from motet.metrics.registry import LOSS, headline_metric
 
 POOLED_LINEAR, POOLED_TREES, ALONE = "pooled logistic regression", "pooled boosting", "alone (scikit-learn)"
@@ -58,8 +60,11 @@ def measure_yardsticks(splits: Sequence[tuple[Experiment, int]]) -> list[Outside
         if rows is None:
             return []
         metric = headline_metric(experiment.scoring)
-        for name, measured in _on_split(rows, metric, experiment.seed).items():
-            found.setdefault(name, []).append(measured)
+        with threadpool_limits(1):  # threads that wait for each other on a busy machine take many times as long
+            measured = _on_split(rows, metric, experiment.seed)
+        for name, column in measured.items():
+            name = name if rows.classes else name.replace("logistic", "ridge")
+            found.setdefault(name, []).append(column)
         times.append(runs)
     return [
         Outside(
@@ -80,7 +85,8 @@ class SomeRows:
     """Some rows as scikit-learn takes them."""
 
     x: Floats
-    y: npt.NDArray[np.int64]
+    y: npt.NDArray[Any]
+    """Numbers of classes, or the numbers to predict."""
 
     def __add__(self, other: "SomeRows") -> "SomeRows":
         return SomeRows(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]))
@@ -101,7 +107,7 @@ class ClientRows:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of all training clients, and how many classes there are."""
+    """The rows of all training clients, and how many classes there are; 0 where the label is a number."""
 
     clients: tuple[ClientRows, ...]
     classes: int
@@ -125,7 +131,8 @@ def _rows(experiment: Experiment) -> Rows | None:
     total = sum(facts.by_id[i].train for i in facts.training_ids)
     if total * width > MOST_NUMBERS:
         return None
-    return Rows(tuple(_client(federation.clients[i]) for i in facts.training_ids), federation.classes)
+    classes = 0 if federation.target else federation.classes
+    return Rows(tuple(_client(federation.clients[i]) for i in facts.training_ids), classes)
 
 
 def _client(client: ClientData) -> ClientRows:
@@ -135,9 +142,9 @@ def _client(client: ClientData) -> ClientRows:
 def _part(samples: Samples) -> SomeRows:
     if not len(samples):
         width = int(np.prod(samples.prepare.input.shape))
-        return SomeRows(np.zeros((0, width)), np.zeros(0, np.int64))
+        return SomeRows(np.zeros((0, width)), samples.y.numpy()[:0])
     x = torch.cat([x.flatten(1) for x, _ in samples.all_batches(2000)]).double().numpy()
-    return SomeRows(x, samples.y.numpy().astype(np.int64))
+    return SomeRows(x, samples.y.numpy())
 
 
 # ------------------------------------------------------------ models
@@ -149,23 +156,29 @@ Answer = Callable[[Floats], Tensor]
 
 
 def _linear(classes: int, seed: int) -> Iterator[tuple[str, Fit]]:
-    """Yield logistic regressions of growing freedom."""
-    from sklearn.linear_model import LogisticRegression
+    """Yield logistic regressions of growing freedom, or ridge regressions of numbers."""
+    from sklearn.linear_model import LogisticRegression, Ridge
 
+    for alpha in () if classes else (100.0, 10.0, 1.0, 0.1):
+        yield f"alpha={alpha:g}", lambda part, alpha=alpha: _fitted(Ridge(alpha=alpha), part, classes)  # type: ignore[misc]
+    if not classes:
+        return
     for c in (0.01, 0.1, 1.0, 10.0):
         yield f"C={c:g}", lambda part, c=c: _fitted(LogisticRegression(C=c, max_iter=500), part, classes)  # type: ignore[misc]
 
 
 def _trees(classes: int, seed: int, few: bool = False) -> Iterator[tuple[str, Fit]]:
     """Yield gradient boostings; a single one where there are few rows."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
 
     grid = [(0.1, 7)] if few else list(product((0.05, 0.1), (7, 31)))
     for rate, leaves in grid:
 
         def fit(part: SomeRows, rate: float = rate, leaves: int = leaves) -> Answer:
             least = min(20, max(2, len(part) // 10))
-            model = HistGradientBoostingClassifier(
+            model = kind(
                 learning_rate=rate, max_leaf_nodes=leaves, min_samples_leaf=least, max_iter=100, random_state=seed
             )
             return _fitted(model, part, classes)
@@ -182,6 +195,9 @@ def _fitted(model: Any, part: SomeRows, classes: int) -> Answer:
             model.fit(part.x, part.y)
 
     def answer(x: Floats) -> Tensor:
+        if not classes:
+            numbers = model.predict(x) if len(there) > 1 else np.full(len(x), there[0])
+            return torch.from_numpy(numbers)[:, None]
         shares = np.full((len(x), classes), _SMALLEST)
         shares[:, there] = model.predict_proba(x) if len(there) > 1 else 1.0
         return torch.from_numpy(np.log(np.maximum(shares, _SMALLEST)))
@@ -215,7 +231,7 @@ def _best(candidates: Iterator[tuple[str, Fit]], train: SomeRows, val: SomeRows,
     found = []
     for setting, fit in candidates:
         logits, y = fit(train)(val.x) if len(val) else torch.zeros(0, 1), torch.from_numpy(val.y)
-        score, loss = value_of(metric, logits, y), value_of(LOSS, logits, y)
+        score, loss = value_of(metric, logits, y), value_of(RMSE if y.is_floating_point() else LOSS, logits, y)
         found.append(
             _Tuned(
                 setting, -np.inf if score is None else metric.direction * score, np.inf if loss is None else loss, fit

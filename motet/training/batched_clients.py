@@ -11,6 +11,7 @@ from torch import Tensor
 
 from motet.data import Samples
 from motet.nets import Net
+from motet.nets.criterion import losses_and_slopes
 from motet.nets.dense import leading_row, takes_vectors
 from motet.training.flat_weights import Layout
 from motet.training.local import Descent
@@ -101,18 +102,18 @@ def group_size(net: Net, layout: Layout) -> int:
 
 
 class StackedNets:
-    """Many copies of one net, with row i of w as weights; computes cross-entropy gradients without autograd."""
+    """Many copies of one net, with row i of w as weights; computes gradients without autograd."""
 
     def __init__(self, net: Net, layout: Layout, w: Tensor, g: Tensor):
         names = {id(p): name for name, p in net.named_parameters()}
-        self.layers = []
+        self.layers, self.criterion = [], net.criterion
         for linear, relu in leading_row(net.get_submodule(name) for name in net.stage_names)[0]:
             places = [layout.places[names[id(p)]] for p in (linear.weight, linear.bias) if p is not None]
             views = [[flat[:, place.where].view(-1, *place.shape) for flat in (w, g)] for place in places]
             self.layers.append((views[0], views[1] if len(views) > 1 else None, relu))
 
     def add_gradient(self, x: Tensor, y: Tensor, share: Tensor, losses: bool = False) -> Tensor | None:
-        """Add the gradient of Σ share·CE to g for as many nets as x has; return that sum if `losses` is True."""
+        """Add the gradient of Σ share·loss to g for as many nets as x has; return that sum if `losses` is True."""
         k, values = len(x), [x.flatten(2)]
         for (W, _), bias, relu in self.layers:
             product = W[:k].transpose(1, 2)
@@ -122,9 +123,7 @@ class StackedNets:
                 else torch.baddbmm(bias[0][:k, None], values[-1], product)
             )
             values.append(x.relu_() if relu else x)
-        d = torch.softmax(values[-1], 2)
-        means = -(_log(d.gather(2, y[..., None]).squeeze(2)) * share).sum(1) if losses else None
-        d.sub_(torch.nn.functional.one_hot(y, x.shape[2])).mul_(share[..., None])
+        d, means = self._slope(values[-1], y, share, losses)
         for (W, g_W), bias, relu in reversed(self.layers):
             out = values.pop()
             if relu:
@@ -135,6 +134,16 @@ class StackedNets:
             if len(values) > 1:
                 d = torch.bmm(d, W[:k])
         return means
+
+    def _slope(self, outputs: Tensor, y: Tensor, share: Tensor, losses: bool) -> tuple[Tensor, Tensor | None]:
+        """Return the derivative of Σ share·loss by the outputs, and that sum if `losses` is True."""
+        if self.criterion != "classes":
+            each, slope = losses_and_slopes(self.criterion, outputs, y)
+            return (slope * share)[..., None], (each * share).sum(1) if losses else None
+        d = torch.softmax(outputs, 2)
+        means = -(_log(d.gather(2, y[..., None]).squeeze(2)) * share).sum(1) if losses else None
+        d.sub_(torch.nn.functional.one_hot(y, outputs.shape[2])).mul_(share[..., None])
+        return d, means
 
 
 def _log(p: Tensor) -> Tensor:

@@ -64,6 +64,8 @@ class RawData:
     """Of a data set by name: how many samples from where, under which licence; its reader may say what is in them."""
     notes: tuple[str, ...] = ()
     """What a user should know of how the data were read, in sentences."""
+    target: npt.NDArray[np.float64] | None = None
+    """The number to predict for each row, where that is no class; `y` then says in which tenth of all it is."""
     group: Integers | None = None
     """Rows that belong together, such as those of one patient: never on two sides of a split."""
     time: npt.NDArray[np.float64] | None = None

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from motet.config.data_section import Columns, Dates
+from motet.config.data_section import Columns, Dates, Decimal, TargetKind
 from motet.data.dates import days_of, order_of
 from motet.data.readers.batches import Batches, RecordBatch
 from motet.data.readers.cells import MISSING_NAME, Names, are_missing, as_arrow, strings
-from motet.data.readers.notation import is_plain, numbers_among
+from motet.data.readers.notation import is_plain, notation_of, numbers_among
 from motet.data.readers.raw import Integers, Truths
+from motet.data.readers.values import LARGEST
 from motet.errors import MotetError, shown, unknown
 
 FEW = 10
@@ -28,22 +29,26 @@ _GAPS = 0.25
 """Of codes of classes that many rows share: those that no row of these data has."""
 
 
+def are_measurements(names: Sequence[str], rows: int) -> bool:
+    """Return whether labels are numbers of many values: fractions, or whole numbers that are no codes of classes."""
+    numbers = numbers_among(names)
+    fractions = [name for name in numbers if not name.strip().lstrip("+-").isdecimal()]
+    numeric = 2 * len(numbers) > len(names)
+    measured = numeric and len(names) > FEW and 4 * len(fractions) > len(names)
+    gaps = 0.0 if _ROWS_EACH * len(names) > rows else _GAPS
+    return measured or (numeric and len(names) > _MANY and not _are_codes(names, gaps))
+
+
 def refuse_measurements(classes: Sequence[str], rows: int, column: str) -> None:
     """Refuse names of classes that are numbers of many values, or that hardly any two rows share.
 
     `column` begins the sentence: the file and the column.
     """
-    numbers = numbers_among(classes)
-    fractions = [name for name in numbers if not name.strip().lstrip("+-").isdecimal()]
-    numeric = 2 * len(numbers) > len(classes)
-    measured = numeric and len(classes) > FEW and 4 * len(fractions) > len(classes)
-    gaps = 0.0 if _ROWS_EACH * len(classes) > rows else _GAPS
-    counted = numeric and len(classes) > _MANY and not _are_codes(classes, gaps)
-    if measured or counted:
+    if are_measurements(classes, rows):
         raise MotetError(
-            f"{column} holds {len(classes)} different numbers such as {shown(numbers[-1])} in {rows} rows, which is a "
-            f"measurement; accepted: classes that many rows share (regression is not there yet), so put the numbers "
-            f"into groups"
+            f"{column} holds {len(classes)} different numbers such as {shown(numbers_among(classes)[-1])} in {rows} "
+            f"rows, which is a measurement; accepted: classes that many rows share, or a column of a table that holds "
+            f"numbers alone, which may be predicted as such"
         )
     if len(classes) > FEW and (len(classes) == rows or (len(classes) > _MANY and 2 * len(classes) > rows)):
         raise MotetError(
@@ -96,6 +101,9 @@ class Roles:
     time: str | None = None
     """The column that says when a row was made."""
     dates: Dates = "auto"
+    target: TargetKind = "auto"
+    """Whether the label is a class or a number."""
+    decimal: Decimal = "auto"
 
     @property
     def columns(self) -> dict[str, str]:
@@ -130,6 +138,8 @@ def roles_of(table: Batches, columns: Columns, usual_label: str | None = None) -
         columns.group,
         columns.time_column,
         columns.dates,
+        columns.target,
+        columns.decimal,
     )
     named = roles.columns
     for role, name in named.items():
@@ -162,10 +172,12 @@ class RoleReader:
     def __init__(self, roles: Roles):
         self.roles = roles
         given = {"label": roles.classes}
-        self._names = {role: Names(_MOST[role], given.get(role)) for role in roles.columns}
+        most = _MOST if roles.target == "class" else {**_MOST, "label": MOST_CLIENTS}  # numbers may all differ
+        self._names = {role: Names(most[role], given.get(role)) for role in roles.columns}
         self._parts: dict[str, list[Integers]] = {role: [] for role in roles.columns}
         self._kept: list[Truths] = []
         self._dropped: dict[str, int] = dict.fromkeys(roles.columns, 0)
+        self._decided: str | None = None  # a sentence about a label that was taken as a number
 
     def read(self, batch: RecordBatch) -> RecordBatch:
         """The next rows; given back are those that are kept, all of them unless holes are to be dropped."""
@@ -191,11 +203,20 @@ class RoleReader:
         said = [f"{count:,} without a {role}" for role, count in self._dropped.items() if count]
         rows = sum(map(len, self._kept))
         total = sum(self._dropped.values())
-        return (f"{total:,} of {rows:,} rows were dropped: {', '.join(said)}",) if said else ()
+        dropped = (f"{total:,} of {rows:,} rows were dropped: {', '.join(said)}",) if said else ()
+        return dropped if self._decided is None else (*dropped, self._decided)
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of `RawData` that the roles give; to be called after the last row."""
-        y, classes = self._labels()
+    def fields(self, numbers: bool = False) -> dict[str, Any]:
+        """Return the fields of `RawData` that the roles give; to be called after the last row.
+
+        With `numbers`, the label may be a number to predict.
+        """
+        target = self.targets() if self.is_number and numbers else None
+        if self.roles.target == "number" and not numbers:
+            raise MotetError(
+                f"{self.roles.where}: data.target is number, but its samples are no rows of a table; accepted: class"
+            )
+        y, classes = self._labels() if target is None else (_tenths(target), ())
         client, clients = self._numbers("client")
         domain, domains = self._numbers("domain")
         if client is not None and len(clients) < 2:
@@ -206,8 +227,42 @@ class RoleReader:
         named = {"class_names": classes, "client_names": clients, "domain_names": domains}
         split = self.roles.split()[np.concatenate(self._kept)] if self.roles.split else None
         found: dict[str, Any] = {"y": y, "classes": len(classes), "client": client, "domain": domain, **named}
+        if target is not None:
+            found |= {"classes": int(y.max()) + 1, "target": target}
         found |= {"group": self._numbers("group")[0], "time": self._times()}
         return found if split is None or not split.any() else {**found, "split": split}
+
+    @property
+    def is_number(self) -> bool:
+        """Return whether the label is a number to predict; to be called after the last row."""
+        names = self._names["label"]
+        if self.roles.target != "auto" or not names.grows:
+            return self.roles.target == "number"
+        texts = list(names.numbers)
+        return are_measurements(texts, sum(map(len, self._parts["label"]))) and len(numbers_among(texts)) == len(texts)
+
+    def targets(self) -> npt.NDArray[np.float64]:
+        """Return the label of each row as a number; raise a `MotetError` for what is none."""
+        places, texts = self._whole("label"), list(self._names["label"].numbers)
+        column = f"{self.roles.where}: column {shown(self.roles.label)}"
+        if all(map(is_plain, texts)):
+            values = np.array([float(text) for text in texts])
+        else:
+            notation = notation_of(texts, self.roles.decimal, str(self.roles.label), self.roles.where)
+            wrong = next(text for text in texts if not is_plain(text))
+            if notation is None:
+                raise MotetError(f"{column} holds {shown(wrong)}, but data.target is number; accepted: numbers alone")
+            values = np.array([notation.value(text) for text in texts])
+        if not (np.abs(values) <= LARGEST).all():
+            raise MotetError(f"{column} holds a number beyond {LARGEST:g}; accepted: smaller ones")
+        if len(np.unique(values)) < 2:
+            raise MotetError(f"{column} holds only the number {shown(texts[0])}; accepted: at least two")
+        if self.roles.target == "auto" and self.roles.classes is None:
+            self._decided = (
+                f"column {shown(self.roles.label)} holds {len(texts):,} different numbers and is predicted as a "
+                f"number; --target class makes classes of them"
+            )
+        return values[places]
 
     def labels_as_listed(self) -> Integers:
         """The classes of all rows; one that is not on a list that was given is refused."""
@@ -226,7 +281,9 @@ class RoleReader:
         classes, places = names.sorted()
         if bool((y == y[0]).all()):
             raise MotetError(f"{column} holds only label {shown(classes[int(y[0])])}; accepted: at least two classes")
-        if names.grows:  # who lists classes means them
+        if len(classes) > MOST_CLASSES:
+            raise MotetError(f"{column} holds more than {MOST_CLASSES} different values; accepted: fewer")
+        if names.grows and self.roles.target == "auto":  # who lists classes means them
             refuse_measurements(classes, len(y), column)
         return places[y], classes
 
@@ -271,6 +328,16 @@ class RoleReader:
                 f"such rows out"
             )
         return numbers
+
+
+_PIECES = 10
+
+
+def _tenths(target: npt.NDArray[np.float64]) -> Integers:
+    """Return for each number in which tenth of all it is, by which partitions deal numbers as they deal classes."""
+    edges = np.unique(np.quantile(target, np.arange(1, _PIECES) / _PIECES))
+    _, tenths = np.unique(np.searchsorted(edges, target, side="right"), return_inverse=True)
+    return tenths.astype(np.int64)
 
 
 # -------- Columns that number the rows, from which nothing can be learned

@@ -24,7 +24,7 @@ from motet.data.readers.hints import leaks, may_name_clients
 from motet.data.readers.notation import Notation, is_number, is_plain, notation_of
 from motet.data.readers.raw import Integers, RawData, default_net_for
 from motet.data.readers.roles import FEW, Numbering, RoleReader, Roles
-from motet.data.readers.table_plan import TablePlan, plan_by_schema, plan_of
+from motet.data.readers.table_plan import TablePlan, label_of_schema, plan_by_schema, plan_of
 from motet.data.schema import CategoryColumn, Column, Order, ScaledColumn, Schema, read_schema
 from motet.errors import MotetError, shown
 from motet.io.memory_limits import refuse_if_too_large
@@ -50,7 +50,7 @@ def raw_of_table(table: Batches, columns: Columns, usual_label: str | None = Non
 def rows_by_schema(table: Batches, schema: Schema) -> tuple[Floats, RoleReader]:
     """Stored rows of a table that a schema describes, and who reads its labels if it has their column."""
     label = schema.label if schema.label in table.types else None
-    roles = Roles(label, None, None, table.where, schema.classes)
+    roles = Roles(label, None, None, table.where, **label_of_schema(schema))
     reading, rows = _walked(
         table, plan_by_schema(schema, roles, {name for name in table.types if name != label}, table)
     )
@@ -178,7 +178,7 @@ class _Reading:
 
     def finished(self, x: Floats) -> RawData:
         """Return the data without columns that teach nothing, and with categories in the order of their names."""
-        fields = self.roles.fields()
+        fields = self.roles.fields(numbers=True)
         notes, mixed = dict(self.plan.notes), []
         keep, lists = [], dict[str, tuple[str, ...] | None]()
         for i, (name, kind) in enumerate(self.plan.kinds.items()):
@@ -203,7 +203,8 @@ class _Reading:
         booleans = frozenset(name for name, kind in self.plan.kinds.items() if kind == "boolean")
         label = str(self.plan.roles.label)
         dated = {n: self.plan.orders.get(n, "ymd") for n, kind in self.plan.kinds.items() if kind == "date"}
-        before = TableColumns(label, fields["class_names"], lists, booleans, dated, self.plan.fitting)
+        target = fields.get("target")
+        before = TableColumns(label, fields["class_names"], lists, booleans, dated, self.plan.fitting, target)
         return RawData(
             x=x,
             kind="vector",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from motet.config.data_section import Columns, Dates, Decimal
 from motet.data.dates import is_date, order_of
@@ -91,7 +92,7 @@ def plan_of(table: Batches, columns: Columns, schema: Schema | None, usual_label
     rest = [name for name in table.types if name not in unwanted]
     if schema is not None:  # which may list groups and times as columns to learn from
         also = {name for name in (roles.group, roles.time) if name in schema.columns and name is not None}
-        by_schema = plan_by_schema(schema, replace(roles, classes=schema.classes), {*rest, *also}, table)
+        by_schema = plan_by_schema(schema, replace(roles, **label_of_schema(schema)), {*rest, *also}, table)
         return replace(by_schema, decimal=columns.decimal)
     fitting = Fitting(numbers=columns.numbers, min_count=columns.min_count, indicators=columns.indicators)
     plan = TablePlan(roles, {}, None, columns.decimal, columns.dates, fitting)
@@ -104,6 +105,11 @@ def plan_of(table: Batches, columns: Columns, schema: Schema | None, usual_label
         else:
             plan.kinds[name] = kind
     return plan
+
+
+def label_of_schema(schema: Schema) -> dict[str, Any]:
+    """Return what a schema says of the label: its classes, or that it is a number."""
+    return {"classes": schema.classes} if schema.target is None else {"classes": None, "target": "number"}
 
 
 def plan_by_schema(schema: Schema, roles: Roles, rest: set[str], table: Batches) -> TablePlan:

@@ -34,6 +34,7 @@ class Facts:
     seed: int = 0
     validating: int = 0  # how many of these clients keep validation data
     samples: tuple[int, ...] = ()  # n_i of each client, which replies reveal anyway
+    target: str = ""  # the name of the number that is predicted; empty for classes
 
     @property
     def clients(self) -> int:
@@ -83,6 +84,7 @@ class Method(ABC):
     prepares = False  # whether `prepare` and `prepared` are called
     needs_validation = False  # may use clients' validation data to choose by; other methods do not see them
     needs_shared_data = False  # clients get the small balanced set of samples that the federation shares
+    needs_classes = False  # its rule is about classes: it cannot predict a number
     assumes_sgd: str = ""  # why its rule holds for steps of SGD alone, as the start of a sentence; empty: it does not
     personalizes: bool = True  # clients have models of their own; False: all are served the server's model
     personal_from_global = (

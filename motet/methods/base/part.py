@@ -77,6 +77,7 @@ class Part(Section):
     needs_shared_data: ClassVar[bool] = (
         False  # clients get the small balanced set of samples that the federation shares
     )
+    needs_classes: ClassVar[bool] = False  # its rule is about classes: it cannot predict a number
     assumes_sgd: ClassVar[str] = ""  # why its rule holds for steps of SGD alone, as the start of a sentence
     serves_adaptation: ClassVar[bool] = True  # False: it does not act when a new client adapts
     serves_prediction: ClassVar[bool] = True  # False: what it broadcasts is needed in training only

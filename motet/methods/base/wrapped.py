@@ -30,6 +30,7 @@ class Wrapped(Method):
         self.prepares, self.needs_shared_data = inner.prepares, inner.needs_shared_data
         self.needs_validation = type(self).needs_validation or inner.needs_validation
         self.assumes_sgd = inner.assumes_sgd
+        self.needs_classes = type(self).needs_classes or inner.needs_classes
         self.keeps_nothing, self.from_counts, self.shows = inner.keeps_nothing, inner.from_counts, inner.shows
 
     @property

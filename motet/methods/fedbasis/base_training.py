@@ -26,7 +26,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from motet.data import Samples
 from motet.messages.message import Message, number, tensor
@@ -52,7 +51,7 @@ class Combined:
         out."""
         self.G.zero_()
         with self.net.collecting():
-            loss = cross_entropy(self.net(x), y)
+            loss = self.net.training_loss(self.net(x), y)
             loss.backward()  # type: ignore[no-untyped-call]
         if self.decay:
             self.G.add_(self.theta, alpha=self.decay)

@@ -11,7 +11,9 @@ from rich.text import Text
 
 from motet.io.files import write_atomic
 from motet.io.text import printable
-from motet.metrics.wording import NOTHING
+from motet.metrics.names import MetricName
+from motet.metrics.registry import METRICS
+from motet.metrics.wording import NOTHING, written
 from motet.report.tables.layout import Packed, Prose
 from motet.studies.bench import BEST, SECOND, BenchResults, FigureOverSeeds
 
@@ -145,6 +147,10 @@ def _cell(found: FigureOverSeeds, figure: str) -> str | None:
 def _number(value: float, figure: str) -> str:
     """Return shares in percent, and other numbers as they are."""
     counted = figure.startswith(("bytes", "seconds", "set_aside")) or figure.endswith(("_clients", ".loss"))
+    name = MetricName.read(figure.removeprefix("curve.").removeprefix("last."))
+    metric = None if name is None else METRICS.get(name.metric)
+    if metric is not None and not metric.percent and not counted:
+        return written(value, metric)
     return f"{value:.4g}" if counted else f"{100 * value:.1f}"
 
 

@@ -81,11 +81,16 @@ def partition(clients: Sequence[Mapping[str, Any]], test_samples: int | None, cl
     names = [printable(name) for name in class_names or map(str, range(classes))]
     wide = classes > MOST_CLASSES
     titles = ["classes", "largest"] if wide else [_class_title(c, name) for c, name in enumerate(names)]
+    if "mean" in clients[0]:
+        titles = [f"mean of\n{shortened(names[0], WIDEST_CLASS)}", "deviation"]
     splits = [split for split in ("train", "val", "test") if any(client[split] for client in clients)]
     cells = []
     for client in clients:
         counts: list[int] = client["counts"]
+        dealt: list[Any]
         dealt = [sum(1 for n in counts if n), max(counts)] if wide else counts
+        if "mean" in client:  # the label is a number
+            dealt = [f"{client['mean']:.4g}", f"{client['deviation']:.3g}"]
         cells.append([str(n) for n in (*dealt, *(client[split] for split in splits), sum(counts))])
     named = any(client["name"] != str(client["id"]) for client in clients)
     words = [*(["name"] if named else []), *(["domain"] if any(client.get("domain") for client in clients) else [])]

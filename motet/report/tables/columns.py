@@ -6,7 +6,7 @@ from functools import partial
 from statistics import fmean, stdev
 
 from motet.io.text import printable
-from motet.metrics.names import AFTER, BEFORE, GENERIC, MAJORITY, PERSONAL, MetricName, variant
+from motet.metrics.names import AFTER, BEFORE, FROM_SUMS, GENERIC, MAJORITY, PERSONAL, MetricName, variant
 from motet.metrics.registry import ACCURACY, LOSS, METRICS
 from motet.metrics.wording import NOTHING, counted, megabytes, number, written
 from motet.report.finished import headline_of, metric_of
@@ -14,6 +14,7 @@ from motet.runs.summary import Summary
 
 Cell = Callable[[Sequence[Summary]], str]
 
+MEAN_OF_ROWS = "mean of\ntraining\nrows"  # the same for numbers as targets
 MOST_FREQUENT = "most\nfrequent\nclass"  # the title of the column of `MAJORITY`
 DERIVED = "†"  # marks a generic model that the method itself does not define
 
@@ -75,7 +76,8 @@ def _of_headline(data: str, headline: bool) -> list[Column]:
     improve."""
     return [
         *_pair(data, always=True, headline=headline),
-        Column(MOST_FREQUENT, _cell(MAJORITY, data), data),
+        Column(MOST_FREQUENT, _level(data, of_numbers=False), data),
+        Column(MEAN_OF_ROWS, _level(data, of_numbers=True), data),
         Column("worst\nclient", _worst(data), data),
         Column("improved\nover\ngeneric", _count(data, ""), data),
         Column("improved\nover local\nbaseline", _count(data, "_vs_local"), data),
@@ -122,6 +124,12 @@ def _worst(data: str) -> Cell:
         return over_seeds([_value(s, PERSONAL, data, statistic=worst) for s in group], writer(group))
 
     return cell
+
+
+def _level(data: str, of_numbers: bool) -> Cell:
+    """Return a cell with what a client has without any model: its most frequent class, or the mean of its numbers."""
+    cell = _cell(MAJORITY, data)
+    return lambda group: cell(group) if (headline_of(group[0]).metric in FROM_SUMS) == of_numbers else NOTHING
 
 
 def _cell(model: str, data: str, statistic: str = "") -> Cell:

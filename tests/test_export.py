@@ -265,7 +265,7 @@ def test_the_command_line_exports_and_says_how_far_apart(
     told = json.loads(said[-1])
     assert [each["client"] for each in told["models"]] == [None, "2"]
     assert all(each["differences"]["torch"] <= 1e-6 for each in told["models"])
-    assert "Largest difference" in said[-2] and "64 samples of the common test set" in said[-2]
+    assert "Largest difference" in said[-2] and "64 samples of the run's data" in said[-2]
     assert [each.folder for each in read_index(tmp_path / "ex").models] == ["generic", "client-2"]
 
 

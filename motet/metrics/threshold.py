@@ -147,7 +147,8 @@ class ThresholdChoice(RunMetric):
     def refuse(self, run: RunFacts) -> str | None:
         """Return a sentence if the data have other than two classes, or no validation rows to choose on."""
         if run.facts.classes != 2:
-            return f"{self.rule!r} is for two classes, and the data have {run.facts.classes}; accepted: none"
+            have = f"the data have {run.facts.classes}" if run.facts.classes > 2 else "the label is a number"
+            return f"{self.rule!r} is for two classes, and {have}; accepted: none"
         if not any(run.facts.by_id[i].val for i in run.facts.training_ids):
             return (
                 f"{self.rule!r} is chosen on validation rows, and no client has any; accepted: a data.val_share above "

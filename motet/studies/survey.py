@@ -52,7 +52,7 @@ def survey(results: Results, recommended: str) -> tuple[ClientResult, ...]:
 def rare_class(results: Results) -> int | None:
     """Return the class of which all clients together have the fewest rows; None where class counts are not known."""
     counts = [info.counts for info in results.clients_info.clients if not info.new]
-    if not counts or not all(counts):
+    if not counts or not all(counts) or len(counts[0]) < 2:  # one: a number is predicted, and no class
         return None
     return int(np.array(counts).sum(0).argmin())
 

@@ -176,6 +176,8 @@ class ThresholdChoice(RunMetric):
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """Return all thresholds, what they give on test rows, and notes about whose are not their own."""
         rule = ThresholdRule.read(self.rule)
+        if not replies:  # real sites refuse to tell more than scores
+            return Finding(notes=[f"no threshold was chosen for {rule}: no client told its counts"])
         benign = {i: reply for i, reply in replies.items() if i not in run.facts.malicious_ids}
         model = GENERIC if any(f"{GENERIC}.{VALIDATION}" in reply for reply in benign.values()) else PERSONAL
         counts, (positives, negatives) = _added(benign, model, VALIDATION)

@@ -61,7 +61,7 @@ def test_who_gains_who_loses_and_who_is_too_small_to_tell() -> None:
     assert first.difference == pytest.approx(0.2)
     reach = 1.959964 * sqrt(share_error(0.8, 400) ** 2 + share_error(0.6, 400) ** 2)
     assert first.interval == pytest.approx((0.2 - reach, 0.2 + reach))
-    (said,) = said_of_clients(found)
+    (said,) = said_of_clients(found, "ditto")
     assert "1 gain (site 0) and 1 lose (site 1); 1 has too few test rows to tell" in said
 
 
@@ -81,13 +81,16 @@ def test_lower_is_better_for_clients_too() -> None:
 
 def test_few_rows_tell_nothing_of_anybody() -> None:
     small = survey(results({"local": [[0.6], [0.7]], "ditto": [[0.7], [0.6]]}, [12, 9]), "ditto")
-    (said,) = said_of_clients(small)
+    (said,) = said_of_clients(small, "ditto")
     assert said == "None of 2 clients gains or loses against training alone by more than chance of its test rows."
 
 
-def test_nobody_is_compared_with_itself() -> None:
+def test_training_alone_is_compared_with_the_one_model() -> None:
     found = survey(results({"local": [[0.9]], "fedavg": [[0.4]]}, [50]), "local")
-    assert found[0].difference is None and found[0].verdict is None and said_of_clients(found) == []
+    assert found[0].difference == pytest.approx(0.5) and found[0].verdict == "gains"
+    assert said_of_clients(found, "local")[0].startswith("Against FedAvg's one model")
+    alone = survey(results({"local": [[0.9]]}, [50]), "local")
+    assert alone[0].difference is None and alone[0].verdict is None and said_of_clients(alone, "local") == []
 
 
 def test_the_share_of_the_rare_class() -> None:

@@ -10,6 +10,7 @@ from motet.metrics.metric import ACCURACY, Metric
 from motet.metrics.names import FROM_RANKS
 from motet.metrics.statistics import Table, auroc_error, normal_interval, share_error
 from motet.runs.clients_file import ClientInfo
+from motet.runs.local_baseline import LOCAL
 from motet.studies.comparison_file import ClientResult
 from motet.studies.recommend import named
 from motet.studies.results import Results
@@ -18,18 +19,22 @@ Verdict = Literal["gains", "loses", "too small to tell"]
 
 
 def survey(results: Results, recommended: str) -> tuple[ClientResult, ...]:
-    """Return every client that is compared, with its model of the recommended method beside what it has otherwise."""
+    """Return every client that is compared, with its model of the recommended method beside what it has otherwise.
+
+    Differences are to training alone; where that is what is recommended, to FedAvg's one model.
+    """
     values = {name: _by_client(ran.personal, results) for name, ran in results.methods.items()}
     fedavg = results.methods.get("fedavg")
     one = {} if fedavg is None or fedavg.generic is None else _by_client(fedavg.generic, results)
     alone, own = values.get("local", {}), values[recommended]
+    other = one if recommended == LOCAL else alone
     rare = rare_class(results)
     found = []
     for client in results.clients:
         info, difference, interval = results.clients_info.by_id[client], None, None
-        if recommended != "local" and client in alone:
-            difference = results.metric.direction * (own[client] - alone[client])
-            interval = _interval(difference, own[client], alone[client], info, results)
+        if client in other:
+            difference = results.metric.direction * (own[client] - other[client])
+            interval = _interval(difference, own[client], other[client], info, results)
         found.append(
             ClientResult(
                 id=client,
@@ -57,18 +62,19 @@ def rare_class(results: Results) -> int | None:
     return int(np.array(counts).sum(0).argmin())
 
 
-def said_of_clients(clients: tuple[ClientResult, ...]) -> list[str]:
-    """Return a sentence about who gains and who loses against training alone, by more than chance."""
+def said_of_clients(clients: tuple[ClientResult, ...], recommended: str) -> list[str]:
+    """Return a sentence about who gains and who loses by the recommended method, by more than chance."""
+    than = "FedAvg's one model" if recommended == LOCAL else "training alone"
     verdicts = [client for client in clients if client.verdict is not None]
     if not verdicts:
         return []
     gains, loses = ([c.name for c in verdicts if c.verdict == word] for word in ("gains", "loses"))
     small = len(verdicts) - len(gains) - len(loses)
     if small == len(verdicts):
-        return [f"None of {small} clients gains or loses against training alone by more than chance of its test rows."]
+        return [f"None of {small} clients gains or loses against {than} by more than chance of its test rows."]
     words = [f"{len(gains)} gain{_names(gains)}", f"{len(loses)} lose{_names(loses)}"]
     return [
-        f"Against training alone, by more than chance of their own test rows: of {len(verdicts)} clients "
+        f"Against {than}, by more than chance of their own test rows: of {len(verdicts)} clients "
         f"{' and '.join(words)}; {small} {'has' if small == 1 else 'have'} too few test rows to tell."
     ]
 

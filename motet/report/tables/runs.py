@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from motet.config.identity import differing_fields, field_of
+from motet.config.sections import RoundSettings
 from motet.io.text import printable, shortened
 from motet.metrics.names import AFTER
 from motet.metrics.registry import ACCURACY
@@ -199,10 +200,15 @@ def title_of(lines: Sequence[TableLine], differing: Sequence[str]) -> str:
         "data.clients": f"{_clients(lines)} clients",
         "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",
         "net.name": f"net {shortened(printable(experiment.net.name), WIDEST_VALUE)}",
-        "rounds.count": f"{experiment.rounds.last} round{'s' if experiment.rounds.last > 1 else ''}",
+        "rounds.count": _rounds(experiment.rounds),
         "seed": f"seeds {_seeds(lines[0])}" if several else f"seed {experiment.seed}",
     }
     return ", ".join(v for k, v in facts.items() if v and k not in differing)
+
+
+def _rounds(rounds: RoundSettings) -> str:
+    most = f"{rounds.last} round{'s' if rounds.last > 1 else ''}"
+    return f"at most {most}" if rounds.count == "auto" else most
 
 
 def _clients(lines: Sequence[TableLine]) -> int:

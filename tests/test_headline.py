@@ -138,6 +138,7 @@ def test_tables_speak_of_it(judged: Any, capsys: pytest.CaptureFixture[str]) -> 
     text = capsys.readouterr().out
     assert "Values are AUROC" in " ".join(text.split()) and re.search(rf"fedavg\+ft +{RANK} +{RANK} +{RANK}", text)
     assert "Accuracies" not in text and "most" in text  # beside the accuracy
+    assert re.search(r"the rarer class, yes, has 1\d\.\d % of the rows", " ".join(text.split()))
     assert main(["show", str(judged.folder), "--clients"]) == 0
     text = capsys.readouterr().out
     assert re.search(rf"site 0 +48 +12 +{RANK} +{RANK}", text) and re.search(r"site 3 +48 +12 +– +–", text)

@@ -259,9 +259,12 @@ def warnings_of(
     by_answers = headline.metric not in OF_PROBABILITIES  # a model that ranks well may still answer with one class
     if by_answers and 2 * generic.get(one_class(GENERIC), 0) >= clients:
         said.append("the generic model predicts one class only")
-    if by_answers and 2 * (alike := own.get(one_class(PERSONAL), 0)) >= clients and method.personalizes:
-        said.append(f"{alike} of {clients} clients' models predict one class only")
     value, classes = headline.of(own), method.facts.classes
+    often = replace(headline, model=MAJORITY).of(own) if headline.metric == ACCURACY.name else None
+    learned = value is not None and often is not None and value > often + NEAR_CHANCE  # rare classes are seldom right
+    alike = own.get(one_class(PERSONAL), 0)
+    if by_answers and 2 * alike >= clients and method.personalizes and not learned:
+        said.append(f"{alike} of {clients} clients' models predict one class only")
     if value is not None and headline.metric in FROM_SUMS:
         metric, level = known_metric(headline.metric), replace(headline, model=MAJORITY).of(own)
         if level is not None and metric.direction * (value - level) <= 0:
@@ -272,7 +275,6 @@ def warnings_of(
     if value is None or classes < 2:
         return said
     if headline.metric == ACCURACY.name:
-        often = replace(headline, model=MAJORITY).of(own)
         if value <= 1 / classes + NEAR_CHANCE:
             said.append(
                 f"own models are at chance level ({percent(value)} % with {classes} classes): nothing was learned"

@@ -393,3 +393,17 @@ def test_numbers_have_the_same_bits_on_every_engine(homes: Path, tmp_path: Path)
     assert one == other
     rows = [(tmp_path / name / "clients.jsonl").read_text() for name in ("inline", "pool")]
     assert rows[0] == rows[1]
+
+
+def test_a_comparison_of_numbers(homes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--label", "price", "--client", "city", "--methods", "local,fedavg", "--trials", "1", "--seeds", "1"]
+    words += ["--rounds", "4", "--epochs", "1", "--jobs", "1", "--out", str(tmp_path / "c"), "--net", "logistic"]
+    assert main(["compare", str(homes), *words, "--set", "engine.name=inline"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "R²" in out and "Always answering with the mean of a client's training rows reaches" in out
+    found = json.loads((tmp_path / "c" / "comparison.json").read_text())
+    assert found["metric"] == "r2" and found["rare_class"] is None
+    ridge = next(each for each in found["yardsticks"] if each["name"] == "pooled ridge regression")
+    assert 0.3 < ridge["personal"]["mean"] < 1 and found["majority"] < 0.1
+    page = (tmp_path / "c" / "report.html").read_text()
+    assert "always the mean of a client" in page and "Which client has which classes" not in page

@@ -57,9 +57,12 @@ def survey(results: Results, recommended: str) -> tuple[ClientResult, ...]:
 
 
 def rare_class(results: Results) -> int | None:
-    """Return the class of which all clients together have the fewest rows; None where class counts are not known."""
+    """Return the class of which all clients together have the fewest rows; None where class counts are not known.
+
+    Numbers as targets have no classes.
+    """
     counts = [info.counts for info in results.clients_info.clients if not info.new]
-    if not counts or not all(counts):
+    if not counts or not all(counts) or len(counts[0]) < 2:
         return None
     return int(np.array(counts).sum(0).argmin())
 

@@ -30,7 +30,7 @@ OWN_METHOD = ROOT / "docs" / "own-method.md"
 INDEX = ROOT / "docs" / "methods" / "README.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 METHOD_PAGES = [page for page in sorted(INDEX.parent.glob("*.md")) if page != INDEX]
-SECTIONS = ["What goes where", "Options", "Cost", "In a sum", "Deliberate differences", "Reference"]
+SECTIONS = ["When to use it", "What goes where", "Options", "Cost", "In a sum", "Deliberate differences", "Reference"]
 LANGUAGES = {"python", "console", "toml"}
 COUNTED_OTHERWISE = {  # not in whole models
     *("local", "centralized", "fedrod", "apple", "fedgen", "finetuning", "knn-per"),

@@ -77,7 +77,7 @@ def test_a_convolution_is_exported_for_every_runtime(method: str, tmp_path: Path
     assert told["data"] == "pets.npz" and str(tmp_path) not in json.dumps(told)
     for name in ("model.onnx", "model.pt2", "model.safetensors"):
         assert told["files"][name]["largest_difference"] <= 1e-4
-        assert "common test set" in told["files"][name]["checked_on"]
+        assert "samples of the run's data" in told["files"][name]["checked_on"]
         assert str(Path(motet.__file__).parent).encode() not in (written[-1] / name).read_bytes()
 
 
@@ -265,7 +265,7 @@ def test_the_command_line_exports_and_says_how_far_apart(
     told = json.loads(said[-1])
     assert [each["client"] for each in told["models"]] == [None, "2"]
     assert all(each["differences"]["torch"] <= 1e-6 for each in told["models"])
-    assert "Largest difference" in said[-2] and "64 samples of the common test set" in said[-2]
+    assert "Largest difference" in said[-2] and "64 samples of the run's data" in said[-2]
     assert [each.folder for each in read_index(tmp_path / "ex").models] == ["generic", "client-2"]
 
 

@@ -156,6 +156,14 @@ def test_labels_that_the_run_does_not_know(
     )
 
 
+def test_a_table_without_labels_teaches_nobody(
+    run: motet.Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = table(tmp_path / "new.csv", 30, ["Sion"], columns=COLUMNS[:-1])
+    assert main(["adapt", str(run.folder), "--data", str(path)]) == 2
+    assert "column 'outcome', the label, is missing; accepted: a table with it" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "change",
     [

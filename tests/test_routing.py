@@ -107,6 +107,18 @@ def test_a_name_stays_a_name(models: Path, tmp_path: Path, capsys: pytest.Captur
     assert "--client hospital would send each row to the model of its client" in capsys.readouterr().err
 
 
+def test_a_file_that_is_not_utf_8(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write(tmp_path / "new.csv", NEW)
+    data.write_bytes(data.read_text().encode("latin-1"))
+    words = ["predict", str(models), str(data), "--client", "hospital"]
+    assert main(words) == 2
+    assert "latin-1" in capsys.readouterr().err
+    assert main([*words, "--encoding", "latin-1"]) == 0
+    models_used = [row["model"] for row in csv.DictReader(capsys.readouterr().out.splitlines())]
+    assert models_used == [*[SITES[i % 3] for i in range(9)], "generic", "generic"]
+    assert [row["model"] for row in motet.predict(models, data, client="hospital", encoding="latin-1")] == models_used
+
+
 WRONG = {
     "neither column nor client": (["--client", "town"], "accepted: such as 'Bern 3'"),
     "no such id": (["--id", "pateint"], "did you mean 'patient'?"),

@@ -215,7 +215,7 @@ def test_without_a_generic_model_all_choose_one_for_who_cannot(run: motet.Result
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"data.val_share": 0.0}, "scoring.threshold: 'f1' is chosen on validation rows, and no client has any"),
+        ({"data.val_share": 0.001}, "scoring.threshold: 'f1' is chosen on validation rows, and no client has any"),
         (
             {"label": "site3", "client": None, "clients": 3, "partition": "iid"},
             "is for two classes, and the data have 3",
@@ -227,6 +227,13 @@ def test_data_that_have_no_threshold(more: dict[str, Any], sentence: str, tmp_pa
     data = write(tmp_path / "all.csv", rows, ["x", "z", "site", "dead", "site3"])
     with pytest.raises(MotetError, match=sentence):
         motet.run(data=data, threshold="f1", **(ASKED | more))
+
+
+def test_rows_to_choose_on_are_kept_without_being_asked_for(run: motet.Result) -> None:
+    found = motet.run(
+        data=run.folder.parent / "all.csv", threshold="f1", **(ASKED | {"rounds": 1, "data.val_share": 0.0})
+    )
+    assert Record(found.folder).experiment.data.val_share == 0.2 and found.generic_model().threshold is not None
 
 
 def test_a_threshold_that_no_export_writes(run: motet.Result, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from motet.data import Federation, build
 from motet.errors import MotetError
 from motet.methods.registry import METHODS
 from motet.metrics.names import MetricName
+from motet.metrics.wording import choices
 from motet.runs.record import Record
 from motet.runs.run import run
 from motet.server import assembly
@@ -322,3 +323,8 @@ def test_several_processes_find_the_same(tmp_path: Path) -> None:
     experiment = validating(method("fedavg"))
     one, two = (tuned(experiment, 2, tmp_path / str(jobs), jobs) for jobs in (1, 2))
     assert one == two
+
+
+def test_a_zero_that_stands_for_another_field_is_shown_as_it() -> None:
+    assert choices({"ft.lr": 0.0, "local.lr": 0.03}) == "ft.lr=adapt.lr, local.lr=0.03"
+    assert choices({"ft.lr": 0.1, "fedprox.mu": 0}) == "lr=0.1, mu=0"

@@ -85,6 +85,7 @@ def predict(
     client: int | str | Sequence[object] | None = None,
     *,
     id: str | Sequence[str] = (),  # named as on the command line; the builtin is not used here
+    encoding: str = "utf-8",
     trust_code: bool = False,
 ) -> Table:
     """Predict classes by name, with probabilities; return a row per sample.
@@ -107,6 +108,8 @@ def predict(
         number; default the generic one.
     id
         Columns of the data to keep in the rows, one or several.
+    encoding
+        Of a CSV file, such as "latin-1".
     trust_code
         As for `motet.resume`.
 
@@ -118,7 +121,7 @@ def predict(
     >>> len(rows), rows.columns[:2]
     (3, ['prediction', 'probability'])
     """
-    given = GivenRows(user_path(data, "data") if isinstance(data, str | os.PathLike) else data)
+    given = GivenRows(user_path(data, "data") if isinstance(data, str | os.PathLike) else data, encoding)
     return Table(answer(model, given, client, [id] if isinstance(id, str) else id, trust_code).rows())
 
 

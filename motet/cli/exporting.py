@@ -104,6 +104,7 @@ def predict(
     id: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="a column of DATA to keep in the output; repeatable")
     ] = None,
+    encoding: Annotated[str, typer.Option(help="of a CSV file, such as latin-1")] = "utf-8",
     out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="default: standard output")] = None,
     trust_code: Trust = False,
 ) -> None:
@@ -112,7 +113,7 @@ def predict(
     from motet.export.answering import GivenRows, answer, write_predictions
     from motet.export.reading import class_numbers
 
-    given = GivenRows(user_path(data, "data"))
+    given = GivenRows(user_path(data, "data"), encoding)
     answered = answer(user_path(model, "model"), given, client, id or [], trust_code)
     with _written(user_path(out, "--out") if out else None) as file:
         write_predictions(file, answered.rows())

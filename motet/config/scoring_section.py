@@ -111,7 +111,8 @@ class ScoringSettings(Section):
         "",
         description="of two classes: what the probability from which on the second is predicted is chosen for, for "
         "each model on validation rows: the largest f1 or balanced_accuracy, or recall>=0.9 or precision>=0.8 and the "
-        "other of both as large as can be; empty: the more probable class is predicted",
+        "other of both as large as can be; a fifth of what clients train with is kept for that unless data.val_share "
+        "says otherwise; empty: the more probable class is predicted",
     )
     every: int = Field(5, ge=1, description="score every so many rounds; the last round is always scored")
 

@@ -15,7 +15,7 @@ from motet.data.readers.raw import Array
 from motet.data.readers.values import name_of
 from motet.errors import MotetError, shown, unknown
 from motet.export.loading import LoadedModel, load_model, load_models
-from motet.export.reading import UserSamples, columns_in, read_columns, read_given
+from motet.export.reading import UTF8, UserSamples, columns_in, read_columns, read_given
 from motet.export.routing import Predicted, RoutedModels, predicted_by
 from motet.export.rows import as_array, column_names, column_of
 from motet.io.text import listed
@@ -28,19 +28,19 @@ Models = str | os.PathLike[str] | RawModel | RoutedModels
 class GivenRows:
     """Samples to predict, in a file or in memory, with the columns that stand beside what a model takes."""
 
-    def __init__(self, data: Any):
-        """Take the path of a file or folder, or the samples themselves."""
-        self.data = data
+    def __init__(self, data: Any, encoding: str = UTF8):
+        """Take the path of a file or folder, or the samples themselves; `encoding` is that of a CSV file."""
+        self.data, self.encoding = data, encoding
 
     @cached_property
     def columns(self) -> list[str]:
         """Return the names of the columns that the data have."""
-        return columns_in(self.data) if isinstance(self.data, Path) else column_names(self.data)
+        return columns_in(self.data, self.encoding) if isinstance(self.data, Path) else column_names(self.data)
 
     def column(self, name: str) -> list[str]:
         """Return a column as text, one for each sample; raise a `MotetError` if there is none of this name."""
         if isinstance(self.data, Path):
-            return read_columns(self.data, [name])[name]
+            return read_columns(self.data, [name], self.encoding)[name]
         values = column_of(self.data, name)
         if values is None:
             raise unknown("column of the data", name, self.columns)
@@ -49,7 +49,7 @@ class GivenRows:
     def samples(self, prepare: Prepare) -> UserSamples:
         """Return the samples as this preparation takes them."""
         if isinstance(self.data, Path):
-            return read_given(self.data, prepare)
+            return read_given(self.data, prepare, encoding=self.encoding)
         if isinstance(prepare, TablePrepare | TextPrepare):  # takes data frames and dictionaries too
             return UserSamples(cast(Array, self.data), None)
         return UserSamples(as_array(self.data, "data"), None)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from motet.config.data_section import Columns
 from motet.data import DataSettings, ImagePrepare, Prepare
 from motet.data.prepare_table import TablePrepare
 from motet.data.prepare_text import TextPrepare
@@ -27,6 +28,8 @@ from motet.data.readers.values import name_of
 from motet.errors import MotetError, shown, unknown
 from motet.io.memory_limits import refuse_if_too_large
 from motet.io.user_paths import regular_size, shown_path
+
+UTF8 = "utf-8"
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,11 @@ class Labels:
     column: str | None = None
 
 
-def read_given(path: Path, prepare: Prepare, labels: Labels | None = None) -> UserSamples:
-    """Return the samples of a file, with `labels` also a label for each; raise a MotetError if it cannot be read."""
+def read_given(path: Path, prepare: Prepare, labels: Labels | None = None, encoding: str = UTF8) -> UserSamples:
+    """Return the samples of a file, with `labels` also a label for each; raise a MotetError if it cannot be read.
+
+    `encoding` is that of a CSV file.
+    """
     found = (read for endings, read in READERS.items() if path.name.lower().endswith(endings))
     reader = _images if path.is_dir() else next(found, None)
     if reader is None:
@@ -61,31 +67,31 @@ def read_given(path: Path, prepare: Prepare, labels: Labels | None = None) -> Us
             regular_size(path, shown_path(path))
         except OSError as error:
             raise MotetError(f"cannot read {shown_path(path)}: {error.strerror}; accepted: a file") from error
-    given = reader(path, prepare, labels)
+    given = _table(path, prepare, labels, encoding) if reader is _table else reader(path, prepare, labels)
     if not len(given.x):
         raise MotetError(f"{shown_path(path)} holds no samples; accepted: at least one")
     return given
 
 
-def columns_in(path: Path) -> list[str]:
+def columns_in(path: Path, encoding: str = UTF8) -> list[str]:
     """Return the names of what a file has beside its samples: columns of a table, arrays of an .npz."""
     name = path.name.lower()
     if path.is_file() and name.endswith((*CSV, *PARQUET)):
-        return list(open_table(path).types)
+        return list(open_table(path, Columns(encoding=encoding)).types)
     return (
         [each for each in names_in(path) if each not in ("x", "y")] if path.is_file() and name.endswith(".npz") else []
     )
 
 
-def read_columns(path: Path, names: Sequence[str]) -> dict[str, list[str]]:
+def read_columns(path: Path, names: Sequence[str], encoding: str = UTF8) -> dict[str, list[str]]:
     """Return these columns of a file as text, one for each sample; what is missing is an empty text."""
-    there = columns_in(path)
+    there = columns_in(path, encoding)
     for name in names:
         if name not in there:
             raise unknown(f"column of {shown_path(path)}", name, there)
     if path.name.lower().endswith(".npz"):
         return {name: [name_of(value) for value in _flat(path, name).tolist()] for name in names}
-    table, found = open_table(path), dict[str, list[str]]({name: [] for name in names})
+    table, found = open_table(path, Columns(encoding=encoding)), dict[str, list[str]]({name: [] for name in names})
     as_text = import_module("pyarrow").string()
     for batch in table.read(dict.fromkeys(names, as_text)) if names else ():
         for name in names:
@@ -155,15 +161,19 @@ def _npy(path: Path, prepare: Prepare, labels: Labels | None) -> UserSamples:
     return UserSamples(x, None)
 
 
-def _table(path: Path, prepare: Prepare, labels: Labels | None) -> UserSamples:
+def _table(path: Path, prepare: Prepare, labels: Labels | None, encoding: str = UTF8) -> UserSamples:
     if isinstance(prepare, TablePrepare):
-        table = open_table(path)
-        if labels and prepare.schema.label not in table.types:
-            raise unknown("column of the schema (its label)", prepare.schema.label, table.types)
+        table = open_table(path, Columns(encoding=encoding))
+        label = prepare.schema.label
+        if labels and label not in table.types:
+            raise MotetError(
+                f"{table.where}: column {shown(label)}, the label, is missing; accepted: a table with it, and this one "
+                f"has {', '.join(map(shown, list(table.types)[:20]))}"
+            )
         x, roles = rows_by_schema(table, prepare.schema)
         return UserSamples(x, _labels_of(roles, bool(labels)) if len(x) else None)
     if isinstance(prepare, TextPrepare):
-        return _texts(open_table(path), prepare.column, labels)
+        return _texts(open_table(path, Columns(encoding=encoding)), prepare.column, labels)
     raise MotetError(f"{path} is a table, and this model takes {prepare.input}; accepted: .npz or .npy")
 
 

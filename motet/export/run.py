@@ -53,7 +53,7 @@ def samples_of(served: ServedModels, stored: torch.dtype) -> CheckedOn:
     """Return samples of the run's data if they are there, else made-up ones, and which of both they are."""
     found = served.real_samples(SAMPLES)
     if found is not None:
-        return CheckedOn(found.to(stored), f"{len(found)} samples of the common test set")
+        return CheckedOn(found.to(stored), f"{len(found)} samples of the run's data")
     return CheckedOn(_made_up(served.prepare, stored), f"{SAMPLES} made-up samples, for the run's data are not here")
 
 

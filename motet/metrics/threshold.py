@@ -147,7 +147,8 @@ class ThresholdChoice(RunMetric):
     def refuse(self, run: RunFacts) -> str | None:
         """Return a sentence if the data have other than two classes, or no validation rows to choose on."""
         if run.facts.classes != 2:
-            return f"{self.rule!r} is for two classes, and the data have {run.facts.classes}; accepted: none"
+            have = f"the data have {run.facts.classes}" if run.facts.classes > 2 else "the label is a number"
+            return f"{self.rule!r} is for two classes, and {have}; accepted: none"
         if not any(run.facts.by_id[i].val for i in run.facts.training_ids):
             return (
                 f"{self.rule!r} is chosen on validation rows, and no client has any; accepted: a data.val_share above "
@@ -175,6 +176,8 @@ class ThresholdChoice(RunMetric):
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """Return all thresholds, what they give on test rows, and notes about whose are not their own."""
         rule = ThresholdRule.read(self.rule)
+        if not replies:  # real sites refuse to tell more than scores
+            return Finding(notes=[f"no threshold was chosen for {rule}: no client told its counts"])
         benign = {i: reply for i, reply in replies.items() if i not in run.facts.malicious_ids}
         model = GENERIC if any(f"{GENERIC}.{VALIDATION}" in reply for reply in benign.values()) else PERSONAL
         counts, (positives, negatives) = _added(benign, model, VALIDATION)

@@ -96,9 +96,17 @@ def choices(setting: Mapping[str, Any]) -> str:
     """Return chosen options such as `lam=0.1, lr=0.03`; by full names where two short ones would be the same."""
     short = [name.rpartition(".")[2] for name in setting]
     return ", ".join(
-        f"{printable(name if short.count(last) > 1 else last)}={_value(value)}"
+        f"{printable(name if short.count(last) > 1 else last)}={chosen_value(name, value)}"
         for (name, value), last in zip(setting.items(), short, strict=True)
     )
+
+
+ZERO_MEANS = {"ft.lr": "adapt.lr", "lp.lr": "adapt.lr"}  # options of which 0 stands for another field
+
+
+def chosen_value(name: str, value: object) -> str:
+    """Return the value of an option as tables write it: what a 0 stands for, where it does."""
+    return ZERO_MEANS[name] if value == 0 and name in ZERO_MEANS else _value(value)
 
 
 def left_out(name: str, why: str) -> str:

@@ -1,7 +1,7 @@
 """The models of a finished run, as plain torch modules that share no memory with it."""
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -285,16 +285,17 @@ class ServedModels:
         return self._any.round
 
     def real_samples(self, most: int) -> Tensor | None:
-        """Return up to `most` samples of the common test set as in the data file; None if they are not here."""
+        """Return up to `most` samples as in the data file, of the common test set, or of a client if that is empty.
+
+        Return None if the data are not here.
+        """
         try:
-            test = self._whole.facts.test
+            test, clients = self._whole.facts.test, self._whole.workplace.holdings.clients
         except MotetError:
             return None
-        return (
-            None
-            if test is None or not len(test)
-            else test.prepare.as_given(test.x[:: max(1, len(test) // most)][:most])
-        )
+        if test is not None and not len(test):
+            test = next(iter(clients.values() if isinstance(clients, Mapping) else clients)).train
+        return None if test is None else test.prepare.as_given(test.x[:: max(1, len(test) // most)][:most])
 
     @property
     def next_id(self) -> int:

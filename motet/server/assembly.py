@@ -141,6 +141,8 @@ def settle(experiment: Experiment) -> Experiment:
         net = net.model_copy(update={"weights_sha256": weights_sha256(net.weights)})
     if experiment.rounds.count == "auto":
         data, scoring = _ending_by_validation(data, scoring, experiment.rounds.patience)
+    if scoring.threshold and not data.val_share and not data.shares_validation:
+        data = data.model_copy(update={"val_share": VALIDATION_SHARE})  # to choose it on
     require_metrics(scoring.metrics)
     if data.name not in SOURCES and not is_import(data.name):
         data, scoring = settled_target(data, scoring, experiment.seed)

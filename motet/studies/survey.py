@@ -62,7 +62,7 @@ def rare_class(results: Results) -> int | None:
     Numbers as targets have no classes.
     """
     counts = [info.counts for info in results.clients_info.clients if not info.new]
-    if not counts or not all(counts) or len(counts[0]) < 2:
+    if not counts or not all(counts) or len(counts[0]) < 2:  # one: a number is predicted, and no class
         return None
     return int(np.array(counts).sum(0).argmin())
 

@@ -161,7 +161,7 @@ def _left_behind(
             f"{' or outside the subset' if settings.subset < 1 else ''}: {some(said)}"
         )
     untested = [name for name, (_, _, test) in zip(names, splits, strict=True) if not len(test)]
-    if untested and settings.test_share:
+    if untested and settings.test_share and settings.pool != "no_test":
         notes.append(
             f"{len(untested):,} of {len(splits):,} clients have too few rows for test rows of their own: "
             f"{listed(untested)}"

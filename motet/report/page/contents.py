@@ -9,7 +9,7 @@ from typing import TypeVar
 from motet.io.text import printable
 from motet.metrics.metric import Metric
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL, MetricName
-from motet.metrics.wording import title_of_metric, with_unit
+from motet.metrics.wording import chosen_value, title_of_metric, with_unit
 from motet.report.finished import Finished
 from motet.report.tables.runs import differing_lines, is_yardstick
 from motet.report.tables.seeds import TableLine
@@ -41,11 +41,7 @@ def names_of(names: Sequence[str]) -> str:
 
 def options_text(options: Mapping[str, object]) -> str:
     """Return options in a line, such as lr = 0.1, mu = 0.01."""
-    return ", ".join(f"{name[:200]} = {_plain(value)}" for name, value in options.items())
-
-
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)[:200]
+    return ", ".join(f"{name[:200]} = {chosen_value(name, value)[:200]}" for name, value in options.items())
 
 
 def few(ordered: Sequence[T], first: str, last: str) -> tuple[list[T], str]:

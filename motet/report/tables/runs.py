@@ -202,7 +202,7 @@ def title_of(lines: Sequence[TableLine], differing: Sequence[str]) -> str:
         "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",
         "net.name": f"net {shortened(printable(experiment.net.name), WIDEST_VALUE)}",
         "rounds.count": _rounds(experiment.rounds),
-        "seed": f"seeds {_seeds(lines[0])}" if several else f"seed {experiment.seed}",
+        "seed": f"seeds {_seeds(lines[0])}" if several and len(set(lines[0].seeds)) > 1 else f"seed {experiment.seed}",
     }
     return ", ".join(v for k, v in facts.items() if v and k not in differing)
 

@@ -138,7 +138,7 @@ def _surveyed(comparison: ComparisonFile, unit: Unit) -> tuple[list[str], list[l
         "verdict": lambda c: Cell(c.verdict or NOTHING, c.verdict),
         "test rows": lambda c: _count(c.test),
         "training rows": lambda c: _count(c.train),
-        f"share of {comparison.rare_class}": lambda c: Cell(
+        f"share of class {comparison.rare_class}": lambda c: Cell(
             NOTHING if c.rare is None else f"{percent(c.rare)} %", c.rare
         ),
     }

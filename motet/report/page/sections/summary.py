@@ -45,7 +45,7 @@ def summary(contents: PageContents) -> PageSection:
 
 
 def _cell(text: str, strong: bool) -> Cell:
-    found = re.match(r"-?\d+(\.\d+)?", text.strip().replace("−", "-"))
+    found = re.match(r"-?(\d+(\.\d+)?|\.\d+)", text.strip().replace("−", "-"))
     return Cell(
         text.strip().replace(DERIVED, f" {DERIVED}"), float(found[0]) if found and text != NOTHING else None, strong
     )

@@ -340,7 +340,7 @@ def test_nothing_is_computed_where_nobody_could_be_judged(tmp_path: Path) -> Non
     rows = np.arange(120)
     np.savez(tmp_path / "few.npz", x=np.random.default_rng(0).normal(size=(120, 3)), y=rows % 2, client=rows % 6)
     nobody = choose({"data": str(tmp_path / "few.npz"), "rounds": 1}, None, {"data": {"test_share": 0.01}})
-    with pytest.raises(MotetError, match="leaves no test samples; accepted: a larger data.test_share"):
+    with pytest.raises(MotetError, match=r"leaves no test samples; accepted: a larger data\.test_share"):
         compare(CompareRequest(nobody, METHODS, 1, 1), tmp_path / "it")
     assert not (tmp_path / "it").exists()
 

@@ -80,9 +80,9 @@ def test_numpy_numbers_and_paths_are_choices() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"local": {"batch": 0}}, "local.batch is 0; accepted: a whole number of at least 1"),
-        ({"local": {"batch": True}}, "local.batch is True; accepted: a whole number of at least 1"),
-        ({"local": {"batch": 1.5}}, "local.batch is 1.5; accepted: a whole number of at least 1"),
+        ({"local": {"batch": -1}}, "local.batch is -1; accepted: a whole number of at least 0"),
+        ({"local": {"batch": True}}, "local.batch is True; accepted: a whole number of at least 0"),
+        ({"local": {"batch": 1.5}}, "local.batch is 1.5; accepted: a whole number of at least 0"),
         ({"local": {"lr": "fast"}}, "local.lr is 'fast'; accepted: a number above 0"),
         ({"local": {"lr": float("nan")}}, "local.lr is nan; accepted: a number above 0"),
         ({"local": {"momentum": 1}}, "local.momentum is 1; accepted: a number of at least 0 and below 1"),

@@ -7,6 +7,7 @@ import torch
 from by_hand import EXACT, build, client, flat, sgd, small_net, train
 from torch import Tensor, nn
 
+from motet.errors import MotetError
 from motet.messages.message import State, encode
 from motet.nets import Net
 from motet.testing.twin import play, tiny
@@ -36,6 +37,13 @@ def test_ft_without_a_learning_rate_takes_that_of_adapt() -> None:
     model = method.personal(client(0), method.broadcast(server, 0))
     expected, _ = sgd(client(0), server["w"], epochs=1, purpose="fine-tune", lr=0.05)
     torch.testing.assert_close(weights_of(model), expected, **EXACT)
+
+
+@pytest.mark.parametrize("name", ["ft", "lp"])
+def test_a_learning_rate_of_nothing_is_refused_by_the_word_that_is_meant(name: str) -> None:
+    assert build(f"fedavg+{name}(lr=adapt)")[0].options == build(f"fedavg+{name}")[0].options
+    with pytest.raises(MotetError, match=f"^method {name}: lr is 0; accepted: a number above 0 or adapt$"):
+        build(f"fedavg+{name}(lr=0)")
 
 
 def test_lp_trains_the_head_and_leaves_the_body_bit_by_bit() -> None:

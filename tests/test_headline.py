@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import motet
 from motet.cli import main
@@ -19,6 +20,7 @@ from motet.metrics.metric import ACCURACY
 from motet.metrics.registry import METRICS
 from motet.metrics.wording import points, signed_written, title_of_metric, with_unit, written
 from motet.report.finished import read_finished
+from motet.report.tables.compared import compared_table
 from motet.report.tables.runs import best_of
 from motet.report.tables.seeds import TableLine
 from motet.server.assembly import assemble, settle, workplace_of
@@ -136,6 +138,7 @@ def test_tables_speak_of_it(judged: Any, capsys: pytest.CaptureFixture[str]) -> 
     text = capsys.readouterr().out
     assert "Values are AUROC" in " ".join(text.split()) and re.search(rf"fedavg\+ft +{RANK} +{RANK} +{RANK}", text)
     assert "Accuracies" not in text and "most" in text  # beside the accuracy
+    assert re.search(r"the rarer class, yes, has 1\d\.\d % of the rows", " ".join(text.split()))
     assert main(["show", str(judged.folder), "--clients"]) == 0
     text = capsys.readouterr().out
     assert re.search(rf"site 0 +48 +12 +{RANK} +{RANK}", text) and re.search(r"site 3 +48 +12 +– +–", text)
@@ -270,3 +273,52 @@ def test_a_real_site_tells_no_score_of_a_row(pooling: str, told: set[str]) -> No
         reply = place.perform(Task("score", 0, 1, message), {}).reply
         assert reply is not None and "personal.split.auroc" in reply
         assert {name.split(".")[1] for name in reply if name.startswith("pool.")} == expected
+
+
+# ---------------------------------------------------------------- in a comparison
+
+
+@pytest.fixture(scope="module")
+def comparison(rare: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Two methods on the table with a rare class, which makes AUROC decide."""
+    out = tmp_path_factory.mktemp("comparison") / "study"
+    words: dict[str, Any] = {"methods": "local,fedavg", "trials": 2, "seeds": 1, "repeats": 1, "rounds": 3, "jobs": 1}
+    return motet.compare(rare, label="outcome", client="who", out=out, **words)
+
+
+def test_a_comparison_is_judged_by_it(comparison: Any) -> None:
+    file = comparison.file
+    assert (file.metric, comparison.metric, file.figure) == ("auroc", "auroc", "personal.split.auroc.mean")
+    for method in file.methods:
+        runs = [motet.load(comparison.folder / run) for run in method.runs]
+        assert method.personal.mean == pytest.approx(np.mean([run.figures[file.figure] for run in runs]))
+        assert method.pooled == pytest.approx(np.mean([run.figures["personal.split.auroc.pooled"] for run in runs]))
+        minima = [run.figures["personal.split.auroc.minimum"] for run in runs]
+        assert method.worst_client == pytest.approx(np.mean(minima))
+    said = " ".join([file.recommended.reason, *file.notes])
+    assert "AUROC" in said and "accuracy" not in said.lower()
+    assert "Not compared, for they lack test data, test rows of both kinds or a model somewhere: site 3." in said
+
+
+def test_settings_are_chosen_by_it(comparison: Any) -> None:
+    """The score of a trial is the AUROC of its record on validation data, at the round it ended."""
+    for trial in (comparison.folder / "tuning" / "fedavg").glob("trial-*"):
+        rows = [json.loads(line) for line in (trial / "rounds.jsonl").read_text().splitlines()]
+        scores = [each.score for each in next(m for m in comparison.file.methods if m.method == "fedavg").trials]
+        found = [row.get("personal.validation.auroc.mean") for row in rows]
+        assert any(value in scores for value in found if value is not None)
+
+
+def test_a_comparison_says_who_gains(comparison: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert comparison.file.rare_class == "yes" and [row["name"] for row in comparison.clients] == [
+        "site 0",
+        "site 1",
+        "site 2",
+    ]
+    first = comparison.clients[0]
+    assert first["test"] == 12 and 0 < first["rare"] < 0.2 and first["alone"] == first["local"]
+    assert first["verdict"] in ("gains", "loses", "too small to tell")
+    Console(width=120).print(compared_table(comparison.file))
+    text = capsys.readouterr().out
+    assert "Clients: AUROC alone (local), with FedAvg's one model" in " ".join(text.split())
+    assert re.search(rf"site 0 +\d+ +12 +\d+\.\d % +{RANK} +{RANK} +{RANK}", text)

@@ -196,7 +196,7 @@ def test_local_steps_reach_the_ridge_solution(homes: Path) -> None:
     """Full batches of one client: min mean (ŷ − y)² + (d/2)‖w‖² is ridge regression with α = n·d/2."""
     decay = 0.02
     result = motet.run(
-        data=str(homes), label="price", client="city", method="local", rounds=30, epochs=100, batch=1000, lr=0.2,
+        data=str(homes), label="price", client="city", method="local", rounds=6, epochs=100, batch=1000, lr=0.2,
         net="logistic", **{"local.optimizer": "sgd", "local.momentum": 0.0, "local.weight_decay": decay,
         "local.lr_decay": 1.0, "engine.name": "inline", "data.leave_out": ["rooms"]},
     )  # fmt: skip
@@ -244,7 +244,11 @@ def test_every_method_learns_numbers_or_refuses_in_one_sentence(homes: Path, nam
     options = {"fedfomo": {"data.val_share": 0.2}, "krum": {"cohort": 1.0}, "fedbn": {}}.get(name, {})
     try:
         result = motet.run(
-            data=str(homes), label="price", client="city", method=method, **{**TINY, "lr": 0.05, **options}
+            data=str(homes),
+            label="price",
+            client="city",
+            method=method,
+            **{**TINY, "lr": 0.05, "scoring.figures_learned": False, **options},
         )
     except MotetError as error:
         said = str(error)
@@ -393,3 +397,30 @@ def test_numbers_have_the_same_bits_on_every_engine(homes: Path, tmp_path: Path)
     assert one == other
     rows = [(tmp_path / name / "clients.jsonl").read_text() for name in ("inline", "pool")]
     assert rows[0] == rows[1]
+
+
+def test_a_comparison_of_numbers(homes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--label", "price", "--client", "city", "--methods", "local,fedavg", "--trials", "1", "--seeds", "1"]
+    words += [
+        "--repeats",
+        "1",
+        "--rounds",
+        "4",
+        "--epochs",
+        "1",
+        "--jobs",
+        "1",
+        "--out",
+        str(tmp_path / "c"),
+        "--net",
+        "logistic",
+    ]
+    assert main(["compare", str(homes), *words, "--set", "engine.name=inline"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "R²" in out and "Always answering with the mean of a client's training rows reaches" in out
+    found = json.loads((tmp_path / "c" / "comparison.json").read_text())
+    assert found["metric"] == "r2" and found["rare_class"] is None
+    ridge = next(each for each in found["yardsticks"] if each["name"] == "pooled ridge regression")
+    assert 0.3 < ridge["personal"]["mean"] < 1 and found["majority"] < 0.1
+    page = (tmp_path / "c" / "report.html").read_text()
+    assert "always the mean of a client" in page and "Which client has which classes" not in page

@@ -1,4 +1,4 @@
-"""Local Adam and AdamW: torch's own steps, alone as in groups, the same on every engine, refused where a rule is SGD's."""
+"""Local Adam and AdamW: torch's own steps, alone and in groups, the same on every engine; rules of SGD refuse them."""
 
 from pathlib import Path
 from typing import Any

@@ -16,7 +16,7 @@ from motet.metrics.metric import ACCURACY, LOSS, Metric
 from motet.metrics.names import MetricName
 from motet.metrics.one_pass import class_weighted
 from motet.metrics.registry import METRICS
-from motet.metrics.statistics import Table, auroc_error, differences, estimate, growth_needed, share_error
+from motet.metrics.statistics import Table, auroc_error, differences, estimate, growth_needed, unpaired_interval
 from motet.metrics.wording import counted, points, written
 from motet.report.tables.catalogue import partition
 from motet.report.tables.compared import client_survey
@@ -59,9 +59,10 @@ def test_who_gains_who_loses_and_who_is_too_small_to_tell() -> None:
     first = found[0]
     assert (first.alone, first.one_model, first.own, first.test) == (0.6, 0.7, 0.8, 400)
     assert first.difference == pytest.approx(0.2)
-    reach = 1.959964 * sqrt(share_error(0.8, 400) ** 2 + share_error(0.6, 400) ** 2)
-    assert first.interval == pytest.approx((0.2 - reach, 0.2 + reach))
-    (said,) = said_of_clients(found)
+    a, b = 321 / 402, 241 / 402  # a right and a wrong row are added to each
+    reach = 1.959964 * sqrt((a * (1 - a) + b * (1 - b)) / 402)
+    assert first.interval == pytest.approx((a - b - reach, a - b + reach))
+    (said,) = said_of_clients(found, "ditto")
     assert "1 gain (site 0) and 1 lose (site 1); 1 has too few test rows to tell" in said
 
 
@@ -70,8 +71,22 @@ def test_rows_of_several_splits_count_once_each() -> None:
     once, thrice, often = (survey(results(tables, [20], splits=s), "ditto")[0] for s in (1, 3, 50))
     for found, rows in ((once, 20), (thrice, 60), (often, 100)):  # a client has a hundred rows in all
         assert found.interval is not None
-        wide = 2 * 1.959964 * sqrt(share_error(0.8, rows) ** 2 + share_error(0.6, rows) ** 2)
-        assert found.interval[1] - found.interval[0] == pytest.approx(wide)
+        assert found.interval == pytest.approx(unpaired_interval(0.8, 0.6, rows))
+
+
+def test_two_rows_are_never_enough() -> None:
+    """A model that is right in both, beside one that is wrong in both, may be so by chance."""
+    few, more = (survey(results({"local": [[0.0]], "ditto": [[1.0]]}, [rows]), "ditto")[0] for rows in (2, 8))
+    assert few.verdict == "too small to tell" and more.verdict == "gains"
+
+
+def test_intervals_of_few_rows_hold_the_truth() -> None:
+    rng, right = np.random.default_rng(3), []
+    for p, q, rows in ((0.8, 0.7, 6), (0.9, 0.9, 3), (0.6, 0.3, 12), (0.95, 0.8, 25)):
+        draws = rng.binomial(rows, (p, q), (2000, 2)) / rows
+        bounds = [unpaired_interval(a, b, rows) for a, b in draws]
+        right.append(np.mean([low <= p - q <= high for low, high in bounds]))
+    assert min(right) > 0.92
 
 
 def test_lower_is_better_for_clients_too() -> None:
@@ -81,13 +96,16 @@ def test_lower_is_better_for_clients_too() -> None:
 
 def test_few_rows_tell_nothing_of_anybody() -> None:
     small = survey(results({"local": [[0.6], [0.7]], "ditto": [[0.7], [0.6]]}, [12, 9]), "ditto")
-    (said,) = said_of_clients(small)
+    (said,) = said_of_clients(small, "ditto")
     assert said == "None of 2 clients gains or loses against training alone by more than chance of its test rows."
 
 
-def test_nobody_is_compared_with_itself() -> None:
+def test_training_alone_is_compared_with_the_one_model() -> None:
     found = survey(results({"local": [[0.9]], "fedavg": [[0.4]]}, [50]), "local")
-    assert found[0].difference is None and found[0].verdict is None and said_of_clients(found) == []
+    assert found[0].difference == pytest.approx(0.5) and found[0].verdict == "gains"
+    assert said_of_clients(found, "local")[0].startswith("Against FedAvg's one model")
+    alone = survey(results({"local": [[0.9]]}, [50]), "local")
+    assert alone[0].difference is None and alone[0].verdict is None and said_of_clients(alone, "local") == []
 
 
 def test_the_share_of_the_rare_class() -> None:

@@ -98,7 +98,8 @@ class Comparison:
         """Return one row per client: id, name, rows, share of the rare class, and then values.
 
         `alone`, `one_model` and `own` are what it has alone, with FedAvg's one model, and with its own model of the
-        recommended method; `difference` is how much better that is than alone, from `low` to `high`, with a verdict.
+        recommended method; `difference` is how much better that is than alone (where `local` is recommended, than the
+        one model), from `low` to `high`, with a verdict.
         The other columns are its values with each method, mean over runs.
         """
         return Table(map(_client, self.file.clients))

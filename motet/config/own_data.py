@@ -14,7 +14,7 @@ IN_MEMORY_TABLE = f"{IN_MEMORY}table-"
 FILES = (".npz", *TABLES)
 
 OF_TABLES: Mapping[str, Any] = {
-    "rounds": {"count": "auto", "most": 60, "patience": 9, "cohort": 1.0},
+    "rounds": {"count": "auto", "most": 40, "patience": 8, "cohort": 1.0},
     "local": {"optimizer": "adam", "lr": 0.01, "epochs": 2, "batch": 0},
 }
 OF_OTHER_FILES: Mapping[str, Any] = {"rounds": {"count": "auto"}}

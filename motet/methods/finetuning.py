@@ -1,6 +1,6 @@
 """`+ft` and `+lp`: personalize the model that a method serves by fine-tuning it on the client's data."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -24,10 +24,9 @@ class FineTuned(Wrapped):
         """Options of `ft(...)` and `lp(...)`."""
 
         epochs: int = Field(5, ge=1, description="passes over the client's training data")
-        lr: float = Field(
-            0.0,
-            ge=0,
-            description="learning rate; 0: the experiment's adapt.lr",
+        lr: Annotated[float, Field(gt=0)] | Literal["adapt"] = Field(
+            "adapt",
+            description="learning rate; adapt: the experiment's adapt.lr",
             json_schema_extra=tried(0.001, 0.01, 0.1),
         )
 
@@ -37,14 +36,18 @@ class FineTuned(Wrapped):
         model = self.inner.personal(client.from_the_global_model(), message)
         if model is None or client.data.new:  # a new client is tuned by `adapt`
             return model
-        return self.tune(model, client, self.options.epochs, self.options.lr or client.adapt.lr)
+        return self.tune(model, client, self.options.epochs, self.rate(client))
 
     def adapt(self, client: Client, message: Message) -> nn.Module:
         model = self.inner.personal(client.from_the_global_model(), message)
         if model is None:
             return self.inner.adapt(client, message)
         best = client.adapt.select == "best_on_validation"
-        return self.tune(model, client, client.adapt.epochs, self.options.lr or client.adapt.lr, best)
+        return self.tune(model, client, client.adapt.epochs, self.rate(client), best)
+
+    def rate(self, client: Client) -> float:
+        """Return the learning rate: the option, or that of adaptation."""
+        return client.adapt.lr if self.options.lr == "adapt" else self.options.lr
 
     def tune(self, model: nn.Module, client: Client, epochs: int, lr: float, best: bool = False) -> nn.Module:
         """Run plain SGD on cross-entropy over all weights or the head's alone; return the last epoch's model or the

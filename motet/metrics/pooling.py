@@ -31,8 +31,8 @@ from motet.metrics.metric import Metric
 from motet.metrics.names import MetricName
 from motet.metrics.numbers import NumberMetric, added, sums_of
 
-BINS = 1000
-EDGE = 16.0  # log-odds beyond ± this share the outermost bins: a probability of 1 in ten million
+BINS = 2000
+EDGE = 10.0  # of log(1 + |log-odds|): log-odds beyond ± 22,000 share the outermost bins
 POOL = "pool."
 _COUNTS, _SCORES, _LABELS, _BINS, _SUMS = "counts", "scores", "labels", "bins", "sums"
 _KINDS = (_COUNTS, _SCORES, _LABELS, _BINS, _SUMS)
@@ -53,29 +53,34 @@ def told(
     if any(isinstance(metric, CountMetric) for metric in metrics):
         told[_field(_COUNTS, model, data)] = confusion(logits, y)
     if any(isinstance(metric, RankMetric) for metric in metrics):
-        scores = scores_of(logits)
         if scoring.pooling == "exact":
-            told |= {_field(_SCORES, model, data): scores, _field(_LABELS, model, data): y}
+            told |= {_field(_SCORES, model, data): scores_of(logits), _field(_LABELS, model, data): y}
         else:
-            told[_field(_BINS, model, data)] = binned(scores, y)
+            told[_field(_BINS, model, data)] = binned(logits, y)
     return told
 
 
-def binned(scores: Tensor, y: Tensor, bins: int = BINS) -> Tensor:
+def binned(logits: Tensor, y: Tensor, bins: int = BINS) -> Tensor:
     """Return for each class that is scored: how many rows of it, and how many others, are in each bin of the score.
 
-    Bins have equal widths on the scale of log-odds, since scores of a rare class are mostly close to 0.
+    Bins have equal widths on the scale ± log(1 + |x|) of the log-odds x: fine where most scores of a rare class are,
+    and wide enough for models that are very sure.
     """
-    place = ((torch.logit(scores, eps=1e-12).clamp(-EDGE, EDGE) + EDGE) / (2 * EDGE) * bins).long().clamp_max(bins - 1)
-    classes = [1] if scores.shape[1] == 1 else range(scores.shape[1])
-    return torch.stack(
-        [
-            torch.stack(
-                [torch.bincount(place[y == c, i], minlength=bins), torch.bincount(place[y != c, i], minlength=bins)], 1
-            )
-            for i, c in enumerate(classes)
-        ]
-    )
+    odds = log_odds(logits)
+    scale = odds.sign() * odds.abs().log1p().clamp_max(EDGE)
+    place = ((scale + EDGE) / (2 * EDGE) * bins).long().clamp_max(bins - 1)
+    classes = [1] if odds.shape[1] == 1 else range(odds.shape[1])
+    kinds = [(place[y == c, i], place[y != c, i]) for i, c in enumerate(classes)]
+    return torch.stack([torch.stack([torch.bincount(of, minlength=bins) for of in kind], 1) for kind in kinds]).int()
+
+
+def log_odds(logits: Tensor) -> Tensor:
+    """Return the log-odds of the second of two classes, or of each of several against all others."""
+    x = logits.double()
+    if x.shape[1] == 2:
+        return x[:, 1:] - x[:, :1]
+    others = [torch.cat([x[:, :c], x[:, c + 1 :]], 1).logsumexp(1) for c in range(x.shape[1])]
+    return x - torch.stack(others, 1)
 
 
 # ------------------------------------------------------------ at the server

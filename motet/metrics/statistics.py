@@ -168,13 +168,15 @@ def paired_interval(righted: int, wronged: int, samples: int) -> tuple[float, fl
     return max(-1.0, middle - reach), min(1.0, middle + reach)
 
 
-def share_error(share: float, samples: int) -> float:
-    """Return the standard error of a share of samples; half a sample is added to right and wrong ones.
+def unpaired_interval(share: float, other: float, samples: int) -> tuple[float, float]:
+    """Return the 95 % interval of a difference of two shares of so many samples each (Agresti and Caffo, 2000).
 
-    Without that, a share of 0 or 1 of few samples would have none.
+    A right and a wrong sample are added to each; without that it would be too narrow for few samples.
     """
-    p = (share * samples + 0.5) / (samples + 1)
-    return sqrt(p * (1 - p) / samples)
+    n = samples + 2
+    a, b = ((each * samples + 1) / n for each in (share, other))
+    low, high = normal_interval(a - b, sqrt((a * (1 - a) + b * (1 - b)) / n))
+    return max(-1.0, low), min(1.0, high)
 
 
 def auroc_error(value: float, positive: float, negative: float) -> float | None:

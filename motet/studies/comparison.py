@@ -95,7 +95,7 @@ def judged(
                     *_without_motet(outside_scores, results.metric, best),
                     *counted_by_rows(results, answer.method, [each.name for each in candidates]),
                     *_more(best, results),
-                    *said_of_clients(clients),
+                    *said_of_clients(clients, answer.method),
                     *still_learning(climbs, results.metric),
                 ]
             ),
@@ -304,7 +304,8 @@ def _more(method: MethodResult, results: Results) -> list[str]:
         said.append(hurt_sentence(method.hurt_vs_fedavg_clients, clients, "with FedAvg's one model"))
     sent = method.bytes_per_round
     if sent is not None:
-        said.append(f"It sends {sent / 1e6:.2f} MB per round." if sent else "It sends nothing.")
+        some = f"{sent / 1e6:.2f} MB" if sent >= 5000 else f"{sent:.0f} bytes"
+        said.append(f"It sends {some} per round." if sent else "It sends nothing.")
     if new := method.new_clients:
         scores = {"before": new.before, "after": new.after}
         words = [f"{with_unit(value, results.metric)} {when}" for when, value in scores.items() if value is not None]

@@ -94,7 +94,7 @@ class ClientResult(FileModel):
 
     `rare` is the share of `rare_class` in its rows, where class counts are known. `alone` is its model of `local`,
     `one_model` FedAvg's for all, `own` its model of the recommended method. `difference` is how much better `own` is
-    than `alone`, with a 95 % interval from its test rows.
+    than `alone`, or where `local` is recommended than `one_model`, with a 95 % interval from its test rows.
     """
 
     id: Count

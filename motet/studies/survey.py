@@ -6,30 +6,37 @@ from typing import Literal
 
 import numpy as np
 
-from motet.metrics.metric import ACCURACY, Metric
-from motet.metrics.names import FROM_RANKS
-from motet.metrics.statistics import Table, auroc_error, normal_interval, share_error
+from motet.metrics.classification import AUROC
+from motet.metrics.metric import ACCURACY
+from motet.metrics.statistics import Table, auroc_error, normal_interval, unpaired_interval
 from motet.runs.clients_file import ClientInfo
+from motet.runs.local_baseline import LOCAL
 from motet.studies.comparison_file import ClientResult
 from motet.studies.recommend import named
 from motet.studies.results import Results
 
+MANY = 20
+"""Of so many clients, chance alone makes one gain or lose."""
 Verdict = Literal["gains", "loses", "too small to tell"]
 
 
 def survey(results: Results, recommended: str) -> tuple[ClientResult, ...]:
-    """Return every client that is compared, with its model of the recommended method beside what it has otherwise."""
+    """Return every client that is compared, with its model of the recommended method beside what it has otherwise.
+
+    Differences are to training alone; where that is what is recommended, to FedAvg's one model.
+    """
     values = {name: _by_client(ran.personal, results) for name, ran in results.methods.items()}
     fedavg = results.methods.get("fedavg")
     one = {} if fedavg is None or fedavg.generic is None else _by_client(fedavg.generic, results)
     alone, own = values.get("local", {}), values[recommended]
+    other = one if recommended == LOCAL else alone
     rare = rare_class(results)
     found = []
     for client in results.clients:
         info, difference, interval = results.clients_info.by_id[client], None, None
-        if recommended != "local" and client in alone:
-            difference = results.metric.direction * (own[client] - alone[client])
-            interval = _interval(difference, own[client], alone[client], info, results)
+        if client in other:
+            difference = results.metric.direction * (own[client] - other[client])
+            interval = _interval(own[client], other[client], info, results)
         found.append(
             ClientResult(
                 id=client,
@@ -50,26 +57,31 @@ def survey(results: Results, recommended: str) -> tuple[ClientResult, ...]:
 
 
 def rare_class(results: Results) -> int | None:
-    """Return the class of which all clients together have the fewest rows; None where class counts are not known."""
+    """Return the class of which all clients together have the fewest rows; None where class counts are not known.
+
+    Numbers as targets have no classes.
+    """
     counts = [info.counts for info in results.clients_info.clients if not info.new]
     if not counts or not all(counts) or len(counts[0]) < 2:  # one: a number is predicted, and no class
         return None
     return int(np.array(counts).sum(0).argmin())
 
 
-def said_of_clients(clients: tuple[ClientResult, ...]) -> list[str]:
-    """Return a sentence about who gains and who loses against training alone, by more than chance."""
+def said_of_clients(clients: tuple[ClientResult, ...], recommended: str) -> list[str]:
+    """Return a sentence about who gains and who loses by the recommended method, by more than chance."""
+    than = "FedAvg's one model" if recommended == LOCAL else "training alone"
     verdicts = [client for client in clients if client.verdict is not None]
     if not verdicts:
         return []
     gains, loses = ([c.name for c in verdicts if c.verdict == word] for word in ("gains", "loses"))
     small = len(verdicts) - len(gains) - len(loses)
     if small == len(verdicts):
-        return [f"None of {small} clients gains or loses against training alone by more than chance of its test rows."]
-    words = [f"{len(gains)} gain{_names(gains)}", f"{len(loses)} lose{_names(loses)}"]
+        return [f"None of {small} clients gains or loses against {than} by more than chance of its test rows."]
+    words = " and ".join(f"{len(names)} {verb}{_names(names)}" for names, verb in ((gains, "gain"), (loses, "lose")))
+    by_chance = " (one in twenty does so without any difference)" if len(verdicts) >= MANY else ""
     return [
-        f"Against training alone, by more than chance of their own test rows: of {len(verdicts)} clients "
-        f"{' and '.join(words)}; {small} {'has' if small == 1 else 'have'} too few test rows to tell."
+        f"Against {than}, by more than chance of their own test rows, of {len(verdicts)} clients {words}{by_chance}; "
+        f"{small} {'has' if small == 1 else 'have'} too few test rows to tell."
     ]
 
 
@@ -81,33 +93,24 @@ def _by_client(table: Table, results: Results) -> dict[int, float]:
     return dict(zip(results.clients, np.mean(table, 1).tolist(), strict=True))
 
 
-def _interval(
-    difference: float, own: float, alone: float, info: ClientInfo, results: Results
-) -> tuple[float, float] | None:
-    """Return the 95 % interval of a difference from the client's test rows; None where their noise is not known.
+def _interval(own: float, other: float, info: ClientInfo, results: Results) -> tuple[float, float] | None:
+    """Return the 95 % interval of how much better a client's own model is, from its test rows; None if not known.
 
     The two models are of two runs, whose answers row by row are not recorded. So they count as independent, which makes
-    the interval rather too wide.
+    the interval rather too wide. Test rows of several splits count once each.
     """
-    errors = [_error(value, info, results) for value in (own, alone)]
-    if any(error is None for error in errors):
-        return None
-    return normal_interval(difference, sqrt(sum(error**2 for error in errors if error is not None)))
-
-
-def _error(value: float, info: ClientInfo, results: Results) -> float | None:
-    """Return the standard error of a client's value by its test rows: all of them over the splits, each once."""
     rows = (info.test or 0) * results.splits
     rows = min(rows, info.train + (info.val or 0) + (info.test or 0))
     if not rows or results.figure.data != "split":
         return None
-    metric: Metric = results.metric
-    if metric is ACCURACY:
-        return share_error(value, rows)
-    if metric.name not in FROM_RANKS or len(info.counts) != 2 or not sum(info.counts):
+    if results.metric is ACCURACY:
+        return unpaired_interval(own, other, rows)
+    if results.metric is not AUROC or len(info.counts) != 2 or not sum(info.counts):
         return None
     positive = rows * info.counts[1] / sum(info.counts)
-    return auroc_error(value, positive, rows - positive) if metric.name == "auroc" else None
+    errors = [auroc_error(value, positive, rows - positive) for value in (own, other)]
+    there = [error for error in errors if error is not None]
+    return normal_interval(own - other, sqrt(sum(error**2 for error in there))) if len(there) == 2 else None
 
 
 def _verdict(interval: tuple[float, float] | None) -> Verdict:

@@ -18,6 +18,7 @@ from motet.metrics.wording import (
     written,
 )
 from motet.report.tables.layout import Packed, Prose
+from motet.runs.local_baseline import LOCAL
 from motet.studies.comparison_file import (
     ComparisonFile,
     MethodDifference,
@@ -70,14 +71,14 @@ def compared_table(comparison: ComparisonFile) -> Group:
     there = {title: cells for title, cells in columns.items() if any(cell != NOTHING for cell in cells)}
     cells = list(zip(*there.values(), strict=True))
     outside = [_outside(each, comparison.judged_by, list(there)) for each in comparison.yardsticks]
-    labels += [[f"({printable(each.name)})"] for each in comparison.yardsticks]
+    labels += [[f"[{printable(each.name)}]"] for each in comparison.yardsticks]
     table = Packed(["method"], labels, list(there), [*cells, *outside])
     marks = (
         f"{RECOMMENDED} recommended; {EQUAL} beside a method: it may be as good as the best one; beside a difference: "
         f"it may be chance; {FAILED.strip()} beside a method: it failed in a way that is said below."
     )
     if outside:
-        marks += " In brackets: what scikit-learn has on the same rows, no method of a federation."
+        marks += " In square brackets: what scikit-learn has on the same rows, no method of a federation."
     notes = [marks, *comparison.notes]
     return Group(
         Prose(title(answer), "bold"),
@@ -110,6 +111,7 @@ def client_survey(comparison: ComparisonFile) -> list[RenderableType]:
     clients, metric = comparison.clients, comparison.judged_by
     if len(clients) > MOST_CLIENTS or all(each.alone is None and each.one_model is None for each in clients):
         return []
+    than = "one model" if comparison.recommended.method == LOCAL else "alone"
     share = f"share of\n{shortened(printable(comparison.rare_class or ''), 12)}"
     columns: dict[str, list[str]] = {
         "train\nrows": [_count(each.train) for each in clients],
@@ -118,7 +120,7 @@ def client_survey(comparison: ComparisonFile) -> list[RenderableType]:
         "alone": [written(each.alone, metric) for each in clients],
         "one\nmodel": [written(each.one_model, metric) for each in clients],
         "own\nmodel": [written(each.own, metric) for each in clients],
-        "own less\nalone": [_signed(each.difference, metric) for each in clients],
+        f"own less\n{than}": [_signed(each.difference, metric) for each in clients],
         "95 %\ninterval": [_signed_interval(each.interval, metric) for each in clients],
         "": [each.verdict or NOTHING for each in clients],
     }

@@ -8,11 +8,13 @@ from rich.console import Group
 from rich.text import Text
 
 from motet.config.identity import differing_fields, field_of
+from motet.config.sections import RoundSettings
 from motet.io.text import printable, shortened
+from motet.metrics.classification import AUROC
 from motet.metrics.names import AFTER
 from motet.metrics.registry import ACCURACY
 from motet.metrics.statistics import tied
-from motet.metrics.wording import data_name, own_models, title_of_metric
+from motet.metrics.wording import data_name, own_models, percent, title_of_metric
 from motet.report.finished import Finished
 from motet.report.tables.columns import DERIVED, MOST_FREQUENT, Column, figure_columns
 from motet.report.tables.layout import Packed, Prose
@@ -199,10 +201,15 @@ def title_of(lines: Sequence[TableLine], differing: Sequence[str]) -> str:
         "data.clients": f"{_clients(lines)} clients",
         "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",
         "net.name": f"net {shortened(printable(experiment.net.name), WIDEST_VALUE)}",
-        "rounds.count": f"{experiment.rounds.last} round{'s' if experiment.rounds.last > 1 else ''}",
+        "rounds.count": _rounds(experiment.rounds),
         "seed": f"seeds {_seeds(lines[0])}" if several and len(set(lines[0].seeds)) > 1 else f"seed {experiment.seed}",
     }
     return ", ".join(v for k, v in facts.items() if v and k not in differing)
+
+
+def _rounds(rounds: RoundSettings) -> str:
+    most = f"{rounds.last} round{'s' if rounds.last > 1 else ''}"
+    return f"at most {most}" if rounds.count == "auto" else most
 
 
 def _clients(lines: Sequence[TableLine]) -> int:
@@ -239,9 +246,20 @@ def _values_of(runs: Sequence[Finished]) -> str:
     return f"Values are {' or '.join(dict.fromkeys(title_of_metric(run.metric) for run in runs))}"
 
 
+def _rarer_class(runs: Sequence[Finished]) -> list[str]:
+    """Return how rare the rarer of two classes is, where that is known and AUROC is the main figure: the reason why."""
+    info = runs[0].clients_info
+    counts = [client.counts for client in info.clients if not client.new]
+    if any(run.metric is not AUROC for run in runs) or not all(len(of) == 2 for of in counts) or len(info.classes) != 2:
+        return []
+    both = [sum(of[c] for of in counts) for c in (0, 1)]
+    rarer = both.index(min(both))
+    return [f"the rarer class, {printable(info.classes[rarer])}, has {percent(min(both) / sum(both))} % of the rows"]
+
+
 def measured(runs: Sequence[Finished], columns: Sequence[Column]) -> str:
     """Return a sentence about what the figures mean, as far as it is the same for all runs."""
-    words = [_values_of(runs)]
+    words = [_values_of(runs), *_rarer_class(runs)]
     headlines = {run.headline.data for run in runs}
     whose = {"new clients' adapted models" if run.headline.model == AFTER else "own models" for run in runs}
     if len(headlines) == len(whose) == 1:

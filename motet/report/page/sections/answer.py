@@ -4,8 +4,7 @@ from statistics import fmean, stdev
 
 from motet.metrics.metric import ACCURACY
 from motet.metrics.names import AFTER, BEFORE, GENERIC, PERSONAL
-from motet.metrics.numbers import ALL as NUMBERS
-from motet.metrics.wording import NOTHING, megabytes, signed_written, with_unit, written
+from motet.metrics.wording import NOTHING, level_words, megabytes, signed_written, with_unit, written
 from motet.report.page.blocks import Block, Card, Cards, Cell, PageSection, Sheet, Words
 from motet.report.page.contents import Contender, PageContents, Unit, names_of, options_text
 from motet.report.tables.compared import title as title_of_answer
@@ -151,8 +150,7 @@ def _beside(contents: PageContents) -> Sheet | None:
     rows += [_beside_row(each.name, each.personal, each.to_recommended, unit) for each in comparison.yardsticks]
     if comparison.majority is not None:
         level = Score(mean=comparison.majority, std=None, interval=None)
-        constant = "the mean of the training rows" if unit.metric in NUMBERS else "the most frequent class"
-        rows.append(_beside_row(f"always {constant}", level, None, unit))
+        rows.append(_beside_row(f"always {level_words(unit.metric)}", level, None, unit))
     titles = ["model", unit.title, "95 % interval", "against the recommended"]
     return Sheet("Beside what there is without it", titles, rows) if len(rows) > 1 else None
 

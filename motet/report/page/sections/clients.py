@@ -195,7 +195,7 @@ def _count(value: int | None) -> Cell:
 
 
 def _classes(focus: Contender) -> Chart | None:
-    """Return a chart of class counts as bubbles, if they are recorded and not too many."""
+    """Return a chart of class counts as bubbles, if there are classes, recorded and not too many."""
     clients_info, names = list(focus.clients_info.values()), focus.first.finished.clients_info.classes
     classes = len(clients_info[0].counts) if clients_info else 0
     if classes < 2 or any(len(p.counts) != classes for p in clients_info) or len(clients_info) * classes > MOST_BUBBLES:

@@ -94,6 +94,10 @@ def test_it_fits_a_phone(chromium: Any, report: Path) -> None:
     with Opened(chromium, report, **PHONE) as opened:
         opened.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         assert opened.page.evaluate("document.documentElement.scrollWidth") == 380
+        ends = opened.page.locator("#summary tbody tr td:nth-child(2)").evaluate_all(
+            "cells => cells.map(cell => cell.getBoundingClientRect().right)"
+        )
+        assert len(ends) == 6 and max(ends) < 366, "what methods are judged by is seen without scrolling"
         small = opened.page.evaluate(
             """[...document.querySelectorAll('svg text')].filter(t => t.getBoundingClientRect().width)
                .map(t => parseFloat(getComputedStyle(t).fontSize) *

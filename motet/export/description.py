@@ -98,7 +98,7 @@ class ThresholdOfModel(FileModel):
     """The second class."""
     own: bool
     """Whether it was chosen for this model; otherwise it is the one that was chosen for all, because the client is new
-    or its validation rows hold one class alone."""
+    or has too few validation rows of one of the classes."""
     rows: Count
     """Validation rows of the client, or of everybody."""
     reached: bool

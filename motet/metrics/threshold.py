@@ -22,6 +22,8 @@ from motet.metrics.run_metric import ClientScope, Finding, RunFacts, RunMetric
 STEPS, FARTHEST = 481, 12.0
 GRID = torch.linspace(FARTHEST, -FARTHEST, STEPS, dtype=torch.float64).sigmoid()
 """The thresholds at which clients count, from high to low; close together near 0 and 1, where rare classes are."""
+FEWEST = 5
+"""Validation rows of each class that a client needs for a threshold of its own: of fewer it would be chance."""
 CLOSE = 1e-12
 
 _OWN, _REACHED, _ROWS = "threshold", "threshold.reached", "threshold.rows"
@@ -55,7 +57,7 @@ class Thresholds:
 
     rule: str
     common: float
-    """Of the generic model, or without one of those clients whose rows hold one class."""
+    """Of the generic model, and of clients with too few validation rows of one of the classes."""
     rows: int
     """Validation rows of all clients, on which it was chosen."""
     clients: Mapping[int, ClientThreshold] = field(default_factory=dict)
@@ -167,7 +169,8 @@ class ThresholdChoice(RunMetric):
                 p, y = _second(here, model, samples)
                 found[f"{name}.{kind}"] = counts_at(p, y, GRID)
                 found[f"{name}.{kind}.classes"] = torch.tensor([float((y == 1).sum()), float((y == 0).sum())])
-                if name == PERSONAL and kind == VALIDATION and (cut := choose(p, y, rule)) is not None:
+                few = min(int((y == 1).sum()), int((y == 0).sum())) < FEWEST
+                if name == PERSONAL and kind == VALIDATION and not few and (cut := choose(p, y, rule)) is not None:
                     found |= {_OWN: cut.value, _REACHED: cut.reached}
                 if name == PERSONAL and kind == TEST and _OWN in found:
                     found[_AT_OWN] = counts_at(p, y, torch.tensor([number(found, _OWN)], dtype=torch.float64))[:, 0]
@@ -272,7 +275,9 @@ def _notes(run: RunFacts, found: Thresholds, common: Cut, generic: bool) -> list
     others = [run.names[i] for i, each in found.clients.items() if not each.own and i in run.names]
     if others:
         theirs = "the generic model's threshold" if generic else "one threshold that was chosen for all"
-        notes.append(f"validation rows of one class alone, so that they have {theirs}: {listed(others)}")
+        notes.append(
+            f"fewer than {FEWEST} validation rows of one of the classes, so that they have {theirs}: {listed(others)}"
+        )
     short = [run.names[i] for i, each in found.clients.items() if each.own and not each.reached and i in run.names]
     short = (["the generic model"] if generic and not common.reached else []) + short
     if short:

@@ -195,7 +195,8 @@ SPLITS, SEEDS, TRIALS, TABLE_TRIALS = 3, 3, 5, 6
 def ending_by_validation(choices: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the choices of a comparison, whose rounds end by themselves unless a number or a protocol is named."""
     named = {"rounds", "rounds.count", "protocol"}
-    chosen = {name for name, value in {**(settings or {}), **choices}.items() if value is not None}
+    named_there = settings if isinstance(settings, Mapping) else {}  # anything else is refused later, in a sentence
+    chosen = {name for name, value in {**named_there, **choices}.items() if value is not None}
     return dict(choices) if named & chosen else {**choices, "rounds": "auto"}
 
 

@@ -64,7 +64,9 @@ def compared(data: Path, folder: Path) -> dict[str, Any]:
     return timeless(json.loads(found.to_json()))
 
 
-def test_a_comparison_reads_its_table_once(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_deals_its_table_once_for_tuning_and_once_for_the_last_runs(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More than twenty times where every job reads it: for each rung of a trial and each last run. Same numbers."""
     builds: list[int] = []
     build = build_federation.__globals__["_build"]
@@ -75,7 +77,7 @@ def test_a_comparison_reads_its_table_once(table: Path, tmp_path: Path, monkeypa
 
     monkeypatch.setitem(build_federation.__globals__, "_build", watched)
     shared = compared(table, tmp_path / "shared")
-    assert len(builds) == 1
+    assert len(builds) == 2  # with validation rows for tuning, and without for the last runs
     builds.clear()
     monkeypatch.setattr(sharing, "MOST_KEPT", 0)  # nothing is kept but the last, whose key is never the same
     numbers = count()
@@ -84,7 +86,7 @@ def test_a_comparison_reads_its_table_once(table: Path, tmp_path: Path, monkeypa
     assert len(builds) > 20
 
 
-def test_each_worker_reads_at_most_once(tmp_path: Path) -> None:
+def test_each_worker_reads_at_most_twice(tmp_path: Path) -> None:
     (tmp_path / "texts.py").write_text(SOURCE)
     words = ["compare", f"{tmp_path / 'texts.py'}:entry", "--partition", "iid", "--clients", "4", "--rounds", "2"]
     words += [
@@ -101,7 +103,8 @@ def test_each_worker_reads_at_most_once(tmp_path: Path) -> None:
     ]
     assert main(words) == 0
     reads = Counter((tmp_path / "reads.txt").read_text().split())
-    assert set(reads.values()) == {1} and 3 <= len(reads) <= 5, "this process, and two workers for each of two stages"
+    assert max(reads.values()) <= 2, "with validation rows for tuning, and without for the last runs"
+    assert 3 <= len(reads) <= 5, "this process, and two workers for each of two stages"
 
 
 def test_a_file_that_changes_is_read_again(table: Path) -> None:

@@ -75,7 +75,7 @@ def test_unknown_names_come_with_the_nearest(words: list[str], said: str, capsys
         (["--rounds", "0"], "rounds.count is 0; accepted: a whole number of at least 1"),
         (["--lr", "-1"], "local.lr is -1; accepted: a number above 0"),
         (["--lr", "nan"], "local.lr is nan; accepted: a number above 0"),
-        (["--batch", "0"], "local.batch is 0; accepted: a whole number of at least 1"),
+        (["--batch", "-1"], "local.batch is -1; accepted: a whole number of at least 0"),
         (["--new-clients", "1"], "data.new_clients is 1; accepted: a number of at least 0 and below 1"),
         (["--new-clients", "0.99"], "new_clients 0.99 leaves no training client of 6"),
         (["--cohort", "0"], "rounds.cohort is 0; accepted: a number above 0"),
@@ -145,7 +145,7 @@ def test_an_experiment_file_with_a_mistake(capsys: pytest.CaptureFixture[str]) -
     Path("e.toml").write_text("seed = 1\n[local\n")
     assert "experiment file e.toml is not valid TOML" in refuse(capsys, "e.toml")
     Path("e.toml").write_text("[local]\nbatch = '40'\n")
-    assert refuse(capsys, "e.toml") == "local.batch is '40'; accepted: a whole number of at least 1"
+    assert refuse(capsys, "e.toml") == "local.batch is '40'; accepted: a whole number of at least 0"
 
 
 # ------------------------------------------------------------ data files

@@ -321,6 +321,11 @@ def test_every_short_name_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> 
         "head": "fc1",
         "precision": "bf16",
         "metric": "balanced_accuracy",
+        "threshold": "f1",
+        "target": "class",
+        "dates": "dmy",
+        "group": "patient",
+        "time_column": "date",
         "seed": 8,
         "protocol": "pgfed",
     }

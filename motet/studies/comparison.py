@@ -67,6 +67,7 @@ def judged(
             ran.bytes_per_round or 0.0,
             ran.climb,
             bool(ran.warnings),
+            ran.loss,
         )
         for name, ran in results.methods.items()
         if not by_name[name].yardstick

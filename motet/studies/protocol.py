@@ -10,7 +10,7 @@ from motet.metrics.metric import SetMetric
 from motet.metrics.statistics import CONTROL
 from motet.metrics.wording import left_out, level_words, own_models, with_unit
 from motet.studies.budget import Plan
-from motet.studies.recommend import ENOUGH_ALONE, margin_of, named
+from motet.studies.recommend import ENOUGH_ALONE, LOSSES_ALIKE, margin_of, named
 from motet.studies.results import Results
 from motet.studies.study_methods import StudyMethods
 from motet.studies.tuning import FEWEST_TO_THE_END, Tuned, ends_by_itself, rungs
@@ -47,7 +47,8 @@ def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], resul
         f"More than chance: after Holm's correction, of differences to {CONTROL} over the other methods, of any "
         f"other one over all {methods * (methods - 1) // 2} pairs.",
         f"Recommended is the simplest method whose difference to the best may be chance and is at most "
-        f"{margin_of(results.metric)}, or that was still learning and may catch up; `local` only where the median "
+        f"{margin_of(results.metric)} and whose loss is at most {100 * LOSSES_ALIKE:.0f} % above the lowest of these, "
+        f"or that was still learning and may catch up; `local` only where the median "
         f"client has at least {ENOUGH_ALONE} training rows.",
         *_not_compared(results),
         *_failed_trials(tuned),

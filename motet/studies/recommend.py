@@ -4,7 +4,9 @@ Methods are judged by one metric, the headline's; differences of methods are pos
 best method is the one with the best mean. A simpler method that may be as good is recommended instead of it: one whose
 difference to the best has 0 in its interval and that is no more than the metric's margin behind (else few clients would
 make all methods equal), or one that was still learning and might catch up (a method is not better because it trained
-longer). The choice is certain if it differs from the next best by more than chance, corrected for all pairs of methods.
+longer). Of methods that may be equal, only those with a low loss stand for choice: few test rows tell little of an
+accuracy and more of probabilities. The choice is certain if it differs from the next best by more than chance,
+corrected for all pairs of methods.
 
 There is enough evidence if the choice is certain, or if no other method may be more than the margin better. Else the
 answer says that there is not enough, and what would be; the choice is provisional.
@@ -23,6 +25,8 @@ CATCHES_UP = 2
 """A method that is still learning may catch up if it closes the gap in so many more fifths of its rounds."""
 ENOUGH_ALONE = 50
 """Training rows that the median client needs before `local` is recommended for being simpler and as good."""
+LOSSES_ALIKE = 0.02
+"""Of methods that may be equal, those whose loss is at most this part above the lowest stand for choice."""
 MOST_NAMES = 8
 _ROUNDING = 1e-9  # of means over seeds
 
@@ -37,6 +41,7 @@ class Candidate:
     bytes_per_round: float
     climb: float | None = None  # what it gained in the last fifth of the rounds
     failed: bool = False  # its runs have warnings: it diverged, predicts one class only, or learned nothing
+    loss: float | None = None  # of its personal models on the test rows
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ def recommend(
     equals = [c for c in ranked if c is best or _as_good(best, c, found, metric)]
     slow = [c for c in ranked if c not in equals and _may_catch_up(best, c, found, metric)]
     few = rows is not None and rows < ENOUGH_ALONE
-    may_stand = [c for c in (*equals, *slow) if c.simplicity or not few] or [best]
+    may_stand = [c for c in (*_of_low_loss(equals), *slow) if c.simplicity or not few] or [best]
     choice = min(may_stand, key=lambda c: (c.simplicity, c.bytes_per_round, ranked.index(c)))
     others = [c for c in ranked if c is not choice]
     certain = choice is best and bool(others) and found.certain(choice.name, others[0].name)
@@ -87,6 +92,15 @@ def recommend(
     if any(c.failed for c in candidates) and len(sound) < len(candidates):
         sentences.append(f"Not taken, for they failed: {named([c.name for c in candidates if c.failed])}.")
     return Recommendation(choice.name, " ".join(sentences), certain, tuple(c.name for c in (*equals, *slow)), enough)
+
+
+def _of_low_loss(equals: Sequence[Candidate]) -> list[Candidate]:
+    """Return the methods whose loss is about the lowest of those that may be equal; all where it is not known."""
+    losses = [c.loss for c in equals if c.loss is not None]
+    if len(losses) < len(equals):
+        return list(equals)
+    most = min(losses) + LOSSES_ALIKE * abs(min(losses))
+    return [c for c in equals if c.loss is not None and c.loss <= most]
 
 
 def _may_catch_up(best: Candidate, other: Candidate, found: Differences, metric: Metric) -> bool:
@@ -164,7 +178,7 @@ def _why(
     if len(equals) == len(others) + 1 and not any(found.certain(a.name, b.name) for a in equals for b in equals):
         return (
             f"No winner: all {len(equals)} methods may be equal here, their differences are no more than chance. "
-            f"{choice.name} is the simplest of them and reaches {reaches}."
+            f"{choice.name} is the simplest of them{_and_likely(equals)} and reaches {reaches}."
         )
     if choice is not best:
         gap = found.of(best.name, choice.name)
@@ -172,13 +186,18 @@ def _why(
         return (
             f"{choice.name} reaches {reaches}. No method is better by more than chance: the best mean, "
             f"of {best.name}, is {_points(gap, metric)} better. It is the simplest of those that may be equal "
-            f"({named(rest)})."
+            f"({named(rest)}){_and_likely(equals)}."
         )
     lead = found.of(choice.name, others[0].name)
     return (
         f"{_has_the_best(choice, metric)}, but its lead over {others[0].name}, "
         f"{_points(lead, metric)}, may be chance{_among_many(lead, found)}."
     )
+
+
+def _and_likely(equals: Sequence[Candidate]) -> str:
+    """Return words for a choice among methods of which some have too high a loss."""
+    return " whose loss is about the lowest" if len(_of_low_loss(equals)) < len(equals) else ""
 
 
 def _has_the_best(choice: Candidate, metric: Metric) -> str:

@@ -37,6 +37,7 @@ class Ran:
     climb: float | None = None  # how much the personal models gained in the last fifth of the rounds, mean over seeds
     pooled: float | None = None  # the personal models over all clients' test rows at once, mean over runs
     majority: Table | None = None  # clients × seeds: what always answering with the client's most frequent class has
+    loss: float | None = None  # of the personal models on the same rows, mean over clients and runs
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,7 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], fig
     summaries = [record.summary for record in records]
     generic = _table_of(records, replace(figure, model=GENERIC), clients)
     majority = _table_of(records, replace(figure, model=MAJORITY), clients)
+    loss = _table_of(records, replace(figure, model=PERSONAL, metric="loss"), clients)
     common = MetricName(GENERIC, "common", figure.metric, "pooled")
     curve = MetricName(PERSONAL, figure.data, figure.metric, "mean")
     return Ran(
@@ -129,6 +131,7 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], fig
         _mean([climb(record.rounds, curve, metric.direction) for record in records]),
         _mean([_over_all_rows(figure).of(summary.figures) for summary in summaries]),
         majority,
+        None if loss is None else float(loss.mean()),
     )
 
 

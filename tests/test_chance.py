@@ -187,6 +187,22 @@ def test_learning_alone_wins_ties_only_with_the_rows_for_it() -> None:
     assert recommend(candidates(ahead), differences(ahead), 10).method == "local"  # by more than chance
 
 
+def test_of_methods_that_may_be_equal_those_of_a_low_loss_stand_for_choice() -> None:
+    tables = {"local": table(0.800), "fedavg": table(0.801, seed=1), "x": table(0.802, seed=2)}
+
+    def found(**losses: float) -> str:
+        of = candidates(tables, **{name: {"loss": loss} for name, loss in losses.items()})
+        return recommend(of, differences(tables), 200).method
+
+    assert found(local=0.50, fedavg=0.50, x=0.50) == "local"
+    assert found(local=0.60, fedavg=0.505, x=0.50) == "fedavg"  # within two percent of the lowest
+    assert found(local=0.60, fedavg=0.56, x=0.50) == "x"
+    assert found(local=0.60, fedavg=0.50) == "local"  # one is not known: simplicity alone
+    ahead = {"local": table(0.9), "fedavg": table(0.7, seed=1)}
+    of = candidates(ahead, local={"loss": 0.6}, fedavg={"loss": 0.5})
+    assert recommend(of, differences(ahead), 200).method == "local"  # better by the metric
+
+
 def test_who_failed_is_not_recommended() -> None:
     tables = {"fedavg": table(0.94), "x": table(0.90, seed=1)}
     found = recommend(candidates(tables, fedavg={"failed": True}), differences(tables))

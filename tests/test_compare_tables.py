@@ -52,7 +52,7 @@ def experiment(table: Path, **more: Any) -> Experiment:
 @pytest.fixture(scope="module")
 def compared(table: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("compare") / "it"
-    asked = CompareRequest(experiment(table), ("local", "fedavg", "scaffold", "superfed-mm"), 2, 1, repeats=2)
+    asked = CompareRequest(experiment(table), ("local", "fedavg", "scaffold", "superfed-mm"), 2, 1, repeats=2, yardsticks=True)
     found = compare_methods(asked, folder, 1, lambda total: nullcontext(Nobody()))
     return folder, json.loads(found.to_json())
 
@@ -173,6 +173,8 @@ def test_rows_of_real_clients_are_split_again(table: Path, choices: Any, expecte
     assert (found["repeats"], found["seeds"], found["trials"]) == expected
     digits = Effort().of(choose({"data": "digits"}), "")
     assert (digits["repeats"], digits["seeds"], digits["trials"]) == (1, 3, 5)
+    assert found["yardsticks"] and not digits["yardsticks"]
+    assert Effort(yardsticks=True).of(choose({"data": "digits"}), "")["yardsticks"]
     with pytest.raises(MotetError, match="--repeats is 0"):
         Effort(repeats=0).of(choose({"data": "digits"}), "--")
 
@@ -244,7 +246,7 @@ def test_the_file_has_them_beside_the_recommended_method(compared: tuple[Path, d
 def answer_on(table: Path, folder: Path, methods: tuple[str, ...], seed: int, **more: Any) -> dict[str, Any]:
     rounds = {"rounds": {"most": more.pop("most", 30), "patience": 6}}
     asked = choose({"data": str(table), "label": "kind", "client": "site", "seed": seed, **more}, None, rounds)
-    request = CompareRequest(asked, methods, 4, 1, repeats=3)
+    request = CompareRequest(asked, methods, 4, 1, repeats=3, yardsticks=True)
     return json.loads(compare_methods(request, folder, 1, lambda total: nullcontext(Nobody())).to_json())
 
 

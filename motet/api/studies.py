@@ -49,7 +49,7 @@ def compare(
     repeats: int | None = None,
     trials: int | None = None,
     time: str | None = None,
-    yardsticks: bool = True,
+    yardsticks: bool | None = None,
     jobs: int = 0,
     out: AnyPath | None = None,
     set: Mapping[str, Any] | None = None,
@@ -73,7 +73,7 @@ def compare(
     time
         Do what fits into this time, such as "20m", and say what was left out.
     yardsticks
-        Whether scikit-learn is measured on the same rows, pooled and alone.
+        Whether scikit-learn is measured on the same rows, pooled and alone; default for data of your own.
     jobs
         How many runs are computed at the same time; 0 is one per core.
     out
@@ -211,7 +211,7 @@ class Effort:
     seeds: int | None = None
     repeats: int | None = None
     time: str | None = None
-    yardsticks: bool = True
+    yardsticks: bool | None = None
 
     def of(self, experiment: Experiment, prefix: str) -> dict[str, Any]:
         """Return the numbers for an experiment, or raise a sentence about one that makes no sense.
@@ -229,7 +229,7 @@ class Effort:
             "trials": at_least_one(f"{prefix}trials", trials),
             "seeds": at_least_one(f"{prefix}seeds", seeds, MOST_SEEDS),
             "repeats": at_least_one(f"{prefix}repeats", repeats, MOST_SEEDS),
-            "yardsticks": self.yardsticks,
+            "yardsticks": own if self.yardsticks is None else self.yardsticks,
             "seconds": None if self.time is None else seconds_of(self.time, prefix),
         }
 

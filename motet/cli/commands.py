@@ -140,8 +140,9 @@ def compare_on(
         int | None, typer.Option(help="settings to try for each method; default 5, and 6 on a table")
     ] = None,
     yardsticks: Annotated[
-        bool, typer.Option(help="scikit-learn on the same rows, pooled and alone, beside the methods")
-    ] = True,
+        bool | None,
+        typer.Option("--yardsticks/--no-yardsticks", help="scikit-learn on the same rows; default for your own data"),
+    ] = None,
     time: Annotated[
         str | None, typer.Option(metavar="20m", help="do what fits into this time, and say what not")
     ] = None,

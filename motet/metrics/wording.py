@@ -94,7 +94,7 @@ def data_name(name: str) -> str:
 
 def choices(setting: Mapping[str, Any]) -> str:
     """Return chosen options such as `lam=0.1, lr=0.03`; by full names where two short ones would be the same."""
-    short = [name.rpartition(".")[2] for name in setting]
+    short = [name.removesuffix(".name").rpartition(".")[2] for name in setting]
     return ", ".join(
         f"{printable(name if short.count(last) > 1 else last)}={chosen_value(name, value)}"
         for (name, value), last in zip(setting.items(), short, strict=True)

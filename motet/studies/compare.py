@@ -57,7 +57,7 @@ class CompareRequest:
     trials: int
     seeds: int
     repeats: int = 1
-    yardsticks: bool = True
+    yardsticks: bool = False
     seconds: float | None = None  # None: no limit
 
     @property

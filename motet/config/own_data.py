@@ -15,7 +15,7 @@ FILES = (".npz", *TABLES)
 
 OF_TABLES: Mapping[str, Any] = {
     "rounds": {"count": "auto", "most": 40, "patience": 8, "cohort": 1.0},
-    "local": {"optimizer": "adam", "lr": 0.01, "epochs": 2, "batch": 0},
+    "local": {"optimizer": "adam", "lr": 0.01, "weight_decay": 0.003, "epochs": 2, "batch": 0},
 }
 OF_OTHER_FILES: Mapping[str, Any] = {"rounds": {"count": "auto"}}
 

@@ -23,7 +23,7 @@ Space = dict[str, tuple[Any, ...]]
 
 LEARNING_RATES = {"adam": (0.001, 0.003, 0.01, 0.03), "adamw": (0.001, 0.003, 0.01, 0.03)}
 """The values to try for optimizers whose steps are not as long as their gradients; for SGD the field declares them."""
-TABLE_LEARNING_RATES = (0.01, 0.03, 0.1, 0.3)
+TABLE_LEARNING_RATES = (0.003, 0.01, 0.03, 0.1)
 """The values to try for SGD on a table, whose columns are scaled and whose nets are small."""
 TABLE_DECAYS = (1e-5, 0.003, 0.03)
 """The pulls towards zero to try on a table: of a logistic regression on 300 rows, C = 300, 1 and 0.1."""
@@ -36,7 +36,7 @@ def space_of(experiment: Experiment, nets: Sequence[str] = ()) -> Space:
     for term in parse(experiment.method):
         for name, info in entry_of(term.name).options.model_fields.items():
             if name not in term.options and (values := values_to_try(info)):
-                space[f"{term.name}.{name}"] = values
+                space[f"{term.name}.{name}"] = _of_optimizer(name, values, experiment.local.optimizer)
     for name, info in dotted_fields(Experiment):
         if values := values_to_try(info):
             space[name] = values
@@ -50,6 +50,14 @@ def space_of(experiment: Experiment, nets: Sequence[str] = ()) -> Space:
     if len(nets) > 1:
         space[NET] = tuple(nets)
     return space
+
+
+def _of_optimizer(name: str, values: tuple[Any, ...], optimizer: str) -> tuple[Any, ...]:
+    """Return the values to try for an option: without learning rates that are too long for steps of this optimizer."""
+    if name != "lr" or optimizer == "sgd":
+        return values
+    longest = max(LEARNING_RATES[optimizer])
+    return tuple(value for value in values if not isinstance(value, float) or value <= longest)
 
 
 def size_of(space: Space) -> int:

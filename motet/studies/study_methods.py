@@ -13,8 +13,8 @@ from motet.methods.registry import canonical, entry_of
 from motet.server.assembly import VALIDATION_SHARE, method_of, refused, settle
 from motet.studies.space import TABLE_NETS, first_setting, space_of, with_setting
 
-SGD_INSTEAD = {"optimizer": "sgd", "lr": 0.1}
-"""The local steps on a table of methods whose rule is that of SGD."""
+SGD_INSTEAD = {"optimizer": "sgd", "lr": 0.03}
+"""The local steps of methods whose rule is that of SGD, where the others have Adam."""
 
 BY_TEST_DATA = ("common_best", "oracle")  # rules of a family of personal models that choose by test data
 

@@ -206,7 +206,7 @@ def tune(
             failures = yield list(jobs.values())
             for trial in running:
                 _judge(trial, jobs[trial.number], rung, settled, failures, journal, known)
-            running = _better(running, _going_on(len(running)))
+            running = _better(running, _going_on(len(running)), rows)
         found += generation
     finished = [t for t in found if t.score is not None and t.to_the_end]
     if not finished:
@@ -301,10 +301,12 @@ def _deciding_row(job: Job, rung: int | None, settled: int) -> Row:
     return row_of(job.folder, stopping.kept or rows[-1]["round"])
 
 
-def _better(trials: Sequence[Trial], many: int) -> list[Trial]:
-    """Return so many of the best trials, in the order of their numbers; of equal ones the earlier."""
-    scored = [trial for trial in trials if trial.score is not None]
-    best = sorted(scored, key=lambda t: (-_score(t), t.number))[:many]
+def _better(trials: Sequence[Trial], many: int, rows: int) -> list[Trial]:
+    """Return so many of the best trials, in the order of their numbers; the best one of those left is taken each time."""
+    left, best = [trial for trial in trials if trial.score is not None], list[Trial]()
+    while left and len(best) < many:
+        best.append(best_of(left, rows))
+        left.remove(best[-1])
     return sorted(best, key=lambda t: t.number)
 
 

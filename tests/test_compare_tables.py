@@ -52,7 +52,9 @@ def experiment(table: Path, **more: Any) -> Experiment:
 @pytest.fixture(scope="module")
 def compared(table: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("compare") / "it"
-    asked = CompareRequest(experiment(table), ("local", "fedavg", "scaffold", "superfed-mm"), 2, 1, repeats=2, yardsticks=True)
+    asked = CompareRequest(
+        experiment(table), ("local", "fedavg", "scaffold", "superfed-mm"), 2, 1, repeats=2, yardsticks=True
+    )
     found = compare_methods(asked, folder, 1, lambda total: nullcontext(Nobody()))
     return folder, json.loads(found.to_json())
 

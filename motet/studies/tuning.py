@@ -302,7 +302,7 @@ def _deciding_row(job: Job, rung: int | None, settled: int) -> Row:
 
 
 def _better(trials: Sequence[Trial], many: int, rows: int) -> list[Trial]:
-    """Return so many of the best trials, in the order of their numbers; the best one of those left is taken each time."""
+    """Return so many of the best trials, in the order of their numbers; each is the best of those left."""
     left, best = [trial for trial in trials if trial.score is not None], list[Trial]()
     while left and len(best) < many:
         best.append(best_of(left, rows))

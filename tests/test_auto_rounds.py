@@ -83,7 +83,9 @@ class Killer:
             raise Killed
 
 
-@pytest.mark.parametrize("every", [1, 3, "auto"])
+@pytest.mark.parametrize(
+    "every", [3, pytest.param(1, marks=pytest.mark.slow), pytest.param("auto", marks=pytest.mark.slow)]
+)
 def test_a_resumed_run_ends_as_an_uninterrupted_one(every: Any, tmp_path: Path) -> None:
     experiment = auto().with_({"checkpoint": {"every": every}})
     whole = Record(run(experiment, tmp_path / "whole"))

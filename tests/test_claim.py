@@ -20,6 +20,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_simultaneous_runs_do_not_collide() -> None:
     """D8 of the review: 4 of 12 died."""
     command = [sys.executable, "-m", "motet", "run", *TINY, "--json"]

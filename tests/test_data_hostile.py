@@ -418,6 +418,7 @@ motet.run(data=(np.zeros((300, 40), np.float32), np.arange(300) % 2), client=np.
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_no_data_behind_for_long(tmp_path: Path) -> None:
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", LONG_RUN], env=env, stderr=subprocess.DEVNULL)

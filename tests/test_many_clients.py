@@ -77,6 +77,7 @@ def test_a_disk_that_refuses_states_is_a_sentence(monkeypatch: pytest.MonkeyPatc
 # ---------------------------------------------------------------- whole runs
 
 
+@pytest.mark.slow
 def test_spilled_states_change_no_bit_also_over_a_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = tiny("scaffold", **MANY)
     run(asked, tmp_path / "unlimited")

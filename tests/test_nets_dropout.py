@@ -38,6 +38,7 @@ def test_no_order_of_work_changes_a_bit(tmp_path: Path) -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.slow
 def test_pool_and_resume_give_the_same_bits(tmp_path: Path) -> None:
     asked = experiment(tmp_path, "fedavg+ft(epochs=1)")
     whole = run(asked, tmp_path / "whole")

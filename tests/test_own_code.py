@@ -151,6 +151,7 @@ def test_a_file_that_cannot_be_imported_names_the_line(capsys: pytest.CaptureFix
     assert "broken.py, line 3" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_script_that_calls_the_pool_sees_the_workers_traceback() -> None:
     asked = dict(method="mine.py:Trains", clients=4, rounds=1, epochs=1, set={"engine.name": "pool"})
     Path("script.py").write_text(f"import json, motet\nmotet.run(**json.loads({json.dumps(json.dumps(asked))}))\n")

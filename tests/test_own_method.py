@@ -47,6 +47,7 @@ def command(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-m", "motet", *words], cwd=folder, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_from_the_command_line_in_worker_processes(folder: Path) -> None:
     words = ["run", "--rounds", "2", "--clients", "4", "--json", "--set", "local.batched_clients=false"]
     ours = command(folder, *words, "--method", "./mine.py:Mine(mu=0.5)+ft", "--set", "engine.name=pool", "--out", "a")

@@ -151,6 +151,7 @@ def test_a_patient_pool_starts_no_process_for_a_short_run() -> None:
     pool.close()
 
 
+@pytest.mark.slow
 def test_an_impatient_pool_works_itself_until_workers_are_ready_and_then_no_more() -> None:
     pool = Pool(build_double, WORKERS, {}, meanwhile=OneByOne(double), patience=0.0)
     assert processes(list(pool.run(tasks(wish=0)))) == {os.getpid()}  # they take seconds to start, this takes none

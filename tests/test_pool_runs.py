@@ -241,6 +241,7 @@ def end_by_themselves(pids: list[int]) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_run_to_resume_and_no_process(tmp_path: Path) -> None:
     process, children = started(tmp_path / "run")
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to every process of the terminal
@@ -257,6 +258,7 @@ def test_ctrl_c_leaves_a_run_to_resume_and_no_process(tmp_path: Path) -> None:
     assert_same_run(record.folder, run(elsewhere, tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     process, children = started(tmp_path / "run")
     process.kill()

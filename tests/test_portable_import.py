@@ -51,6 +51,7 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@pytest.mark.slow
 def test_every_module_imports_without_posix() -> None:
     modules = sorted({module_of(path) for path in PACKAGE.rglob("*.py")} - OPTIONAL)
     assert len(modules) > 100

@@ -38,6 +38,7 @@ def used(words: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
     return done
 
 
+@pytest.mark.slow
 def test_a_foreign_run_that_asks_for_the_pool_is_resumed_without_the_code_beside_it(
     tmp_path: Path, motet: list[str]
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_foreign_run_that_asks_for_the_pool_is_resumed_without_the_code_beside
     assert (folder / "summary.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["command", "python -m"])
 def test_code_beside_a_table_does_not_run_in_the_processes_of_a_comparison(
     way: str, tmp_path: Path, motet: list[str]

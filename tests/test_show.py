@@ -231,6 +231,7 @@ def test_any_folder_name_is_shown_as_text(name: str, runs: Path, capsys: pytest.
     assert not re.search("[\x1b\u202e]", out + err)
 
 
+@pytest.mark.slow
 def test_a_stream_that_takes_ascii_alone(runs: Path) -> None:
     def run(*words: str) -> str:
         environment = {**os.environ, "PYTHONIOENCODING": "ascii"}

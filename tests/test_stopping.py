@@ -79,6 +79,7 @@ def test_memory_that_runs_out_is_no_bug(
     assert capsys.readouterr().err.startswith("error: there is not enough memory for this experiment; accepted: ")
 
 
+@pytest.mark.slow
 def test_a_method_of_the_calling_script_with_the_pool(tmp_path: Path) -> None:
     """D12 of the review: 40 lines of traceback and a dead folder."""
     Path("script.py").write_text(

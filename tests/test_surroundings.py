@@ -33,6 +33,7 @@ def shell(words: str, seconds: float = 120, **surroundings: str) -> "subprocess.
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_outputs_that_are_closed(closed: str) -> None:
     """They were exit code 70, and a file of the run would have had the number of stdout."""
@@ -142,6 +143,7 @@ def test_signals_at_random_moments(seed: int) -> None:
     assert "Traceback" not in err and "bug" not in err
 
 
+@pytest.mark.slow
 def test_nohup_stays_nohup() -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f"trap '' HUP; {MOTET} {TINY} & sleep 3; kill -HUP $!; wait $!"],

@@ -136,6 +136,7 @@ def test_images_are_those_of_the_steps() -> None:
         assert work.images(3) == 2 * sum(n - n % 7 if workload == "dbe-cnn" else n for n in sizes)
 
 
+@pytest.mark.slow
 def test_json_line_has_the_documented_fields(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     import throughput
     from throughput_parts.contestants import CONTESTANTS, Contestant

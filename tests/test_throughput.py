@@ -42,6 +42,9 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
+LARGER = ("dbe-cnn", "fedrod-conv", "resnet8-cifar", "lstm-shakespeare")
+
+
 def sliver(workload: str) -> dict[str, Any]:
     from throughput_parts.workloads import WORKLOADS
 
@@ -60,7 +63,10 @@ def after_one_round(workload: str) -> tuple[Any, dict[str, Any], list[torch.Tens
     return work, first, list(one_round(work, net, first, round=1).values())
 
 
-@pytest.mark.parametrize("workload", ["dbe-cnn", "fedrod-conv", "twonn", "resnet8-cifar", "lstm-shakespeare"])
+@pytest.mark.parametrize(
+    "workload",
+    ["twonn", *(pytest.param(name, marks=pytest.mark.slow) for name in LARGER)],
+)
 def test_script_and_motet_do_the_same_round(workload: str, tmp_path: Path) -> None:
     from throughput_parts.bare import score
 

@@ -75,8 +75,8 @@ def imbalanced(path: Path, seed: int) -> Path:
     better than who always answers "no", by AUROC one model for all is. A CSV file.
     """
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(12 * 160, 8))
-    weights = rng.normal(size=8)
+    x = rng.normal(size=(12 * 160, 30))
+    weights = rng.normal(size=30)
     risk = x @ weights / np.linalg.norm(weights) + rng.normal(0, 0.6, len(x))
     y = risk > np.quantile(risk, 12 / 13)
     return _write_csv(path, x, np.where(y, "yes", "no"), np.arange(len(x)) % 12)

@@ -198,6 +198,9 @@ def test_of_methods_that_may_be_equal_those_of_a_low_loss_stand_for_choice() -> 
     assert found(local=0.60, fedavg=0.505, x=0.50) == "fedavg"  # within two percent of the lowest
     assert found(local=0.60, fedavg=0.56, x=0.50) == "x"
     assert found(local=0.60, fedavg=0.50) == "local"  # one is not known: simplicity alone
+    first = {"local": table(0.802, seed=2), "fedavg": table(0.800)}  # the best one stands for choice whatever its loss
+    of = candidates(first, local={"loss": 0.6}, fedavg={"loss": 0.5})
+    assert recommend(of, differences(first), 200).method == "local"
     ahead = {"local": table(0.9), "fedavg": table(0.7, seed=1)}
     of = candidates(ahead, local={"loss": 0.6}, fedavg={"loss": 0.5})
     assert recommend(of, differences(ahead), 200).method == "local"  # better by the metric

@@ -95,12 +95,15 @@ def recommend(
 
 
 def _of_low_loss(equals: Sequence[Candidate]) -> list[Candidate]:
-    """Return the methods whose loss is about the lowest of those that may be equal; all where it is not known."""
+    """Return the best of methods that may be equal, the first, and those whose loss is about the lowest.
+
+    Where the loss of one is not known, these are all.
+    """
     losses = [c.loss for c in equals if c.loss is not None]
     if len(losses) < len(equals):
         return list(equals)
     most = min(losses) + LOSSES_ALIKE * abs(min(losses))
-    return [c for c in equals if c.loss is not None and c.loss <= most]
+    return [c for c in equals if c is equals[0] or (c.loss is not None and c.loss <= most)]
 
 
 def _may_catch_up(best: Candidate, other: Candidate, found: Differences, metric: Metric) -> bool:

@@ -165,11 +165,11 @@ def test_who_trained_longer_is_not_better_for_that() -> None:
     tables = {"fedavg": table(0.80), CONTROL: table(0.88, seed=1)}
     done = recommend(candidates(tables), differences(tables))
     assert (done.method, done.certain) == (CONTROL, True)
-    learning = recommend(candidates(tables, fedavg={"climb": 0.05}), differences(tables))
+    learning = recommend(candidates(tables, fedavg={"climb": 0.06}), differences(tables))
     assert (learning.method, learning.certain, learning.enough_evidence) == ("fedavg", False, False)
     assert "fedavg was still learning when its rounds ended" in learning.reason
-    assert "gained +5.0 points in the last fifth" in learning.reason
-    both = candidates(tables, fedavg={"climb": 0.05}, **{CONTROL: {"climb": 0.04}})  # the gap stays
+    assert "gained +6.0 points in the last fifth" in learning.reason
+    both = candidates(tables, fedavg={"climb": 0.06}, **{CONTROL: {"climb": 0.04}})  # the gap stays
     assert recommend(both, differences(tables)).method == CONTROL
     far = {"fedavg": table(0.40), CONTROL: table(0.88, seed=1)}
     assert recommend(candidates(far, fedavg={"climb": 0.03}), differences(far)).method == CONTROL

@@ -21,7 +21,7 @@ from motet.metrics.wording import points, signed_written, with_unit, written
 
 CLIMBING = 1 / 3
 """A method that gains more than this part of the metric's margin in the last fifth of its rounds is still learning."""
-CATCHES_UP = 2
+CATCHES_UP = 1.5
 """A method that is still learning may catch up if it closes the gap in so many more fifths of its rounds."""
 ENOUGH_ALONE = 50
 """Training rows that the median client needs before `local` is recommended for being simpler and as good."""

@@ -71,15 +71,15 @@ def _save(path: Path, x: Numbers, y: Labels, client: Labels) -> Path:
 
 
 def imbalanced(path: Path, seed: int) -> Path:
-    """Twelve clients of one distribution in which one row of thirteen is of the rare class: by accuracy nobody is
+    """Thirty clients of one distribution in which one row of thirteen is of the rare class: by accuracy nobody is
     better than who always answers "no", by AUROC one model for all is. A CSV file.
     """
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(12 * 160, 30))
+    x = rng.normal(size=(30 * 160, 30))
     weights = rng.normal(size=30)
-    risk = x @ weights / np.linalg.norm(weights) + rng.normal(0, 0.6, len(x))
+    risk = x @ weights / np.linalg.norm(weights) + rng.normal(0, 1.0, len(x))
     y = risk > np.quantile(risk, 12 / 13)
-    return _write_csv(path, x, np.where(y, "yes", "no"), np.arange(len(x)) % 12)
+    return _write_csv(path, x, np.where(y, "yes", "no"), np.arange(len(x)) % 30)
 
 
 def checkered(path: Path, seed: int) -> Path:

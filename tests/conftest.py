@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
@@ -23,6 +24,13 @@ settings.load_profile("motet")
 def no_memory_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What tests run as the user's code is not remembered as such."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers() -> None:
+    """A test that draws from torch's or numpy's common generator draws the same numbers every time."""
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,7 @@ def no_memory_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> None:
 def same_random_numbers() -> None:
     """A test that draws from torch's or numpy's common generator draws the same numbers every time."""
     torch.manual_seed(0)
-    np.random.seed(0)  # noqa: NPY002
+    np.random.seed(0)
 
 
 @pytest.fixture(autouse=True)

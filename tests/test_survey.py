@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from scipy.stats import t as student
 
 from motet.config.scoring_section import ScoringSettings
 from motet.metrics.classification import AUROC
@@ -16,7 +17,16 @@ from motet.metrics.metric import ACCURACY, LOSS, Metric
 from motet.metrics.names import MetricName
 from motet.metrics.one_pass import class_weighted
 from motet.metrics.registry import METRICS
-from motet.metrics.statistics import Table, auroc_error, differences, estimate, growth_needed, unpaired_interval
+from motet.metrics.statistics import (
+    Resplits,
+    Table,
+    auroc_error,
+    differences,
+    estimate,
+    growth_needed,
+    splits_needed,
+    unpaired_interval,
+)
 from motet.metrics.wording import counted, points, written
 from motet.report.tables.catalogue import partition
 from motet.report.tables.compared import client_survey
@@ -46,7 +56,9 @@ def results(
     )
     classes = ("no", "yes") if sum(counts) else ()
     figure = MetricName("personal", "split", metric.name, "mean")
-    return Results(ran, tuple(range(len(rows))), ClientsInfo(clients=info, classes=classes), figure, metric, splits)
+    return Results(
+        ran, tuple(range(len(rows))), ClientsInfo(clients=info, classes=classes), figure, metric, Resplits(splits, 0.25)
+    )
 
 
 # ---------------------------------------------------------------- clients
@@ -170,6 +182,43 @@ def test_how_much_evidence_is_needed() -> None:
     assert growth_needed(np.array([[0.5]]), 0.03) is None
 
 
+def test_splits_of_the_same_rows_are_no_independent_repeats() -> None:
+    """Nadeau and Bengio's corrected variance, by hand: of one client, whose values differ by split alone."""
+    by_split: Table = np.array([[0.02, 0.05, 0.03, 0.06]])
+    found, naive = (estimate(by_split, each) for each in (Resplits(4, 0.25), Resplits()))
+    error = sqrt((1 / 4 + 0.25) * by_split.var(ddof=1))
+    assert found.p == pytest.approx(2 * student.sf(by_split.mean() / error, 3), rel=1e-9)
+    assert found.high is not None and naive.high is not None
+    assert found.high - found.mean == pytest.approx(sqrt(2) * (naive.high - naive.mean), rel=1e-9)
+
+
+def test_seeds_of_one_split_count_as_one() -> None:
+    """Many seeds on the same two splits tell no more of other splits than two do."""
+    two: Table = np.array([[0.1, 0.3], [0.2, 0.25], [0.1, 0.2]])
+    seeds = np.repeat(two, 5, axis=1)
+    one_each = estimate(two, Resplits(2, 0.3))
+    assert estimate(seeds, Resplits(2, 0.3)).interval == pytest.approx(one_each.interval)
+    of_methods = differences({"a": seeds, "b": 0 * seeds}, resplits=Resplits(2, 0.3))
+    assert of_methods.of("a", "b").interval == pytest.approx(one_each.interval)
+
+
+def test_intervals_over_splits_cover_the_truth() -> None:
+    """A mean is estimated from random test rows of the same 60 rows; other rows would have another mean of theirs.
+
+    Without the correction the interval of ten such splits holds the truth much too seldom.
+    """
+    rng, covered = np.random.default_rng(1), {Resplits(10, 15 / 45): 0, Resplits(): 0}
+    for _ in range(400):
+        rows = rng.normal(0, 1, 60)
+        by_split: Table = np.array([[rows[rng.permutation(60)[:15]].mean() for _ in range(10)]])
+        for resplits in covered:
+            found = estimate(by_split, resplits)
+            assert found.low is not None and found.high is not None
+            covered[resplits] += found.low <= 0 <= found.high
+    corrected, naive = covered.values()
+    assert corrected >= 0.9 * 400 and naive <= 0.8 * 400, covered
+
+
 def test_evidence_in_words() -> None:
     tables = {"a": [[0.9], [0.6], [0.8], [0.6]], "b": [[0.6], [0.9], [0.75], [0.6]]}
     of = results(tables, [46] * 4)
@@ -178,8 +227,13 @@ def test_evidence_in_words() -> None:
     assert growth is not None
     assert said.startswith("with 4 clients and 184 test rows a difference of 3 points needs about ")
     assert f"{about(184 * growth)} test rows" in said and "--repeats" not in said  # more splits than are worth it
-    steady = results({"a": [[0.9], [0.85], [0.86], [0.84]], "b": [[0.8], [0.85], [0.8], [0.8]]}, [46] * 4)
-    assert "splits of the same rows (--repeats " in would_settle(steady, "a", "b")
+    alike = {"a": [[0.9, 0.8, 0.84], [0.9, 0.8, 0.85]], "b": [[0.8, 0.81, 0.83], [0.8, 0.81, 0.83]]}
+    steady = results(alike, [46] * 2, splits=3)  # clients are alike, splits are not
+    repeats = splits_needed(steady.personal["a"] - steady.personal["b"], 0.03, steady.resplits)
+    assert repeats is None  # what these rows have in common is too much
+    fewer_tested = replace(steady, resplits=Resplits(3, 0.01))
+    repeats = splits_needed(steady.personal["a"] - steady.personal["b"], 0.03, fewer_tested.resplits)
+    assert f", or {repeats} splits of the same rows (--repeats {repeats})" in would_settle(fewer_tested, "a", "b")
     same = results({"a": [[0.9], [0.8]], "b": [[0.8], [0.7]]}, [46] * 2)
     assert would_settle(same, "a", "b") == "more clients, test rows or seeds would tell"
     assert "a difference of .03 needs" in would_settle(results(tables, [46] * 4, AUROC), "a", "b")

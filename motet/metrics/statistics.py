@@ -5,12 +5,16 @@ training. The variance of the mean is the sum of two parts, over clients and ove
 the means along the other axis. What both have in common is counted twice, so that intervals are rather too wide. They
 use Student's distribution with the degrees of freedom of both parts together (Welch and Satterthwaite).
 Differences of two methods are paired over clients and seeds.
+
+Where the columns are several random splits of the same rows, they are no independent repeats: their training rows
+overlap, and many more splits of the same few rows would not tell more about other rows. The variance of a mean over J
+splits is then (1/J + test rows / training rows) s² instead of s²/J (Nadeau and Bengio, 2003).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import sqrt
+from math import ceil, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -42,47 +46,93 @@ class Estimate:
         return None if self.low is None or self.high is None else [self.low, self.high]
 
 
-def estimate(table: Table) -> Estimate:
+@dataclass(frozen=True)
+class Resplits:
+    """How often the rows were split anew: a table's columns are the runs of the first split, then of the second, …"""
+
+    splits: int = 1
+    ratio: float = 0.0  # test rows per training row
+
+    def by_split(self, table: Table) -> Table:
+        """Return the mean over clients and seeds on each split; with one split, the mean of each seed."""
+        by_run: Table = table.mean(0)
+        return by_run.reshape(self.splits, -1).mean(1) if self.splits > 1 else by_run
+
+    def parts(self, table: Table) -> list["_Part"]:
+        """Return what the variance of a table's mean consists of: the part over clients and that over runs."""
+        over_runs = self.by_split(table)
+        shared = self.ratio if self.splits > 1 else 0.0
+        both = (_Part(table.mean(1)), _Part(over_runs, 1 + shared * len(over_runs)))
+        return [part for part in both if len(part.means) > 1]
+
+
+ONE_SPLIT = Resplits()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Means whose mean varies by chance; the factor says how many times as much as if they were independent."""
+
+    means: Table
+    factor: float = 1.0
+
+    @property
+    def variance(self) -> float:
+        return self.factor * float(self.means.var(ddof=1)) / len(self.means)
+
+
+def estimate(table: Table, resplits: Resplits = ONE_SPLIT) -> Estimate:
     """Return the estimate of one method's values or of the differences of two; no interval for a single value."""
-    return _with_variances(float(table.mean()), [each for each in (table.mean(1), table.mean(0)) if len(each) > 1])
+    return _with_variances(float(table.mean()), resplits.parts(table))
 
 
 def apart(a: Sequence[float], b: Sequence[float]) -> Estimate:
     """Return the difference of the means of a and b, whose values are not paired, with Welch's interval."""
-    return _with_variances(
-        float(np.mean(a) - np.mean(b)), [np.array(each) for each in (a, b) if min(len(a), len(b)) > 1]
-    )
+    parts = [_Part(np.array(each)) for each in (a, b)] if min(len(a), len(b)) > 1 else []
+    return _with_variances(float(np.mean(a) - np.mean(b)), parts)
 
 
-def _with_variances(mean: float, means: Sequence[Table]) -> Estimate:
-    """Return an estimate whose variance is the sum of the variances of these means."""
+def _with_variances(mean: float, parts: Sequence[_Part]) -> Estimate:
+    """Return an estimate whose variance is the sum of these parts."""
     from scipy.stats import t as student  # type: ignore[import-untyped]
 
-    if not means:
+    if not parts:
         return Estimate(mean, None, None, None)
-    variances = [float(each.var(ddof=1)) / len(each) for each in means]
+    variances = [part.variance for part in parts]
     error = sqrt(sum(variances))
     if error < _NOTHING:  # the same value for every client and seed
         return Estimate(mean, mean, mean, 1.0 if abs(mean) < _NOTHING else 0.0)
-    freedom = sum(variances) ** 2 / sum(v**2 / (len(of) - 1) for v, of in zip(variances, means, strict=True))
+    freedom = sum(variances) ** 2 / sum(v**2 / (len(part.means) - 1) for v, part in zip(variances, parts, strict=True))
     reach = float(student.ppf((1 + LEVEL) / 2, freedom)) * error
     return Estimate(mean, mean - reach, mean + reach, float(2 * student.sf(abs(mean) / error, freedom)))
 
 
-def growth_needed(table: Table, margin: float) -> float | None:
-    """Return how many times as much evidence would make the interval of a mean no wider than ± `margin`.
+def growth_needed(table: Table, margin: float, resplits: Resplits = ONE_SPLIT) -> float | None:
+    """Return how many times as many clients or rows would make the interval of a mean no wider than ± `margin`.
 
-    None for a single value. The interval shrinks with the root of what it rests on: rows, clients or repeats.
+    None for a single value. The interval shrinks with the root of what it rests on.
     """
-    parts = [each for each in (table.mean(1), table.mean(0)) if len(each) > 1]
-    if not parts:
+    parts = resplits.parts(table)
+    return sum(part.variance for part in parts) * (NORMAL / margin) ** 2 if parts else None
+
+
+def splits_needed(table: Table, margin: float, resplits: Resplits) -> int | None:
+    """Return how many splits of the same rows would make the interval no wider than ± `margin`; None if none would.
+
+    More splits leave what the clients differ by as it is, and what all splits of the same rows have in common.
+    """
+    by_split = resplits.by_split(table)
+    if resplits.splits < 2:
         return None
-    return float(sum(each.var(ddof=1) / len(each) for each in parts)) * (NORMAL / margin) ** 2
+    varies = float(by_split.var(ddof=1))
+    clients = _Part(table.mean(1)).variance if len(table) > 1 else 0.0
+    left = (margin / NORMAL) ** 2 - clients - resplits.ratio * varies
+    return ceil(varies / left) if left > 0 else None
 
 
-def accuracy(table: Table) -> Estimate:
+def accuracy(table: Table, resplits: Resplits = ONE_SPLIT) -> Estimate:
     """Return the estimate of shares such as accuracies, with its interval cut to 0 and 1."""
-    found = estimate(table)
+    found = estimate(table, resplits)
     if found.low is None or found.high is None:
         return found
     return Estimate(found.mean, max(0.0, found.low), min(1.0, found.high), found.p)
@@ -124,9 +174,10 @@ class Differences:
         return p is None or p >= 1 - LEVEL
 
 
-def differences(tables: Mapping[str, Table], control: str = CONTROL) -> Differences:
+def differences(tables: Mapping[str, Table], control: str = CONTROL, resplits: Resplits = ONE_SPLIT) -> Differences:
     """Return the differences of all pairs of methods, paired over clients and seeds."""
-    return corrected({(a, b): estimate(tables[a] - tables[b]) for a, b in combinations(tables, 2)}, control)
+    pairs = {(a, b): estimate(tables[a] - tables[b], resplits) for a, b in combinations(tables, 2)}
+    return corrected(pairs, control)
 
 
 def corrected(pairs: Mapping[Pair, Estimate], control: str = CONTROL) -> Differences:

@@ -19,6 +19,7 @@ from motet.metrics.statistics import (
     differences,
     estimate,
     growth_needed,
+    splits_needed,
 )
 from motet.metrics.wording import points, with_unit
 from motet.studies.budget import Plan
@@ -58,11 +59,11 @@ def judged(
 ) -> ComparisonFile:
     """Return what comparison.json holds, from the results of finished runs."""
     by_name = study.by_name()
-    found = differences(results.goodness)
+    found = differences(results.goodness, resplits=results.resplits)
     candidates = [
         Candidate(
             name,
-            _estimate(ran.personal, results.metric),
+            _estimate(ran.personal, results),
             by_name[name].simplicity,
             ran.bytes_per_round or 0.0,
             ran.climb,
@@ -124,7 +125,8 @@ def _rare_class(results: Results) -> str | None:
 
 def would_settle(results: Results, a: str, b: str) -> str:
     """Return how much evidence would tell whether two methods differ by the metric's margin, from what was observed."""
-    growth = growth_needed(results.goodness[a] - results.goodness[b], results.metric.margin)
+    gap = results.goodness[a] - results.goodness[b]
+    growth = growth_needed(gap, results.metric.margin, results.resplits)
     rows, clients = sum(results.test_rows) * results.splits, len(results.clients)
     if growth is None or growth <= 1:
         return "more clients, test rows or seeds would tell"
@@ -132,8 +134,9 @@ def would_settle(results: Results, a: str, b: str) -> str:
     if not rows:
         return f"with {clients} clients a difference of {margin} needs about {about(clients * growth)} clients"
     splits = f" in {results.splits} splits" if results.splits > 1 else ""
-    repeats = ceil(results.splits * growth)
-    way = f", or {repeats} splits of the same rows (--repeats {repeats})" if repeats <= MOST_REPEATS else ""
+    repeats = splits_needed(gap, results.metric.margin, results.resplits)
+    enough = repeats is not None and repeats <= MOST_REPEATS
+    way = f", or {repeats} splits of the same rows (--repeats {repeats})" if enough else ""
     return (
         f"with {clients} clients and {rows} test rows{splits} a difference of {margin} needs about "
         f"{about(rows * growth)} test rows{way}"
@@ -171,13 +174,11 @@ def _yardsticks(outside: Sequence[Outside], results: Results, recommended: str) 
         table = table_of(each.columns, results.clients)
         if table is None:
             continue
-        lead = estimate(results.metric.direction * (table - mine))
+        lead = estimate(results.metric.direction * (table - mine), results.resplits)
         certain = lead.p is not None and lead.p < 1 - LEVEL
         to = MethodDifference(to=recommended, mean=lead.mean, interval=_interval(lead), p=lead.p, certain=certain)
         found.append(
-            YardstickResult(
-                name=each.name, personal=_score(table, results.metric), to_recommended=to, settings=each.settings
-            )
+            YardstickResult(name=each.name, personal=_score(table, results), to_recommended=to, settings=each.settings)
         )
     return tuple(found)
 
@@ -227,14 +228,14 @@ def _of_method(
         for than, other in (("local", _personal(results, "local", name)), ("fedavg", _generic(results, name)))
     }
     alone, together = hurts["local"], hurts["fedavg"]
-    generic = None if ran.generic is None else _score(ran.generic, results.metric)
+    generic = None if ran.generic is None else _score(ran.generic, results)
     new = ran.new_clients
     return MethodResult(
         method=name,
         options=tuned.setting,
         expression=chosen(method, tuned).method,
         yardstick=method.yardstick,
-        personal=_score(ran.personal, results.metric),
+        personal=_score(ran.personal, results),
         generic=None if generic is None else GenericScore(**generic.model_dump(), common=ran.common),
         worst_client=worst_of(ran.personal, results.metric),
         hurt=None if alone is None else len(alone),
@@ -254,8 +255,8 @@ def _of_method(
     )
 
 
-def _estimate(table: Table, metric: Metric) -> Estimate:
-    return accuracy(table) if metric.is_share else estimate(table)
+def _estimate(table: Table, results: Results) -> Estimate:
+    return (accuracy if results.metric.is_share else estimate)(table, results.resplits)
 
 
 def worst_of(table: Table, metric: Metric) -> float:
@@ -263,9 +264,9 @@ def worst_of(table: Table, metric: Metric) -> float:
     return float((table.min(0) if metric.higher_is_better else table.max(0)).mean())
 
 
-def _score(table: Table, metric: Metric) -> Score:
+def _score(table: Table, results: Results) -> Score:
     """Return the mean over clients and seeds, the standard deviation over seeds and the 95 % interval."""
-    found, by_seed = _estimate(table, metric), table.mean(0)
+    found, by_seed = _estimate(table, results), table.mean(0)
     std = float(by_seed.std(ddof=1)) if len(by_seed) > 1 else None
     return Score(mean=found.mean, std=std, interval=_interval(found))
 

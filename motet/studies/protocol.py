@@ -42,8 +42,7 @@ def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], resul
         *_beside_accuracy(results),
         *own_models((name, ran.reported) for name, ran in results.methods.items()),
         _what_varies(results, plan),
-        "Intervals of 95 %: Student's, with the variances of the mean over clients and over seeds added up; "
-        "differences are paired over both.",
+        _intervals(results),
         f"More than chance: after Holm's correction, of differences to {CONTROL} over the other methods, of any "
         f"other one over all {methods * (methods - 1) // 2} pairs.",
         f"Recommended is the simplest method whose difference to the best may be chance and is at most "
@@ -65,7 +64,21 @@ def _what_varies(results: Results, plan: Plan) -> str:
     seeds = f", with {plan.seeds} seeds on each" if plan.seeds > 1 else ""
     return (
         f"Each client's rows were split {results.splits} times{seeds}: every split has test, training and validation "
-        f"rows of its own, and was tuned by itself."
+        f"rows of its own, and was tuned by itself. The setting in the table is the one that all splits together find "
+        f"best, which the exported models have; a split's own may differ."
+    )
+
+
+def _intervals(results: Results) -> str:
+    over = "seeds" if results.splits < 2 else "splits"
+    wider = (
+        ""
+        if results.splits < 2
+        else "; that over splits is widened by Nadeau and Bengio's rule, because splits share rows"
+    )
+    return (
+        f"Intervals of 95 %: Student's, with the variances of the mean over clients and over {over} added up{wider}; "
+        f"differences are paired over both."
     )
 
 

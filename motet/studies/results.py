@@ -12,7 +12,7 @@ from motet.errors import MotetError
 from motet.metrics.metric import RELATIVE_MARGIN, Metric, SampleMetric
 from motet.metrics.names import GENERIC, MAJORITY, PERSONAL, MetricName
 from motet.metrics.registry import ACCURACY, known_metric
-from motet.metrics.statistics import Table
+from motet.metrics.statistics import ONE_SPLIT, Resplits, Table
 from motet.runs.clients_file import ClientsInfo, read_clients_info
 from motet.runs.record import Record
 from motet.runs.rows import Row
@@ -49,7 +49,12 @@ class Results:
     clients_info: ClientsInfo
     figure: MetricName
     metric: Metric = ACCURACY
-    splits: int = 1  # how many splits of the clients' rows there are among the runs
+    resplits: Resplits = ONE_SPLIT  # how many splits of the clients' rows there are among the runs
+
+    @property
+    def splits(self) -> int:
+        """Return how many splits of the clients' rows there are among the runs."""
+        return self.resplits.splits
 
     @property
     def personal(self) -> dict[str, Table]:
@@ -108,7 +113,14 @@ def read_results(folders: Mapping[str, Sequence[Path]]) -> Results:
     methods = {name: _ran(records[name], _table(values[name], clients), clients, figure, metric) for name in records}
     metric = metric if metric.margin else replace(metric, margin=margin_in_its_unit(methods.values(), metric))
     splits = len({record.experiment.data.resplit for record in next(iter(records.values()))})
-    return Results(methods, clients, read_clients_info(first), figure, metric, splits)
+    info = read_clients_info(first)
+    return Results(methods, clients, info, figure, metric, Resplits(splits, _rows_ratio(info, clients)))
+
+
+def _rows_ratio(info: ClientsInfo, clients: Sequence[int]) -> float:
+    """Return how many test rows there are per row that the compared clients learn from, by a run's own counts."""
+    compared = [info.by_id[client] for client in clients]
+    return sum(each.test or 0 for each in compared) / max(1, sum(each.train for each in compared))
 
 
 def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], figure: MetricName, metric: Metric) -> Ran:

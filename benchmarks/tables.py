@@ -26,6 +26,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ POOLED, ALONE, MAJORITY = "pooled regression", "alone regression", "majority"
 # -------- The tables
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """A table: where it is from, its label, its clients, and by what its models are judged."""
 
@@ -283,6 +284,8 @@ def with_motet(
             "enough_evidence": found.recommended.enough_evidence,
             "metric": found.file.metric,
             "seconds": round(seconds, 1),
+            "on_test_rows": {each.method: each.personal.mean for each in found.file.methods}
+            | {each.name: each.personal.mean for each in found.file.yardsticks},
         }
     return answers, said
 
@@ -407,23 +410,19 @@ def main(words: Sequence[str]) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     journal = options.out / "splits.jsonl"
     rows = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
-    for table in chosen:
-        frame = loaded(table)
-        if frame is None:
-            continue
-        if options.write:
-            options.write.mkdir(parents=True, exist_ok=True)
-            frame.to_csv(options.write / f"{table.name}.csv", index=False)
-            continue
-        for split in range(options.splits):
-            if any(row["table"] == table.name and row["split"] == split for row in rows):
-                continue
-            rows.append(measured(table, frame, split, options.jobs))
-            with journal.open("a") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-            show(summary(rows[-1:]))
+    frames = {table: frame for table in chosen if (frame := loaded(table)) is not None}
     if options.write:
+        options.write.mkdir(parents=True, exist_ok=True)
+        for table, frame in frames.items():
+            frame.to_csv(options.write / f"{table.name}.csv", index=False)
         return
+    for split, table in product(range(options.splits), frames):  # every table once before any a second time
+        if any(row["table"] == table.name and row["split"] == split for row in rows):
+            continue
+        rows.append(measured(table, frames[table], split, options.jobs))
+        with journal.open("a") as file:
+            file.write(json.dumps(rows[-1]) + "\n")
+        show(summary(rows[-1:]))
     found = summary(rows)
     print("\nmeans over splits:")
     show(found)

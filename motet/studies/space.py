@@ -28,14 +28,16 @@ LEARNING_RATES = {"adam": (0.001, 0.003, 0.01, 0.03), "adamw": (0.001, 0.003, 0.
 FULL_BATCH = 1024
 """A batch that is all rows of most clients of a table: one step in an epoch."""
 TABLE_RECIPES: tuple[Setting, ...] = (
-    {RATE: 0.03, DECAY: 0.003, BATCH: 0},
+    {RATE: 0.03, DECAY: 0.003},
     {RATE: 0.3, DECAY: 0.03, BATCH: FULL_BATCH},
-    {RATE: 0.1, DECAY: 1e-5, BATCH: 0},
+    {RATE: 0.1, DECAY: 1e-5},
     {RATE: 0.3, DECAY: 0.003, BATCH: FULL_BATCH},
-    {RATE: 0.03, DECAY: 0.03, BATCH: 0},
+    {RATE: 0.03, DECAY: 0.03},
 )
-"""What SGD tries on a table, in this order, with each net: the defaults, hardly any drift, more freedom. The pulls
-towards zero are those of a logistic regression on 300 rows with C = 1, 0.1 and 300. Batch 0 goes by a client's rows."""
+"""What SGD tries on a table, in this order, with each net: the defaults, hardly any drift, more freedom; with the
+experiment's own batch but where one is named. The pulls towards zero are those of a logistic regression on 300 rows
+with C = 1, 0.1 and 300."""
+TABLE_RATES, TABLE_DECAYS = (tuple(sorted({of[name] for of in TABLE_RECIPES})) for name in (RATE, DECAY))
 TABLE_NETS = ("logistic", "mlp(hidden=32)")
 
 
@@ -52,19 +54,21 @@ def space_of(experiment: Experiment, nets: Sequence[str] = ()) -> Space:
     table = is_table(experiment.data.name)
     if (optimizer := experiment.local.optimizer) != "sgd":
         space[RATE] = LEARNING_RATES[optimizer]
+    elif table:
+        space[RATE] = TABLE_RATES
     if table:
-        for name in (RATE, DECAY, BATCH) if optimizer == "sgd" else (DECAY, BATCH):
-            space[name] = tuple(sorted({recipe[name] for recipe in TABLE_RECIPES}))
+        space[DECAY] = TABLE_DECAYS
+        space[BATCH] = tuple(dict.fromkeys((experiment.local.batch, FULL_BATCH)))
     if len(nets) > 1:
         space[NET] = tuple(nets)
     return space
 
 
 def recipe(space: Space, turn: int) -> Setting:
-    """Return what a table tries at this turn in the place of its first choices; empty where nothing is laid down."""
-    if BATCH not in space or space[RATE] != tuple(sorted({each[RATE] for each in TABLE_RECIPES})):
+    """Return what SGD tries on a table at this turn; empty elsewhere, and where nothing is laid down."""
+    if space.get(RATE) != TABLE_RATES or not 0 < turn < len(TABLE_RECIPES):
         return {}
-    return dict(TABLE_RECIPES[turn]) if 0 < turn < len(TABLE_RECIPES) else {}
+    return {BATCH: space[BATCH][0], **TABLE_RECIPES[turn]}
 
 
 def _of_optimizer(name: str, values: tuple[Any, ...], optimizer: str) -> tuple[Any, ...]:

@@ -2,113 +2,34 @@
 
 Trials come in generations. All trials of one run to the first rung; the better half, and no fewer than two, goes on to
 the next, and so on to the last round. What is chosen is the best setting of those that ran to the end. Where rounds end
-by themselves, there is one rung, when a trial's first patience is over; the score of a trial is that of its best round.
-The next generation is drawn with what the ones before found. A trial is a run of its own, stopped at a rung and resumed
-if it goes on, so that its rounds are those of the whole run. No test data are looked at.
+by themselves, there is one rung, when a trial's first patience is over, and on a table none; the score of a trial is
+that of its best round. The next generation is drawn with what the ones before found. A trial is a run of its own,
+stopped at a rung and resumed if it goes on, so that its rounds are those of the whole run. No test data are looked at.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, log
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import Field
+from typing import Any
 
 from motet.config.experiment import Experiment
 from motet.config.own_data import is_table
 from motet.config.section import dotted_fields
 from motet.errors import MotetError
-from motet.io.files import append_lines, make_folder, open_own, read_own, truncate
-from motet.io.json_models import FileModel, fitted, loads_object
+from motet.io.files import make_folder
+from motet.io.json_models import fitted
 from motet.metrics.registry import headline_metric
 from motet.metrics.statistics import share_error
 from motet.runs.record import Record
 from motet.server.evaluation import Row
 from motet.server.stopping import Stopping
 from motet.studies.comparison_file import TrialResult
-from motet.studies.folder import Number, Options
 from motet.studies.job import Job, row_of
+from motet.studies.journal import Drawn, Journal, Judged
 from motet.studies.schedule import Workflow
 from motet.studies.space import NET, Setting, Space, first_setting, recipe, settings_in, size_of, space_of, with_setting
-
-# -------- The journal of a tuning
-
-
-MOST_BYTES = 2**26
-
-
-class Drawn(FileModel):
-    """A line of the journal with a trial's setting; its values are checked when the experiment is built from it."""
-
-    trial: int = Field(ge=0)
-    options: Options
-
-
-class Judged(FileModel):
-    """A line of the journal with a trial's score at a rung."""
-
-    trial: int = Field(ge=0)
-    round: int = Field(ge=0)
-    score: Number | None
-    loss: Number | None
-    failure: str | None
-
-
-Line = TypeVar("Line", Drawn, Judged)
-
-
-@dataclass(frozen=True)
-class Journal:
-    """trials.jsonl, which only grows; half a line of a process that was killed is cut off before the next one."""
-
-    path: Path
-
-    def lines(self) -> list[Drawn | Judged]:
-        """Return what was written so far."""
-        try:
-            data = read_own(self.path, MOST_BYTES)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise MotetError(f"cannot read {self.path}: {error.strerror}") from error
-        whole = data[: data.rfind(b"\n") + 1]
-        return [_checked(line, f"line {i} of {self.path}") for i, line in enumerate(whole.splitlines(), 1)]
-
-    def ensure(self, known: list[Drawn | Judged], line: Line) -> Line:
-        """Return the next line: the first known one, which must be of the same kind, or this one, which is written."""
-        if known:
-            before = known.pop(0)
-            if not isinstance(before, type(line)) or before.trial != line.trial:
-                raise self.of_another_tuning()
-            return before
-        self._cut_half_a_line()
-        append_lines(self.path, [line.model_dump()])
-        return line
-
-    def of_another_tuning(self) -> MotetError:
-        """Return the error for a journal whose lines are not what this tuning would write."""
-        return MotetError(f"{self.path} is of another tuning; choose another --out")
-
-    def _cut_half_a_line(self) -> None:
-        if not self.path.exists():
-            return
-        with os.fdopen(open_own(self.path, os.O_RDONLY), "rb") as file:
-            data = file.read()
-        if not data.endswith(b"\n") and data:
-            truncate(self.path, data.rfind(b"\n") + 1)
-
-
-def _checked(line: bytes, where: str) -> Drawn | Judged:
-    if "options" in loads_object(line, where):
-        return Drawn.from_json(line, where)
-    return Judged.from_json(line, where)
-
-
-# -------- The tuner
-
 
 GENERATION = 10  # trials that are drawn before any of them is judged
 FEWEST_TO_THE_END = 2

@@ -122,7 +122,7 @@ def test_a_killed_worker_is_replaced_and_the_work_repeated(pool: Pool) -> None:
 
 def test_work_that_always_kills_is_given_up_with_a_sentence(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dealing, "TRIES", 2)
-    with pytest.raises(MotetError, match="client 0 ended its process 2 times"):
+    with pytest.raises(MotetError, match=r"client 0 ended its process 2 times \(killed, .* memory is short\)"):
         list(pool.run(tasks(wish=2, count=1)))
 
 
@@ -193,7 +193,7 @@ def test_a_patient_pool_goes_on_alone_if_workers_cannot_start() -> None:
 def test_a_pool_that_was_asked_for_says_why_it_cannot_start(
     build: Callable[[], OneByOne], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_module, "TRIES", 2)
+    monkeypatch.setattr(pool_module, "FALSE_STARTS", 2)
     pool = Pool(build, 1, {})
     with pytest.raises(MotetError, match=f"no worker process can be started .*{reason}"):
         list(pool.run(tasks(wish=0)))

@@ -1,5 +1,6 @@
 """Decide which tasks a worker does next, for every engine that has several workers."""
 
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from motet.engines.engine import Groups
@@ -88,11 +89,24 @@ class Dealing:
             yield self._early.pop(self._next)
             self._next += 1
 
-    def lost(self, group: int) -> None:
-        """Put a group back whose worker died; raise after `TRIES` workers have died on it."""
+    def lost(self, group: int, cause: str = "") -> None:
+        """Put a group back whose worker died; after `TRIES` workers have died on it, raise with the clients' names.
+
+        `cause` says why the last of them died, as far as that is known.
+        """
         if self._tries[group] >= TRIES:
+            clients = ", ".join(str(task.client_id) for task in self._tasks[group])
             raise MotetError(
-                f"the work of client {', '.join(str(task.client_id) for task in self._tasks[group])} ended its process "
-                f"{TRIES} times; accepted: work that fits in memory (try engine.name=inline to see why)"
+                f"the work of client {clients} ended its process {TRIES} times{f' ({cause})' if cause else ''}; "
+                f"accepted: work that fits in memory (try engine.name=inline to see why)"
             )
         self._waiting.append(group)
+
+
+def death_of(exit_code: int | None) -> str:
+    """Return the likely cause of a worker's death in words, from the exit code of its process; may be empty."""
+    if exit_code == -signal.SIGKILL:
+        return "killed, as the system does when memory is short"
+    if not exit_code:
+        return ""
+    return f"by signal {-exit_code}" if exit_code < 0 else f"with exit code {exit_code}"

@@ -1,12 +1,10 @@
 """The engine of worker processes on one machine, one thread each; its numbers equal the inline engine's to the bit."""
 
 import json
-import math
 import multiprocessing
 import os
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,33 +19,28 @@ from typing import Any
 
 import torch.multiprocessing  # noqa: F401  makes tensors travel between processes in shared memory
 
-from motet.engines.client_states import WithStates
-from motet.engines.dealing import Dealing
+from motet.engines.dealing import death_of
 from motet.engines.engine import Groups, Work, each_alone
-from motet.engines.inline import perform_and_keep
+from motet.engines.several_workers import FALSE_STARTS, SeveralWorkers, Worker, outcome_of, raise_what_is_wrong
 from motet.engines.shared_memory import InBox, OutBox
 from motet.engines.worker import STOP, work
 from motet.errors import MotetError
 from motet.io.user_code import unpacked
 from motet.messages.message import byte_count, decode, pieces
-from motet.messages.task import Outcome, Task, counted
+from motet.messages.task import Outcome, Task
 
-TRIES = 3  # how many workers may die while they start before the pool gives up
 _SAFE_PATH = "PYTHONSAFEPATH"  # Python's -P
 PATIENCE = 3.0  # seconds of work before workers are started: starting them takes about as long
 
 
 @dataclass
-class Worker:
+class WorkerProcess(Worker):
     """The parent's view of one worker process."""
 
     process: SpawnProcess
     connection: Connection
     outbox: OutBox = field(default_factory=OutBox)
     inbox: InBox = field(default_factory=InBox)
-    ready: bool = False
-    group: int | None = None  # the group of tasks it works on
-    sent: list[int] = field(default_factory=list)  # bytes of the message of each task in the group
 
     def leave(self) -> None:
         """Ask the process to stop if it is idle, then end it."""
@@ -66,7 +59,7 @@ class Worker:
         self.inbox.close()
 
 
-class Pool(WithStates):
+class Pool(SeveralWorkers[WorkerProcess]):
     """An engine of persistent worker processes. A worker that dies is replaced, and its group of tasks is repeated."""
 
     def __init__(
@@ -81,26 +74,12 @@ class Pool(WithStates):
     ):
         """Set up the pool; processes start when there is work.
 
-        `build` makes the work object in a new process, `samples` has the training samples by client, which estimate
-        the time, and `groups` splits tasks into groups that are computed together. With `meanwhile`, this process does
-        the work itself until workers are ready, and starts them only after `patience` seconds of work. Without it,
-        workers start at once and do everything. The states of checkpoints are kept in `folder`.
+        `build` makes the work object in a new process. Without `meanwhile`, workers start at once and do everything;
+        all else is said in `SeveralWorkers`.
         """
-        super().__init__(folder)
-        self.build, self.size, self.samples = build, workers, samples
-        self.meanwhile, self.patience = meanwhile, patience if meanwhile else 0.0
-        self.groups = groups
-        self.workers: list[Worker] = []
-        self.began = math.inf
+        super().__init__(workers, samples, groups, folder, meanwhile, patience if meanwhile else 0.0)
+        self.build = build
         self.false_starts = 0
-
-    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        self.began = min(self.began, time.monotonic())
-        try:
-            yield from self._run(tasks)
-        finally:
-            for worker in [w for w in self.workers if w.group is not None]:  # only after an error, or Ctrl-C
-                self._remove(worker)
 
     def close(self) -> None:
         """Let idle workers stop by themselves, end busy ones, and delete temporary files."""
@@ -109,40 +88,7 @@ class Pool(WithStates):
         self.workers.clear()
         super().close()
 
-    def _run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        dealing = Dealing(tasks, self.groups(tasks), self.samples)
-        while not dealing.finished:
-            self._start_missing_workers(len(dealing))
-            for worker in self.workers:
-                if worker.ready and worker.group is None and dealing.anything_waits:
-                    worker.group = dealing.hand_out()
-                    self._send(worker, dealing.tasks(worker.group))
-            yield from dealing.ready()  # while the workers work
-            for worker in self._answered_or_dead():
-                group, worker.group = worker.group, None
-                if group is None:
-                    self._finish_start(worker)
-                elif (found := self._receive_outcomes(worker)) is not None:
-                    dealing.done(group, found)
-                else:
-                    dealing.lost(group)
-            if self.meanwhile and dealing.anything_waits and not self._anyone_ready:
-                here = dealing.hand_out()
-                dealing.done(here, perform_and_keep(self.meanwhile, dealing.tasks(here), self.states))
-        yield from dealing.ready()
-
     # ------------------------------------------------------------ workers
-
-    @property
-    def _anyone_ready(self) -> bool:
-        return any(worker.ready for worker in self.workers)
-
-    def _start_missing_workers(self, tasks: int) -> None:
-        """Start missing workers if the work is worth it, without waiting until they are ready."""
-        worthwhile = tasks > 1 or not self.meanwhile
-        if worthwhile and time.monotonic() - self.began >= self.patience:
-            while len(self.workers) < min(self.size, tasks):
-                self._hire()
 
     def _hire(self) -> None:
         """Start one worker process; where that fails, start no more."""
@@ -156,17 +102,17 @@ class Pool(WithStates):
             here.close()
             self._start_no_more(f"{type(error).__name__}: {error}")
         else:
-            self.workers.append(Worker(process, here))
+            self.workers.append(WorkerProcess(process, here))
         finally:
             there.close()
 
-    def _finish_start(self, worker: Worker) -> None:
+    def _finish_start(self, worker: WorkerProcess) -> None:
         """Read the first answer of a worker: it is ready, or it failed to start."""
         answer = self._receive(worker)
         if answer is None:
             self.false_starts += 1
-            if self.false_starts >= TRIES:
-                self._start_no_more(f"a worker ended {TRIES} times while it started")
+            if self.false_starts >= FALSE_STARTS:
+                self._start_no_more(f"a worker ended {FALSE_STARTS} times while it started")
         elif answer["theirs"] and not self.meanwhile:
             raise unpacked(answer["theirs"])
         elif wrong := answer["mistake"] or answer["bug"] or (answer["theirs"] or {}).get("words"):
@@ -183,11 +129,11 @@ class Pool(WithStates):
             warnings.warn(f"going on without more worker processes: {reason}", RuntimeWarning, stacklevel=2)
         self.size = 0
 
-    def _remove(self, worker: Worker) -> None:
+    def _remove(self, worker: WorkerProcess) -> None:
         worker.end()
         self.workers.remove(worker)
 
-    def _send(self, worker: Worker, tasks: Sequence[Task]) -> None:
+    def _send(self, worker: WorkerProcess, tasks: Sequence[Task]) -> None:
         """Send a group of tasks to a worker, with messages and private states in shared memory."""
         pairs = [(task.build_message(), self.states.get(task.client_id)) for task in tasks]
         worker.sent = [byte_count(message) for message, _ in pairs]
@@ -202,45 +148,37 @@ class Pool(WithStates):
             if order["new_box"]:
                 worker.outbox.hand_over(worker.connection, worker.process.pid or 0)
 
-    def _answered_or_dead(self) -> list[Worker]:
+    def _answered_or_dead(self) -> list[WorkerProcess]:
         """Return the workers that answered or died; wait for one unless this process works meanwhile."""
         expected = [w.connection for w in self.workers if w.group is not None or not w.ready]
         ready = set(wait(expected, timeout=0 if self.meanwhile and not self._anyone_ready else None))
         return [w for w in self.workers if w.connection in ready]
 
-    def _receive(self, worker: Worker) -> dict[str, Any] | None:
+    def _receive(self, worker: WorkerProcess) -> dict[str, Any] | None:
         """Return the answer of a worker, or remove it from the pool and return None if it died."""
         try:
             answer: dict[str, Any] = json.loads(worker.connection.recv_bytes())
             if answer["new_box"]:
                 worker.inbox.receive(worker.connection)
         except (EOFError, OSError):
+            worker.process.join(timeout=1)  # its end of the pipe closes a moment before it has an exit code
+            worker.cause = death_of(worker.process.exitcode)
             self._remove(worker)
             return None
         return answer
 
-    def _receive_outcomes(self, worker: Worker) -> list[Outcome] | None:
-        """Return the outcomes of a group and store new private states; return None if the worker died."""
+    def _receive_outcomes(self, worker: WorkerProcess, tasks: Sequence[Task]) -> list[Outcome] | None:
         answer = self._receive(worker)
         if answer is None:
             return None
-        if answer["mistake"]:
-            raise MotetError(answer["mistake"])
-        if answer["theirs"]:
-            raise unpacked(answer["theirs"])
-        if answer["bug"]:
-            raise RuntimeError(f"in a worker process:\n{answer['bug']}")
+        raise_what_is_wrong(answer)
         sizes = [size for size in answer["sizes"] if size is not None]
         encoded = iter(worker.inbox.read(*sizes) if sizes else [])
         states = [None if size is None else decode(next(encoded)) for size in answer["sizes"]]
-        outcomes = []
-        for words, reply, private, sent in zip(answer["outcomes"], states[::2], states[1::2], worker.sent, strict=True):
-            kind, client_id, round, failure, loss = words
+        for task, private in zip(tasks, states[1::2], strict=True):
             if private is not None:
-                self.states.put(client_id, private)
-            outcome = Outcome(kind, client_id, round, reply, failure=failure, train_loss=loss)
-            outcomes.append(counted(outcome, sent))
-        return outcomes
+                self.states.put(task.client_id, private)
+        return list(map(outcome_of, answer["outcomes"], states[::2], worker.sent))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from motet.errors import MotetError
 from motet.io.memory_limits import keep_freed_memory
 from motet.io.user_code import packed, place_of
 from motet.messages.message import decode, pieces
-from motet.messages.task import Task
+from motet.messages.task import Outcome, Task
 
 STOP = b"stop"
 NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "outcomes": [], "mistake": None, "theirs": None, "bug": None}
@@ -33,7 +33,7 @@ def work(connection: Connection, parent: int, build: Callable[[], Work]) -> None
     try:
         here = build()
     except (Exception, SystemExit) as error:
-        connection.send_bytes(json.dumps(NOTHING | _what_is_wrong(error)).encode())
+        connection.send_bytes(json.dumps(NOTHING | what_is_wrong(error)).encode())
         return
     gc.collect()
     gc.freeze()  # these objects stay, so that collecting after each task costs next to nothing
@@ -67,13 +67,17 @@ def _answer(connection: Connection, order: dict[str, Any], inbox: InBox, outbox:
         parts = [None if state is None else pieces(state) for state in answers]
         new_box = outbox.write(*(piece for of_one in parts if of_one for piece in of_one))
     except (Exception, SystemExit) as error:
-        return NOTHING | _what_is_wrong(error)
+        return NOTHING | what_is_wrong(error)
     sizes = [None if of_one is None else sum(map(len, of_one)) for of_one in parts]
-    found = [[o.kind, o.client_id, o.round, o.failure, o.train_loss] for o in outcomes]
-    return NOTHING | {"new_box": new_box, "sizes": sizes, "outcomes": found}
+    return NOTHING | {"new_box": new_box, "sizes": sizes, "outcomes": list(map(words_of, outcomes))}
 
 
-def _what_is_wrong(error: BaseException) -> dict[str, object]:
+def words_of(outcome: Outcome) -> list[Any]:
+    """Return what an answer says of an outcome besides its reply and private state (`outcome_of` reads it)."""
+    return [outcome.kind, outcome.client_id, outcome.round, outcome.failure, outcome.train_loss]
+
+
+def what_is_wrong(error: BaseException) -> dict[str, object]:
     """Return an error as fields of an answer: a user's mistake, an error in the user's own code, or a bug of Motet."""
     if isinstance(error, MotetError):
         return {"mistake": str(error)}

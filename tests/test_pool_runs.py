@@ -6,29 +6,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import cache, partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from every_method import assert_same_as_inline, build
 
 from motet.config.experiment import write
 from motet.config.sections import EngineSettings
-from motet.data import FederationFacts
 from motet.data.federation import SharedFederation
-from motet.engines import ClientStates, Engine, Inline, OneByOne, Perform, Pool
-from motet.io.hashed_files import ClientFiles
-from motet.messages.message import State, byte_count, encode
-from motet.messages.task import Outcome, Task
+from motet.engines import ClientStates, Engine, Inline, Pool
+from motet.messages.task import Task
 from motet.methods import METHODS
 from motet.methods.base import MethodEntry, Training
 from motet.methods.scaffold import Scaffold
 from motet.runs.record import Record
 from motet.runs.run import resume, run
-from motet.server.assembly import assemble, workplace_of
-from motet.server.round_loop import RoundLoop, RunState
-from motet.testing.twin import ALONE, Notes, last_states, play, tiny
+from motet.server.assembly import assemble
+from motet.testing.twin import ALONE, last_states, tiny
 
 WORKERS = 2
 POOL = {"name": "pool", "workers": WORKERS}
@@ -36,71 +31,17 @@ POOL = {"name": "pool", "workers": WORKERS}
 
 # ---------------------------------------------------------------- the same bits, for every method
 
-# Starting workers takes seconds, so one pool serves all methods: a field beside each message says which.
-WHICH = "test.method"
-
-
-def build_every_method(shared: SharedFederation) -> OneByOne:
-    federation = shared.cut()
-    facts = FederationFacts.of(federation)
-
-    @cache
-    def workplace(number: int) -> Perform:
-        return workplace_of(tiny(ALONE[number]), federation, facts).perform
-
-    def perform(task: Task, private: State) -> Outcome:
-        message = task.build_message()
-        number = int(message.pop(WHICH))
-        return workplace(number)(Task(task.kind, task.client_id, task.round, message), private)
-
-    return OneByOne(perform)
-
-
-class OneMethod(Engine):
-    """The pool of all methods, for one of them."""
-
-    def __init__(self, pool: Pool, number: int):
-        self.pool, self.number = pool, number
-        pool.states = ClientStates()
-
-    def run(self, tasks: Sequence[Task]) -> list[Outcome]:
-        outcomes = list(self.pool.run([Task(t.kind, t.client_id, t.round, partial(self._letter, t)) for t in tasks]))
-        # The field beside each message is the test's, not the method's.
-        return [replace(o, sent=byte_count(t.build_message())) for t, o in zip(tasks, outcomes, strict=True)]
-
-    def _letter(self, task: Task) -> State:
-        return task.build_message() | {WHICH: self.number}
-
-    def private(self, client_id: int) -> State:
-        return self.pool.private(client_id)
-
-    def keep(self, round: int) -> ClientFiles:
-        return self.pool.keep(round)
-
-    def go_back(self, round: int, entries: ClientFiles) -> None:
-        self.pool.go_back(round, entries)
-
 
 @pytest.fixture(scope="module")
 def pool_of_all() -> Iterator[Pool]:
-    federation = assemble(tiny("fedavg")).federation
-    pool = Pool(partial(build_every_method, SharedFederation.of(federation)), WORKERS, {})
+    pool = Pool(build(), WORKERS, {})
     yield pool
     pool.close()
 
 
 @pytest.mark.parametrize("number", range(len(ALONE)), ids=ALONE)
 def test_the_same_bits_as_inline(number: int, pool_of_all: Pool) -> None:
-    inline, assembly, notes = play(tiny(ALONE[number])), assemble(tiny(ALONE[number])), Notes()
-    assembly.engine = OneMethod(pool_of_all, number)
-    progress = RoundLoop(assembly, notes).run(RunState(0, assembly.method.start()))
-    rows = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in notes.rows]
-    assert rows == inline.timeless()
-    assert notes.clients == inline.clients
-    assert encode(progress.server) == encode(inline.server)
-    assert {i: encode(assembly.engine.private(i)) for i in inline.private()} == inline.private()
-    new = assembly.evaluator.new_clients(progress.server, progress.round)
-    assert (new.figures, new.clients) == (inline.new.figures, inline.new.clients)
+    assert_same_as_inline(pool_of_all, number, ClientStates())
 
 
 def test_groups_of_clients_are_the_same_everywhere(tmp_path: Path) -> None:

@@ -152,10 +152,21 @@ class EngineSettings(Section):
 
     name: str = Field(
         "auto",
-        description="inline: one process; pool: worker processes on this machine; auto: with more than one core, a "
-        "pool that starts its workers once the run has lasted some seconds",
+        description="inline: one process; pool: worker processes on this machine; ray: workers in a Ray cluster; auto: "
+        "with more than one core, a pool that starts its workers once the run has lasted some seconds",
     )
     workers: int = Field(0, ge=0, le=1024, description="worker processes; 0 = one per core")
+    ray_address: str = Field(
+        "", description="HOST:PORT of a running Ray cluster; without one, ray starts on this machine alone"
+    )
+    states: Literal["auto", "driver", "cluster"] = Field(
+        "auto",
+        description="with ray, where private states are between rounds: driver, with this process; cluster, on the "
+        "nodes that made them; auto: on the nodes where those of all clients take more than 256 MB",
+    )
+    gpus: float = Field(
+        0.0, ge=0, le=64, description="with ray, GPUs per worker, such as 0.25; 0 = 1 with device = cuda, else none"
+    )
 
 
 class CheckpointSettings(Section):

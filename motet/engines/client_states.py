@@ -200,15 +200,18 @@ class ClientStates:
         self.store.put(client_id, state)
         self._changed.add(client_id)
 
+    def encoded(self, client_id: int) -> bytes:
+        """Return a client's state as a checkpoint has it; no bytes for an empty one."""
+        state = self.get(client_id)
+        return encode(state) if state else b""
+
     def keep(self, round: int) -> ClientFiles:
         """Write the states that changed since the last checkpoint, and return the entries of all clients."""
         self._next = dict(self._entries)
         for client_id in sorted(self._changed):
             self._next.pop(client_id, None)  # an emptied state must not come back after a resume
-            if state := self.store.get(client_id):
-                self._next[client_id] = self.shelf.write(
-                    f"client-{client_id:05d}-{round:06d}.safetensors", encode(state)
-                )
+            if data := self.encoded(client_id):
+                self._next[client_id] = self.shelf.write(f"client-{client_id:05d}-{round:06d}.safetensors", data)
         self.shelf.settle()
         return self._next
 
@@ -229,9 +232,13 @@ class ClientStates:
         self.store.close()
         self.store = PrivateStore()
         for client_id, entry in sorted(entries.items()):
-            self.store.put(client_id, decoded(entry, self.shelf.read(entry)))
+            self.put_back(client_id, entry, self.shelf.read(entry))
         self._entries, self._outdated = dict(entries), None
         self._changed.clear()
+
+    def put_back(self, client_id: int, entry: FileEntry, data: bytes) -> None:
+        """Take a state from a checkpoint; raise `Damaged` if its bytes are no state."""
+        self.store.put(client_id, decoded(entry, data))
 
     def close(self) -> None:
         """Delete the temporary file of the store; files of checkpoints stay."""
@@ -243,7 +250,7 @@ class WithStates(Engine):
 
     def __init__(self, folder: Path | None = None):
         """Keep the states of checkpoints in `folder`, or in memory without one."""
-        self.states = ClientStates(folder)
+        self.states: ClientStates = ClientStates(folder)
 
     def keep(self, round: int) -> ClientFiles:
         return self.states.keep(round)

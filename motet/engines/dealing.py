@@ -10,6 +10,7 @@ from motet.messages.task import Outcome, Task
 TRIES = 3  # how many workers may die on the same group before the run fails
 LEAST_GROUPS = 4  # so that several cores have work
 TINY = 2**13  # weights of a net up to which one computation for all clients is faster than several cores
+MEMORY = "killed, as the system does when memory is short"
 BACKLOG = 256 * 2**20  # bytes of replies that may wait for an earlier one
 
 
@@ -106,7 +107,7 @@ class Dealing:
 def death_of(exit_code: int | None) -> str:
     """Return the likely cause of a worker's death in words, from the exit code of its process; may be empty."""
     if exit_code == -signal.SIGKILL:
-        return "killed, as the system does when memory is short"
+        return MEMORY
     if not exit_code:
         return ""
     return f"by signal {-exit_code}" if exit_code < 0 else f"with exit code {exit_code}"

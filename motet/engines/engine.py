@@ -20,6 +20,10 @@ def each_alone(tasks: Sequence[Task]) -> list[list[int]]:
     return [[i] for i in range(len(tasks))]
 
 
+class LostStates(MotetError):
+    """Raised when private states that changed since the newest checkpoint are lost; the run goes back to it."""
+
+
 class Work(Protocol):
     """Performs tasks where the data of the clients are."""
 

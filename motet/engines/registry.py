@@ -46,6 +46,24 @@ def pool(request: EngineRequest) -> Engine:
     return Pool(request.build, request.workers, request.samples, groups=request.groups, folder=request.folder)
 
 
+def ray(request: EngineRequest) -> Engine:
+    """Return an engine of actors in a Ray cluster, which is started on this machine where no address is given."""
+    from motet.engines.ray import Ray  # imported here: Ray is an extra
+
+    settings = request.settings
+    gpus = settings.gpus or (1.0 if request.device.startswith("cuda") else 0.0)
+    return Ray(
+        request.build,
+        settings.workers,
+        request.samples,
+        groups=request.groups,
+        folder=request.folder,
+        address=settings.ray_address,
+        states=settings.states,
+        gpus=gpus,
+    )
+
+
 def auto(request: EngineRequest) -> Engine:
     """Return a pool that starts workers only for longer runs, or the inline engine where workers would not help."""
     if request.workers == 1 or request.device != "cpu" or not has_workers():
@@ -55,7 +73,7 @@ def auto(request: EngineRequest) -> Engine:
     )
 
 
-ENGINES: dict[str, Callable[[EngineRequest], Engine]] = {"auto": auto, "inline": inline, "pool": pool}
+ENGINES: dict[str, Callable[[EngineRequest], Engine]] = {"auto": auto, "inline": inline, "pool": pool, "ray": ray}
 
 
 def build_engine(request: EngineRequest) -> Engine:

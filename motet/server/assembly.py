@@ -346,8 +346,9 @@ def _refuse_methods_of_the_script(experiment: Experiment) -> None:
         thing = entry_of(term.name).thing
         if thing.__module__ == "__main__" or "<locals>" in thing.__qualname__:
             raise MotetError(
-                f"engine.name is 'pool', but method {term.name!r} is defined in the script that was called, which no "
-                f"worker process can import; accepted: engine.name = inline or auto, or the method in a file of its own"
+                f"engine.name is {experiment.engine.name!r}, but method {term.name!r} is defined in the script that "
+                f"was called, which no worker process can import; accepted: engine.name = inline or auto, or the "
+                f"method in a file of its own"
             )
 
 
@@ -356,7 +357,7 @@ def _refuse_contradictions(experiment: Experiment) -> None:
     data, scoring = experiment.data, experiment.scoring
     factory_of(experiment.engine.name)
     _refuse_device(experiment.device)
-    if experiment.engine.name == "pool":
+    if experiment.engine.name in ("pool", "ray"):
         _refuse_methods_of_the_script(experiment)
     local = experiment.local
     if not local.batch:

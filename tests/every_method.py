@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from motet.data import FederationFacts
@@ -11,9 +12,10 @@ from motet.engines import ClientStates, Engine, OneByOne, Perform
 from motet.io.hashed_files import ClientFiles
 from motet.messages.message import State, byte_count, encode
 from motet.messages.task import Outcome, Task
+from motet.runs.record import Record
 from motet.server.assembly import assemble, workplace_of
 from motet.server.round_loop import RoundLoop, RunState
-from motet.testing.twin import ALONE, Notes, play, tiny
+from motet.testing.twin import ALONE, Notes, last_states, play, tiny
 
 WHICH = "test.method"
 
@@ -77,3 +79,12 @@ def assert_same_as_inline(engine: Any, number: int, states: ClientStates) -> Non
     assert {i: encode(assembly.engine.private(i)) for i in inline.private()} == inline.private()
     new = assembly.evaluator.new_clients(progress.server, progress.round)
     assert (new.figures, new.clients) == (inline.new.figures, inline.new.clients)
+
+
+def assert_same_run(folder: Path, other: Path) -> None:
+    """Two folders have the same record, but for times, and the same checkpoint."""
+    rows = [[{k: v for k, v in row.items() if "seconds" not in k} for row in Record(f).rounds] for f in (folder, other)]
+    assert rows[0] == rows[1]
+    for name in ("weights.safetensors", "clients.jsonl"):
+        assert (folder / name).read_bytes() == (other / name).read_bytes()
+    assert last_states(folder) == last_states(other)

@@ -1,17 +1,23 @@
 """Tests of the Ray engine that start Ray: `test_ray.py` runs them in a network namespace with loopback alone."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from every_method import assert_same_as_inline, build
+import torch
+from every_method import assert_same_as_inline, assert_same_run, build
 
+from motet.engines import OneByOne
 from motet.engines.ray import Ray
 from motet.engines.ray_cluster import Cluster
 from motet.engines.ray_states import ClusterStates
-from motet.runs.record import Record
+from motet.errors import MotetError
+from motet.messages.message import State
+from motet.messages.task import Outcome, Task
 from motet.runs.run import run
-from motet.testing.twin import ALONE, last_states, tiny
+from motet.testing.twin import ALONE, tiny
 
 SIX = ("fedavg", "scaffold", "ditto", "fedrod", "pgfed", "dbe")
 WORKERS = 2
@@ -20,7 +26,7 @@ WORKERS = 2
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """Ray, started once for all tests."""
-    cluster = Cluster(workers=2 * WORKERS)  # those of the engine of all methods, and of one more
+    cluster = Cluster(workers=3 * WORKERS)  # of the engines that stay, and of one more
     yield cluster
     cluster.leave()
 
@@ -45,15 +51,57 @@ def test_every_other_method_has_the_same_bytes(number: int, all_methods: Ray) ->
     assert_same_as_inline(all_methods, number, ClusterStates(all_methods.ray, None, 0))
 
 
-def assert_same_run(folder: Path, other: Path) -> None:
-    rows = [[{k: v for k, v in row.items() if "seconds" not in k} for row in Record(f).rounds] for f in (folder, other)]
-    assert rows[0] == rows[1]
-    for name in ("weights.safetensors", "clients.jsonl"):
-        assert (folder / name).read_bytes() == (other / name).read_bytes()
-    assert last_states(folder) == last_states(other)
-
-
 def test_a_whole_run_leaves_the_record_of_an_inline_run(cluster: Cluster, tmp_path: Path) -> None:
     run(tiny("scaffold"), tmp_path / "inline")
     run(tiny("scaffold", engine={"name": "ray", "workers": WORKERS}), tmp_path / "ray")
     assert_same_run(tmp_path / "ray", tmp_path / "inline")
+
+
+# ---------------------------------------------------------------- deaths
+
+
+DIES, STAMP = "dies", "stamp"
+
+
+def dies_where_it_is_told(task: Task, private: State) -> Outcome:
+    """Work that ends its process: always, or unless a file is there that says it did so already."""
+    message = task.build_message()
+    if message[DIES] == 2 or (message[DIES] == 1 and not (stamp := Path(os.environ["MOTET_TEST_STAMP"])).exists()):
+        if message[DIES] == 1:
+            stamp.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    seen = int(private.get("seen", 0)) + 1
+    return task.answered({"x": torch.full((30_000,), float(seen))}, {"seen": seen, "large": torch.ones(50_000)})
+
+
+def build_dying() -> OneByOne:
+    return OneByOne(dies_where_it_is_told)
+
+
+@pytest.fixture(scope="session")
+def dying(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ray]:
+    os.environ["MOTET_TEST_STAMP"] = str(tmp_path_factory.mktemp("stamp") / "died")
+    with_cluster = Ray(build_dying, WORKERS, {i: 1 for i in range(4)}, states="cluster")
+    yield with_cluster
+    with_cluster.close()
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_is_replaced_and_its_work_repeated(dying: Ray) -> None:
+    for times in (1, 2):
+        outcomes = list(dying.run([Task("train", i, times, {DIES: int(i == 2)}) for i in range(4)]))
+        assert [float(o.reply["x"][0]) for o in outcomes if o.reply] == [float(times)] * 4  # type: ignore[index]
+        assert [dying.private(i)["seen"] for i in range(4)] == [times] * 4
+    assert Path(os.environ["MOTET_TEST_STAMP"]).exists()  # it did die
+    entries = dying.keep(2)
+    dying.kept(2)
+    list(dying.run([Task("train", 1, 3, {DIES: 0})]))
+    dying.go_back(2, entries)
+    assert [dying.private(i)["seen"] for i in range(4)] == [2] * 4
+    assert float(next(iter(dying.run([Task("train", 1, 3, {DIES: 0})]))).reply["x"][0]) == 3.0  # type: ignore[index]
+
+
+@pytest.mark.slow
+def test_a_client_that_always_kills_its_worker_is_named_with_the_likely_cause(dying: Ray) -> None:
+    with pytest.raises(MotetError, match=r"client 3 ended its process 3 times \(killed, .* when memory is short\)"):
+        list(dying.run([Task("train", i, 1, {DIES: 2 * int(i == 3)}) for i in (1, 3)]))

@@ -136,6 +136,9 @@ def test_every_flag_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
         "precision": "bf16",
         "metric": "balanced_accuracy",
         "threshold": "recall>=0.9",
+        "engine": "ray",
+        "workers": 3,
+        "ray_address": "127.0.0.1:6379",
         "seed": 8,
         "protocol": "pgfed",
     }

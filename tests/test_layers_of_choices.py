@@ -43,6 +43,9 @@ OTHER = {  # than the default
     "precision": "bf16",
     "metric": "loss",
     "threshold": "recall>=0.9",
+    "engine": "ray",
+    "workers": 3,
+    "ray_address": "127.0.0.1:6379",
     "seed": 8,
     "protocol": "pgfed",
 }
@@ -85,7 +88,7 @@ def test_every_short_name_is_obeyed_in_a_file_and_by_set(name: str, tmp_path: Pa
     ("text", "said"),
     [
         ("local = 0.5", "local is 0.5: did you mean local.lr? accepted: a section with epochs, "),
-        ("engine = 'pool'", "engine is 'pool': did you mean engine.name? accepted: a section with name, workers"),
+        ("engine = 5", "engine.name is 5; accepted: text"),
         ("checkpoint = 3", "checkpoint is 3: did you mean checkpoint.every? accepted: "),
         ("scoring = 'x'", "scoring is 'x': did you mean scoring.metric? accepted: a section with "),
         ("adapt = 'x'", "adapt is 'x'; accepted: a section with "),

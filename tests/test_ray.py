@@ -23,6 +23,12 @@ def test_every_method_and_every_death_in_a_cluster() -> None:
     pytest_inside("ray_inside.py", "-m", "slow", timeout=3600)
 
 
+@needs_ray
+@pytest.mark.slow
+def test_a_node_may_die() -> None:
+    pytest_inside("ray_nodes.py", timeout=900)
+
+
 def test_without_ray_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)  # what Python does for a module that is not there
     with pytest.raises(MotetError, match=r"^engine.name is 'ray', but Ray cannot be imported .* 'motet\[ray\]'"):

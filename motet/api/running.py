@@ -9,7 +9,7 @@ from rich.console import Console
 from motet.api.choices import AnyPath, chosen, with_choices
 from motet.api.comparison import Comparison
 from motet.api.result import Result
-from motet.config.short_names import FIELDS
+from motet.config.short_names import FIELDS, engine_of
 from motet.data.readers.in_memory import new_scratch_folder, remove_scratch_folder
 from motet.errors import MotetError
 from motet.io.user_paths import user_path
@@ -73,7 +73,16 @@ def run(
     return result
 
 
-def resume(folder: AnyPath, *, progress: bool = False, trust_code: bool = False, track: Sequence[str] = ()) -> Result:
+def resume(
+    folder: AnyPath,
+    *,
+    progress: bool = False,
+    trust_code: bool = False,
+    track: Sequence[str] = (),
+    engine: str | None = None,
+    workers: int | None = None,
+    ray_address: str | None = None,
+) -> Result:
     """Continue a run that was stopped at any moment, and return its result.
 
     Parameters
@@ -85,6 +94,8 @@ def resume(folder: AnyPath, *, progress: bool = False, trust_code: bool = False,
     trust_code
         A folder may name Python code: a method, net, source or metric by import. Code that you ran before, from the
         same file as it is now, runs again; other code only with `trust_code`.
+    engine, workers, ray_address
+        Where it goes on, if not where it began; the numbers are the same.
 
     >>> import motet, tempfile
     >>> folder = tempfile.mkdtemp() + "/run"
@@ -93,8 +104,9 @@ def resume(folder: AnyPath, *, progress: bool = False, trust_code: bool = False,
     'fedavg'
     """
     console = Console(stderr=True, quiet=not progress)
+    elsewhere = engine_of({"engine": engine, "workers": workers, "ray_address": ray_address})
     with onlooker(console) as watcher, tracked(watcher, track, warnings.warn) as logged:
-        logged.finished(runs.resume(user_path(folder, "folder"), logged, trust_code))
+        logged.finished(runs.resume(user_path(folder, "folder"), logged, trust_code, elsewhere))
     return Result(folder, trust_code=trust_code)
 
 

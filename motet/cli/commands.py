@@ -8,7 +8,7 @@ import typer
 from motet.cli.exporting import add_commands
 from motet.cli.options import Json, Trust, with_choices
 from motet.config.nesting import nest
-from motet.config.short_names import CHOICES, FIELDS, STUDY_CHOICES, choose
+from motet.config.short_names import CHOICES, ENGINE_CHOICES, FIELDS, STUDY_CHOICES, choose, engine_of
 from motet.io.user_paths import user_path
 
 app = typer.Typer(
@@ -81,16 +81,18 @@ def run(
 
 
 @app.command()
+@with_choices(ENGINE_CHOICES)
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder of a run")],
     trust_code: Trust = False,
     track: Track = None,
     json: Json = False,
+    **short: Any,
 ) -> None:
-    """Continue a run that was stopped at any moment."""
+    """Continue a run that was stopped at any moment; another engine than before gives the same numbers."""
     from motet.cli.running import resume_and_show
 
-    resume_and_show(user_path(folder, "folder"), json, trust_code, track or [])
+    resume_and_show(user_path(folder, "folder"), json, trust_code, track or [], engine_of(short))
 
 
 @app.command()

@@ -1,7 +1,8 @@
 """`motet run`, `motet resume`, `motet show` and `motet measure`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from motet.cli.console import messages, note, output, write_json
 from motet.cli.looking import page_at_the_end
@@ -28,9 +29,15 @@ def run_and_show(experiment: Experiment, out: Path | None, json: bool, track: Se
     _watch_and_show(lambda watcher: runs.run(experiment, out, watcher), out, json, track)
 
 
-def resume_and_show(folder: Path, json: bool, trust_code: bool = False, track: Sequence[str] = ()) -> None:
-    """Continue a run from its last checkpoint and print its figures."""
-    _watch_and_show(lambda watcher: runs.resume(folder, watcher, trust_code), folder, json, track)
+def resume_and_show(
+    folder: Path,
+    json: bool,
+    trust_code: bool = False,
+    track: Sequence[str] = (),
+    engine: Mapping[str, Any] | None = None,
+) -> None:
+    """Continue a run from its last checkpoint and print its figures; `engine` has other settings of [engine]."""
+    _watch_and_show(lambda watcher: runs.resume(folder, watcher, trust_code, engine), folder, json, track)
 
 
 def show_runs(

@@ -61,12 +61,23 @@ CHOICES = {
         str,
         "by which models are judged: accuracy, auroc, balanced_accuracy, ... (motet list metrics)",
     ),
+    "engine": Choice("engine.name", str, "where clients compute: auto, inline, pool, ray, or FILE.py:Engine"),
+    "workers": Choice("engine.workers", int, "processes that compute clients; default one per core"),
+    "ray_address": Choice("engine.ray_address", str, "HOST:PORT of a Ray cluster for --engine ray; default here alone"),
     "seed": Choice("seed", int, "the one source of all randomness"),
     "protocol": Choice("protocol", str, "a paper's way of training and measuring (motet list protocols)"),
 }
 FIELDS = {name: choice.field for name, choice in CHOICES.items()}
 STUDY_CHOICES = [name for name in FIELDS if name not in ("data", "method")]
 """The short names that a study accepts, besides its data and methods."""
+ENGINE_CHOICES = [name for name, field in FIELDS.items() if field.startswith("engine.")]
+"""The short names of [engine], which change no number."""
+
+
+def engine_of(short: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of [engine] that these short names choose."""
+    chosen = {name: short.get(name) for name in ENGINE_CHOICES}
+    return {FIELDS[name].removeprefix("engine."): value for name, value in chosen.items() if value is not None}
 
 
 def choose(

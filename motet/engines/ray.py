@@ -19,7 +19,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from motet.engines.client_states import LIMIT
 from motet.engines.dealing import MEMORY
 from motet.engines.engine import Groups, Work, each_alone
-from motet.engines.ray_actor import SMALL, Actor, TensorForm, Order, packed_build, tensor_bytes
+from motet.engines.ray_actor import SMALL, Actor, Order, TensorForm, packed_build, tensor_bytes
 from motet.engines.ray_cluster import Cluster
 from motet.engines.ray_states import ClusterStates
 from motet.engines.several_workers import FALSE_STARTS, SeveralWorkers, Worker, outcome_of, raise_what_is_wrong

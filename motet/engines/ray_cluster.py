@@ -58,6 +58,11 @@ class Cluster:
         self.ray = import_ray()
         if not self.ray.is_initialized():
             self._join(address, workers)
+        elif address and (where := self.ray.get_runtime_context().gcs_address) != address:
+            raise MotetError(
+                f"engine.ray_address is {shown(address)}, but this process is part of the cluster at {where}; "
+                f"accepted: that address, or ray.shutdown() before"
+            )
 
     @property
     def cpus(self) -> int:

@@ -14,6 +14,7 @@ from motet.config.experiment import Experiment, resolve
 from motet.config.identity import differences, fingerprint, same_experiment
 from motet.data.built_once import built_once
 from motet.data.readers.in_memory import keep
+from motet.engines.engine import LostStates
 from motet.errors import MotetError
 from motet.io.memory_limits import keep_freed_memory
 from motet.messages.message import State, encode
@@ -34,6 +35,9 @@ from motet.server.final_evaluation import FinalState
 from motet.server.round_loop import RoundLoop, RunState
 from motet.server.stopping import Stopping
 from motet.training.flat_weights import Layout
+
+MOST_LOSSES = 5
+"""How often in a row private states may be lost before a run is given up."""
 
 
 class Watcher(Protocol):
@@ -74,10 +78,16 @@ def _run(experiment: Experiment, folder: Path | None, watcher: Watcher | None) -
     return record.folder
 
 
-def resume(folder: Path, watcher: Watcher | None = None, trust_code: bool = False) -> Path:
+def resume(
+    folder: Path,
+    watcher: Watcher | None = None,
+    trust_code: bool = False,
+    engine: Mapping[str, Any] | None = None,
+) -> Path:
     """Continue a run that was stopped at any moment, and return its folder; do nothing if it is finished.
 
-    Raise `MotetError` if the run names Python code that the user has not run before, unless `trust_code` is True.
+    `engine` has settings of [engine] that count in place of the recorded ones: it may go on elsewhere. Raise
+    `MotetError` if the run names Python code that the user has not run before, unless `trust_code` is True.
     """
     record = Record(folder)
     if record.finished:
@@ -87,17 +97,25 @@ def resume(folder: Path, watcher: Watcher | None = None, trust_code: bool = Fals
     keep_freed_memory()
     with record.reopen(), one_thread():
         experiment = with_kept_weights(record.experiment, folder)
+        if engine:
+            experiment = experiment.with_({"engine": engine})
         assembly = assemble(experiment, record.checkpoint_folder)
         checkpoints = Checkpoints(record.checkpoint_folder)
-        try:
-            loaded = restore(assembly, checkpoints)
-            record.truncate(loaded.lengths if loaded else None)
-            refuse_gaps(record.rounds, loaded.round if loaded else 0, experiment.rounds.last, folder)
-        except BaseException:
-            assembly.engine.close()
-            raise
+        loaded = _gone_back(assembly, record, checkpoints)
         _finish(assembly, record, checkpoints, loaded, watcher or Silent())
     return folder
+
+
+def _gone_back(assembly: ServerSide, record: Record, checkpoints: Checkpoints) -> Loaded | None:
+    """Restore the newest checkpoint and cut the record to it; without any checkpoint the run is at its beginning."""
+    try:
+        loaded = restore(assembly, checkpoints)
+        record.truncate(loaded.lengths if loaded else None)
+        refuse_gaps(record.rounds, loaded.round if loaded else 0, assembly.experiment.rounds.last, record.folder)
+    except BaseException:
+        assembly.engine.close()
+        raise
+    return loaded
 
 
 def restore(assembly: ServerSide, checkpoints: Checkpoints) -> Loaded | None:
@@ -129,12 +147,42 @@ def _is_of(experiment: Experiment, saved_as: str, extra: Mapping[str, Any]) -> b
 def _finish(
     assembly: ServerSide, record: Record, checkpoints: Checkpoints, loaded: Loaded | None, watcher: Watcher
 ) -> None:
-    """Do the remaining rounds and the final evaluation, then write weights, figures and the summary."""
+    """Finish a run. Whenever a machine takes private states with it, go back to the newest checkpoint, and say so."""
+    said, at, times = None, -1, 0
+    while True:
+        try:
+            return _finish_once(assembly, record, checkpoints, loaded, watcher, said)
+        except LostStates as lost:
+            assembly = assemble(assembly.experiment, record.checkpoint_folder)  # the engine of before is closed
+            loaded = _gone_back(assembly, record, checkpoints)
+            back = loaded.round if loaded else 0
+            times = times + 1 if back == at else 1
+            if times > MOST_LOSSES:
+                assembly.engine.close()
+                raise MotetError(
+                    f"{lost}; that was {times} times in a row before the next checkpoint; accepted: checkpoint.every = "
+                    f"1, engine.states = driver, or machines that last longer (then `motet resume {record.folder}`)"
+                ) from lost
+            at, said = back, f"{lost}; the run went back to {f'round {back}' if back else 'its beginning'}"
+
+
+def _finish_once(
+    assembly: ServerSide,
+    record: Record,
+    checkpoints: Checkpoints,
+    loaded: Loaded | None,
+    watcher: Watcher,
+    said: str | None,
+) -> None:
+    """Do the remaining rounds and the final evaluation, then write weights, figures and the summary.
+
+    `said` is one more warning for the watcher.
+    """
     experiment, method = assembly.experiment, assembly.method
     progress = RunState(loaded.round, loaded.server) if loaded else RunState(0, method.start())
     write_clients_info(record.folder, assembly.federation_facts, _class_counts(assembly))
     notes = assembly.federation_facts.notes
-    warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment), *notes) if w]
+    warnings = [w for w in (said, loaded.warning if loaded else None, slow_precision(experiment), *notes) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
     facts = assembly.federation_facts
     validated = sum(facts.by_id[i].val for i in facts.training_ids)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from motet.config.scoring_section import ScoringSettings
 from motet.config.section import Section
-from motet.data import FederationFacts, Samples
+from motet.data import ClientData, FederationFacts, Samples
 from motet.messages.message import Message
 from motet.methods.base import LearnedFigure
 from motet.nets import Net
@@ -50,6 +50,16 @@ class RunFacts:
         ends = list(accumulate((self.facts.by_id[i].test for i in ids), initial=0))
         return {i: range(*between) for i, between in zip(ids, pairwise(ends), strict=True)}
 
+    @property
+    def has_own_tests(self) -> bool:
+        """Whether any training client keeps test data of its own."""
+        return any(map(len, self.own_tests.values()))
+
+    @property
+    def test_data(self) -> str:
+        """The data on which a metric with `takes_common_test` is: clients' own, or the common set weighted by class."""
+        return "split" if self.has_own_tests else "weighted"
+
 
 @dataclass(frozen=True)
 class ClientScope:
@@ -59,7 +69,8 @@ class ClientScope:
     message: Message
     generic: Callable[[], Net | None]  # the generic model, if it was sent
     heads: Callable[[], Mapping[str, nn.Module]]  # the client's personal model as it is scored, and other heads of it
-    tests: Mapping[int, Samples]  # the test data of every client whose data are here
+    data: Mapping[int, ClientData]  # the data of every client that are here
+    common_test: Callable[[ClientData], Samples | None]  # the common test set, of a client's domain where it has one
 
     @staticmethod
     def answers(model: nn.Module, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
@@ -91,6 +102,7 @@ class RunMetric(Section):
     asks_clients: ClassVar[bool] = False
     needs_generic: ClassVar[bool] = False
     needs_own_tests: ClassVar[bool] = False  # whether clients need own test data, which some presets do not give them
+    takes_common_test: ClassVar[bool] = False  # whether the common test set, weighted by class, serves in their place
 
     def refuse(self, run: RunFacts) -> str | None:
         """Return a sentence if the experiment lacks what the metric needs, or None; called before anything runs."""

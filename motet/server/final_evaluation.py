@@ -114,8 +114,8 @@ class FinalEvaluation:
         return RunFacts(self.evaluator.facts, self.evaluator.generic_net, self.evaluator.scoring, self.seed)
 
     def _measured(self, metric: RunMetric, which: int, end: FinalState) -> Finding:
-        facts = self.evaluator.facts
-        if metric.needs_own_tests and not any(facts.by_id[i].test for i in facts.training_ids):
+        facts, own = self.evaluator.facts, self.before.has_own_tests
+        if metric.needs_own_tests and not own and not (metric.takes_common_test and facts.test is not None):
             return Finding(notes=[f"{metric.name}: no client has test data of its own (data.test_share = 0)"])
         generic = self.evaluator.generic(end.server, end.round) if metric.needs_generic else None
         run = replace(self.before, rows=end.rows, generic=generic)

@@ -212,9 +212,9 @@ class Workplace:
         metrics = run_metrics_of((*scoring.metrics, *self.method.shows), scoring.threshold)
         clients = self.holdings.clients
         there = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
-        tests = {i: data.test for i, data in there}
         heads, generic = partial(self._heads, client, message), partial(self._generic_model, message)
-        return metrics[int(number(message, WHICH))].at_client(ClientScope(client, message, generic, heads, tests))
+        here = ClientScope(client, message, generic, heads, dict(there), self.holdings.common_test)
+        return metrics[int(number(message, WHICH))].at_client(here)
 
     # ------------------------------------------------------------ making the models that are scored
 

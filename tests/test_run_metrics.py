@@ -22,7 +22,7 @@ from motet.metrics.calibration import bins_of, ece
 from motet.metrics.cross_client import CrossClient, spread_over_classes
 from motet.metrics.mdl import MDL, by_class, code_length, evenly_spaced, held_out, subset_sizes
 from motet.metrics.registry import OF_A_RUN, describe_metrics, metrics_of, run_metrics_of
-from motet.metrics.run_metric import Finding, RunFacts
+from motet.metrics.run_metric import Cohort, Finding, RunFacts
 from motet.metrics.update_variance import UpdateVariance
 from motet.runs import run as runs
 from motet.runs.local_baseline import compared_with_local, gains_over_local
@@ -205,7 +205,7 @@ def test_rounds_to_reads_the_curve_and_names_its_data() -> None:
 
 def test_update_variance_by_hand() -> None:
     sent, models = torch.tensor([1.0, 1.0]), [torch.tensor([2.0, 1.0]), torch.tensor([0.0, 3.0])]
-    found = UpdateVariance().in_round(sent, models)  # updates (1, 0) and (−1, 2), mean (0, 1)
+    found = UpdateVariance().in_round(Cohort(sent, models, [1, 3]))  # updates (1, 0) and (−1, 2), mean (0, 1)
     assert found == {"update_variance": 2.0, "update_variance_per_weight": 1.0}
 
 

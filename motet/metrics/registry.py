@@ -22,6 +22,8 @@ from motet.metrics import classification, numbers
 from motet.metrics.calibration import ECE, MCE, Calibration
 from motet.metrics.confusion import ConfusionMatrix
 from motet.metrics.cross_client import CrossClient
+from motet.metrics.curves import Curves
+from motet.metrics.drift import Drift
 from motet.metrics.mdl import MDL
 from motet.metrics.metric import ACCURACY, LOSS, TOP5, Metric, MetricFailed, SampleMetric, SetMetric
 from motet.metrics.names import ALIASES, BENIGN, DATA, STATISTICS
@@ -52,7 +54,8 @@ METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (ACCURACY, LOSS, TOP5, ECE, MCE, *classification.ALL, *numbers.ALL)
 }
 OF_A_RUN: dict[str, type[RunMetric]] = {
-    metric.name: metric for metric in (Calibration, ConfusionMatrix, CrossClient, MDL, RoundsTo, UpdateVariance)
+    metric.name: metric
+    for metric in (Calibration, ConfusionMatrix, CrossClient, Curves, Drift, MDL, RoundsTo, UpdateVariance)
 }
 _FIELD = "metric (scoring.metrics)"
 _HEADLINE = "metric (scoring.metric)"

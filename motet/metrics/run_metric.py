@@ -62,6 +62,15 @@ class RunFacts:
 
 
 @dataclass(frozen=True)
+class Cohort:
+    """The net's own weights in a round: as they were sent, and as each client sent them back."""
+
+    sent: Tensor
+    models: Sequence[Tensor]
+    samples: Sequence[int]  # n_m of each of these clients
+
+
+@dataclass(frozen=True)
 class ClientScope:
     """What a metric may use at a client."""
 
@@ -108,8 +117,8 @@ class RunMetric(Section):
         """Return a sentence if the experiment lacks what the metric needs, or None; called before anything runs."""
         return None
 
-    def in_round(self, sent: Tensor, models: Sequence[Tensor]) -> dict[str, float]:
-        """Return numbers for the row of a round, from the net's own weights as sent and as they came back."""
+    def in_round(self, cohort: Cohort) -> dict[str, float]:
+        """Return numbers for the row of a round, from the weights of its clients."""
         return {}
 
     def whom(self, run: RunFacts) -> list[int]:

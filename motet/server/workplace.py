@@ -282,10 +282,23 @@ class Workplace:
                 return {k: v for one in names for k, v in self.scorer.nothing_right(one, client, common).items()}
         shown = self.shown(client)
         if not members:
-            return self._score_model(name, partial(self.method.personal, shown, message), client, common)
-        reply: Message = {}
+            reply = self._score_model(name, partial(self.method.personal, shown, message), client, common)
+            return reply | (self._score_heads(shown, message, client, common) if name == PERSONAL else {})
+        reply = {}
         for one in members:
             reply |= self._score_model(member(one), partial(self.method.member, shown, message, one), client, common)
+        return reply
+
+    def _score_heads(self, shown: Client, message: Message, client: Client, common: Common) -> Message:
+        """Return the scores of other heads of the personal model, where the experiment asks for them."""
+        reply: Message = {}
+        if self.experiment.scoring.heads:
+            try:
+                heads = self.method.heads(shown, message)
+            except Diverged:
+                return reply
+            for head in sorted(heads.keys() - {PERSONAL}):
+                reply |= self.scorer.score(variant(PERSONAL, f"{head}_head"), heads[head], client, common)
         return reply
 
     def _score_model(self, name: str, make: Callable[[], nn.Module | None], client: Client, common: Common) -> Message:

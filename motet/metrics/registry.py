@@ -19,6 +19,7 @@ from motet.config.section import checked
 from motet.errors import MotetError, unknown
 from motet.io.plugins import is_import, load_object
 from motet.metrics import classification, numbers
+from motet.metrics.adaptation import Adaptation
 from motet.metrics.calibration import ECE, MCE, Calibration
 from motet.metrics.confusion import ConfusionMatrix
 from motet.metrics.cross_client import CrossClient
@@ -55,7 +56,7 @@ METRICS: dict[str, Metric] = {
 }
 OF_A_RUN: dict[str, type[RunMetric]] = {
     metric.name: metric
-    for metric in (Calibration, ConfusionMatrix, CrossClient, Curves, Drift, MDL, RoundsTo, UpdateVariance)
+    for metric in (Adaptation, Calibration, ConfusionMatrix, CrossClient, Curves, Drift, MDL, RoundsTo, UpdateVariance)
 }
 _FIELD = "metric (scoring.metrics)"
 _HEADLINE = "metric (scoring.metric)"

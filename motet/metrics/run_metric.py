@@ -80,6 +80,7 @@ class ClientScope:
     heads: Callable[[], Mapping[str, nn.Module]]  # the client's personal model as it is scored, and other heads of it
     data: Mapping[int, ClientData]  # the data of every client that are here
     common_test: Callable[[ClientData], Samples | None]  # the common test set, of a client's domain where it has one
+    adapted: Callable[[int, float], nn.Module]  # a new client's model after so many epochs at this learning rate
 
     @staticmethod
     def answers(model: nn.Module, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
@@ -110,6 +111,7 @@ class RunMetric(Section):
     paper: ClassVar[str]
     asks_clients: ClassVar[bool] = False
     needs_generic: ClassVar[bool] = False
+    trains: ClassVar[bool] = False  # whether clients train for it, and need all that a round sends them
     needs_own_tests: ClassVar[bool] = False  # whether clients need own test data, which some presets do not give them
     takes_common_test: ClassVar[bool] = False  # whether the common test set, weighted by class, serves in their place
 

@@ -134,7 +134,7 @@ class FinalEvaluation:
         self, metric: RunMetric, which: int, server: State, run: RunFacts, members: Mapping[int, int], client_id: int
     ) -> Message:
         """Return the message for scoring a client, with the index of the metric and what the metric adds."""
-        syncs = self.evaluator.policy.headline == "final_sync"  # then the client trains once more
+        syncs = metric.trains or self.evaluator.policy.headline == "final_sync"  # then the client trains once more
         message = dict(self.evaluator.method.broadcast(server, client_id, scoring=not syncs))
         if run.generic is not None:
             message |= generic_beside(message, run.generic)

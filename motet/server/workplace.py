@@ -206,6 +206,12 @@ class Workplace:
             reply |= self._score_model(name, adapt, client, common)
         return compared(reply)
 
+    def _adapted(self, client: Client, message: Message, epochs: int, lr: float) -> nn.Module:
+        """Return a new client's model after so many epochs of adaptation."""
+        self.method.net.train()
+        apart = client.reading(client.source)  # what it stores must not reach the next number of epochs
+        return self.method.adapt(self.shown(apart.adapting(epochs=epochs, lr=lr, select="last")), message)
+
     def _measure(self, client: Client, message: Message) -> Message:
         """Return a client's reply to a run metric, which may hold more than scores and is for simulations only."""
         scoring = self.experiment.scoring
@@ -213,7 +219,8 @@ class Workplace:
         clients = self.holdings.clients
         there = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
         heads, generic = partial(self._heads, client, message), partial(self._generic_model, message)
-        here = ClientScope(client, message, generic, heads, dict(there), self.holdings.common_test)
+        adapted = partial(self._adapted, client, message)
+        here = ClientScope(client, message, generic, heads, dict(there), self.holdings.common_test, adapted)
         return metrics[int(number(message, WHICH))].at_client(here)
 
     # ------------------------------------------------------------ making the models that are scored
@@ -247,6 +254,8 @@ class Workplace:
 
     def _heads(self, client: Client, message: Message) -> Mapping[str, nn.Module]:
         """Return the personal model of the headline under `PERSONAL`, and its other heads by name."""
+        if client.data.new:  # as it is served before it adapts
+            return self.method.heads(self.shown(client), message)
         client = self.shown(self.read(client, message))
         if self.method.family:
             name = self.method.family.members[int(number(message, MEMBER))]

@@ -76,7 +76,7 @@ class Adaptation(RunMetric):
             steps = range(self.every, self.epochs, self.every)
             return [*steps, self.epochs]
         sizes = (digit * 10**power for power in count() for digit in (1, 2, 5))
-        found = []
+        found: list[int] = []
         for size in sizes:
             if size >= self.epochs:
                 return [*found, self.epochs]

@@ -67,7 +67,7 @@ class Cohort:
 
     sent: Tensor
     models: Sequence[Tensor]
-    samples: Sequence[int]  # n_m of each of these clients
+    samples: Sequence[float]  # n_m of each of these clients
 
 
 @dataclass(frozen=True)

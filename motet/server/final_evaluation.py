@@ -161,7 +161,9 @@ class FinalEvaluation:
                 "client_snapshot", some, end.round, lambda i: method.broadcast(end.server, i, scoring=True)
             )
         members = self._means_of_members(end.rows)
-        learned = Learned(end.server, self.before.names, snapshots, end.rows, members, self.seed)
+        by_id = self.evaluator.facts.by_id
+        samples = {i: by_id[i].train for i in self.evaluator.facts.training_ids}
+        learned = Learned(end.server, self.before.names, snapshots, end.rows, members, self.seed, samples)
         return [_drawable(picture) for picture in method.figures_learned(learned)]
 
     def _means_of_members(self, rows: Rows) -> dict[str, float]:

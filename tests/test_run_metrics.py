@@ -19,10 +19,10 @@ from motet.messages.message import tensor
 from motet.messages.task import Task
 from motet.methods.base import LearnedFigure
 from motet.metrics.calibration import bins_of, ece
-from motet.metrics.cross_client import CrossClient, spread_over_classes
+from motet.metrics.cross_client import CrossClient
 from motet.metrics.mdl import MDL, by_class, code_length, evenly_spaced, held_out, subset_sizes
 from motet.metrics.registry import OF_A_RUN, describe_metrics, metrics_of, run_metrics_of
-from motet.metrics.run_metric import Cohort, Finding, RunFacts
+from motet.metrics.run_metric import ClientScope, Cohort, Finding, RunFacts
 from motet.metrics.update_variance import UpdateVariance
 from motet.runs import run as runs
 from motet.runs.local_baseline import compared_with_local, gains_over_local
@@ -77,7 +77,7 @@ def test_options_are_read_and_logit_measures_left_alone() -> None:
         ("rounds_to(target=2)", "metric rounds_to: target is 2"),
         ("ece(bins=3)", "ece(bins=3) has options; accepted: ece, which takes none"),
         ("ece+mce", "is a sum; accepted: one name"),
-        ("mdl(layer=fc9)", "mdl(layer=fc9) names no inner stage of the net; accepted: fc1"),
+        ("mdl(layer=fc9)", "mdl(layer=fc9) names no inner stage of the net; accepted: fc1, fc2, logits"),
         ("mdl(layer=head)", "names no inner stage"),
     ],
 )
@@ -404,5 +404,5 @@ def test_without_own_tests_both_are_of_the_common_set_weighted_by_class(weights:
 
 def test_a_common_set_sorted_by_class_is_not_cut_to_its_first_classes() -> None:
     y = torch.arange(10).repeat_interleave(20)
-    some = spread_over_classes(Samples(torch.zeros(200, 2), y, VectorPrepare((2,))), 50)
+    some = ClientScope.spread_over_classes(Samples(torch.zeros(200, 2), y, VectorPrepare((2,))), 50)
     assert some.counts(10).tolist() == [5] * 10

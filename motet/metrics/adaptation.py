@@ -51,13 +51,17 @@ class Adaptation(RunMetric):
     summary: ClassVar[str] = "accuracy of new clients over the epochs of their adaptation, for several learning rates"
     paper: ClassVar[str] = "FED-ROD 2022, Figure 6; PGFed 2023, Figure 4; FedBasis 2022, Figures 10 to 12"
     asks_clients: ClassVar[bool] = True
-    trains: ClassVar[bool] = True
 
     epochs: int = Field(20, ge=1, le=200, description="the most epochs")
     every: int = Field(0, ge=0, description="measure every so many epochs; 0 = after 1, 2, 5, 10, 20, 50, ...")
     rates: Annotated[str, BeforeValidator(_as_text), AfterValidator(_checked)] = Field(
         "", description="learning rates, such as 0.005/0.01/0.05; left out: adapt.lr"
     )
+
+    @property
+    def trains(self) -> bool:
+        """Whether clients train for it: new ones adapt."""
+        return True
 
     def refuse(self, run: RunFacts) -> str | None:
         """Return a sentence if there are no new clients."""

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from motet.data import ClientData, Samples
 from motet.messages.message import Message, tensor
 from motet.methods.base import Axis, LearnedFigure
-from motet.metrics.mdl import evenly_spaced
 from motet.metrics.metric import ACCURACY
 from motet.metrics.names import PERSONAL, MetricName
 from motet.metrics.one_pass import Answers, class_weighted, one_pass
@@ -66,7 +65,7 @@ class CrossClient(RunMetric):
                 row.append(float("nan"))
                 continue
             if data.domain not in answers:
-                some = spread_over_classes(test, self.samples * len(whose))
+                some = here.spread_over_classes(test, self.samples * len(whose))
                 answers[data.domain] = one_pass(model, some, [ACCURACY], classes)
             said = answers[data.domain]
             value = class_weighted(said.right[ACCURACY.name], said.counts, data.train.counts(classes), corrected)
@@ -103,13 +102,6 @@ class CrossClient(RunMetric):
             x=Axis("client j, whose data", tuple(names[j] for j in asked)),
             y=Axis("client i, whose model", tuple(names[i] for i in who)),
         )
-
-
-def spread_over_classes(samples: Samples, most: int) -> Samples:
-    """Return at most so many samples, evenly spaced among all sorted by class: sets are often stored in that order."""
-    if len(samples) <= most:
-        return samples
-    return samples.take(samples.y.argsort(stable=True)[torch.tensor(evenly_spaced(len(samples), most))])
 
 
 def _right(here: ClientScope, model: nn.Module, some: Samples | None) -> float:

@@ -22,9 +22,12 @@ from motet.metrics import classification, numbers
 from motet.metrics.adaptation import Adaptation
 from motet.metrics.calibration import ECE, MCE, Calibration
 from motet.metrics.confusion import ConfusionMatrix
+from motet.metrics.convergence import Convergence
 from motet.metrics.cross_client import CrossClient
 from motet.metrics.curves import Curves
 from motet.metrics.drift import Drift
+from motet.metrics.feature_plane import FeaturePlane
+from motet.metrics.fisher import Fisher
 from motet.metrics.mdl import MDL
 from motet.metrics.metric import ACCURACY, LOSS, TOP5, Metric, MetricFailed, SampleMetric, SetMetric
 from motet.metrics.names import ALIASES, BENIGN, DATA, STATISTICS
@@ -56,7 +59,10 @@ METRICS: dict[str, Metric] = {
 }
 OF_A_RUN: dict[str, type[RunMetric]] = {
     metric.name: metric
-    for metric in (Adaptation, Calibration, ConfusionMatrix, CrossClient, Curves, Drift, MDL, RoundsTo, UpdateVariance)
+    for metric in (
+        *(Adaptation, Calibration, ConfusionMatrix, Convergence, CrossClient, Curves, Drift, FeaturePlane, Fisher),
+        *(MDL, RoundsTo, UpdateVariance),
+    )
 }
 _FIELD = "metric (scoring.metrics)"
 _HEADLINE = "metric (scoring.metric)"

@@ -80,7 +80,16 @@ class ClientScope:
     heads: Callable[[], Mapping[str, nn.Module]]  # the client's personal model as it is scored, and other heads of it
     data: Mapping[int, ClientData]  # the data of every client that are here
     common_test: Callable[[ClientData], Samples | None]  # the common test set, of a client's domain where it has one
+    trained: Callable[[], nn.Module | None]  # the client's model after one more local training
     adapted: Callable[[int, float], nn.Module]  # a new client's model after so many epochs at this learning rate
+
+    @staticmethod
+    def spread_over_classes(samples: Samples, most: int) -> Samples:
+        """Return at most so many samples, evenly spaced among all sorted by class: sets are often stored like that."""
+        if len(samples) <= most:
+            return samples
+        places = torch.tensor([k * len(samples) // most for k in range(most)])
+        return samples.take(samples.y.argsort(stable=True)[places])
 
     @staticmethod
     def answers(model: nn.Module, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
@@ -111,9 +120,13 @@ class RunMetric(Section):
     paper: ClassVar[str]
     asks_clients: ClassVar[bool] = False
     needs_generic: ClassVar[bool] = False
-    trains: ClassVar[bool] = False  # whether clients train for it, and need all that a round sends them
     needs_own_tests: ClassVar[bool] = False  # whether clients need own test data, which some presets do not give them
     takes_common_test: ClassVar[bool] = False  # whether the common test set, weighted by class, serves in their place
+
+    @property
+    def trains(self) -> bool:
+        """Whether clients train for it, and need all that a round sends them."""
+        return False
 
     def refuse(self, run: RunFacts) -> str | None:
         """Return a sentence if the experiment lacks what the metric needs, or None; called before anything runs."""

@@ -206,6 +206,10 @@ class Workplace:
             reply |= self._score_model(name, adapt, client, common)
         return compared(reply)
 
+    def _trained(self, client: Client, message: Message) -> nn.Module | None:
+        """Return the client's model after one more local training; nothing of it is stored."""
+        return self.method.personal(self.shown(self.trained_once_more(client, message)), message)
+
     def _adapted(self, client: Client, message: Message, epochs: int, lr: float) -> nn.Module:
         """Return a new client's model after so many epochs of adaptation."""
         self.method.net.train()
@@ -219,8 +223,8 @@ class Workplace:
         clients = self.holdings.clients
         there = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
         heads, generic = partial(self._heads, client, message), partial(self._generic_model, message)
-        adapted = partial(self._adapted, client, message)
-        here = ClientScope(client, message, generic, heads, dict(there), self.holdings.common_test, adapted)
+        trained, adapted = partial(self._trained, client, message), partial(self._adapted, client, message)
+        here = ClientScope(client, message, generic, heads, dict(there), self.holdings.common_test, trained, adapted)
         return metrics[int(number(message, WHICH))].at_client(here)
 
     # ------------------------------------------------------------ making the models that are scored

@@ -81,6 +81,9 @@ class ClientScope:
     data: Mapping[int, ClientData]  # the data of every client that are here
     common_test: Callable[[ClientData], Samples | None]  # the common test set, of a client's domain where it has one
     trained: Callable[[], nn.Module | None]  # the client's model after one more local training
+    own_weights: Callable[[bool], Tensor | None]  # its own plain weights; True: after one more local training
+    bound: Callable[[Tensor], nn.Module]  # the plain net with these weights
+    after_epochs: Callable[[int], Mapping[str, float]]  # the method's numbers after so many epochs of training
     adapted: Callable[[int, float], nn.Module]  # a new client's model after so many epochs at this learning rate
 
     @staticmethod
@@ -147,6 +150,10 @@ class RunMetric(Section):
     def at_client(self, here: ClientScope) -> Message:
         """Return a client's reply."""
         return {}
+
+    def follow_up(self, run: RunFacts, replies: Mapping[int, Message]) -> Callable[[int], Message] | None:
+        """Return what to ask each client after its first reply, or None; both replies are handed to `found`."""
+        return None
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """Return the result, computed at the server from the run and the replies."""

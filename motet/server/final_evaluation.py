@@ -123,6 +123,9 @@ class FinalEvaluation:
         if metric.asks_clients:
             build_message = partial(self._build_message, metric, which, end.server, run, self._members_of(end.clients))
             replies = self._ask("run_metric", metric.whom(run), end.round, build_message)
+            if more := metric.follow_up(run, replies):
+                again = self._ask("run_metric", [*replies], end.round, lambda i: build_message(i) | more(i))
+                replies = {i: reply | again.get(i, {}) for i, reply in replies.items()}
         return metric.found(run, replies)
 
     def _shown(self, metric: RunMetric, which: int, end: FinalState) -> Finding:

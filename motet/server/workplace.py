@@ -210,6 +210,20 @@ class Workplace:
         """Return the client's model after one more local training; nothing of it is stored."""
         return self.method.personal(self.shown(self.trained_once_more(client, message)), message)
 
+    def _own_weights(self, client: Client, message: Message, trained: bool) -> Tensor | None:
+        """Return the client's own weights of the plain net, as it has them or after one more local training."""
+        client = self.trained_once_more(client, message) if trained else self.read(client, message)
+        return self.method.local_weights(self.shown(client), message)
+
+    def _after_epochs(self, client: Client, message: Message, epochs: int) -> Mapping[str, float]:
+        self.method.net.train()
+        return self.method.after_epochs(self.shown(client.reading(client.source)), message, epochs)
+
+    def _bound(self, w: Tensor) -> Net:
+        """Return the plain net with these weights."""
+        self.generic_layout.bind(self.generic_net.eval(), w)
+        return self.generic_net
+
     def _adapted(self, client: Client, message: Message, epochs: int, lr: float) -> nn.Module:
         """Return a new client's model after so many epochs of adaptation."""
         self.method.net.train()
@@ -223,8 +237,19 @@ class Workplace:
         clients = self.holdings.clients
         there = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
         heads, generic = partial(self._heads, client, message), partial(self._generic_model, message)
-        trained, adapted = partial(self._trained, client, message), partial(self._adapted, client, message)
-        here = ClientScope(client, message, generic, heads, dict(there), self.holdings.common_test, trained, adapted)
+        here = ClientScope(
+            client,
+            message,
+            generic,
+            heads,
+            dict(there),
+            self.holdings.common_test,
+            trained=partial(self._trained, client, message),
+            own_weights=partial(self._own_weights, client, message),
+            bound=self._bound,
+            after_epochs=partial(self._after_epochs, client, message),
+            adapted=partial(self._adapted, client, message),
+        )
         return metrics[int(number(message, WHICH))].at_client(here)
 
     # ------------------------------------------------------------ making the models that are scored

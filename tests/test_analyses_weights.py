@@ -1,6 +1,7 @@
 """Analyses in the space of weights: lines, planes, summaries of clients' models, and what happens inside a round."""
 
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean, pstdev
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from test_run_metrics import asking, found_in, pictures_of
 from torch.nn.functional import cosine_similarity, cross_entropy
 
+import motet
 from motet.data import Samples
 from motet.errors import MotetError
 from motet.messages.message import tensor
@@ -16,6 +18,8 @@ from motet.messages.task import Task
 from motet.methods.base.personal_model import PersonalModel
 from motet.methods.knn_per import NeighbourMemory
 from motet.metrics.summaries import ModelSpace
+from motet.runs import run as runs
+from motet.runs.record import Record
 from motet.server.assembly import assemble
 from motet.testing.twin import Played, tiny
 from motet.training.flat_weights import Layout
@@ -137,6 +141,13 @@ def test_summaries_of_a_run_from_one_model_to_everybodys_own() -> None:
     assert curve.x.ticks == (1, 3, 4) and len(plane.series[0].rows) == 4 and plane.groups[0] == "cluster 1"
 
 
+@pytest.mark.filterwarnings("error")
+def test_models_that_are_alike_have_no_summary() -> None:
+    (note,) = found_in(asking("fedavg", "summaries(model=own)")).notes
+    assert "no two clients have different weights" in note
+    assert set(ModelSpace(torch.ones(4, 6, dtype=torch.float64)).clusters(3, 0).tolist()) == {0}
+
+
 def test_sizes_that_are_none_are_refused() -> None:
     with pytest.raises(MotetError, match="whole numbers above 0 with / between them"):
         assemble(tiny("fedavg", scoring={"metrics": ("summaries(k=0/2)",)}))
@@ -188,3 +199,26 @@ def test_neighbours_are_taken_of_the_fine_tuned_model() -> None:
     new = replace(client, data=replace(client.data, new=True)).adapting(epochs=2)
     adapted = place.method.adapt(new, message)
     assert isinstance(adapted, NeighbourMemory) and torch.allclose(adapted.z, z, atol=1e-5)
+
+
+# ---------------------------------------------------------------- on every engine, and afterwards
+
+
+def test_the_same_bytes_on_every_engine_and_when_measured_again(tmp_path: Path) -> None:
+    """Also where clients are asked twice (`summaries`) and where they train for it."""
+    metrics = (
+        *("line(points=2)", "line(points=2, model=trained)", "plane(points=2)", "summaries(k=1/2)", "drift"),
+        *("fisher(model=trained)", "features(samples=3, clients=2)", "adaptation(epochs=1)"),
+    )
+    settings = {"metrics": metrics, "heads": True, "training_data": True, "common_test": "whole"}
+    folders = []
+    for name in ("inline", "pool"):
+        asked = tiny("superfed-mm(start=0)", scoring=settings, engine={"name": name, "workers": 1})
+        folders.append(runs.run(asked, tmp_path / name))
+    first, second = (Record(folder).summary.model_dump() for folder in folders)
+    assert first["figures"] == second["figures"] and first["training"] == second["training"]
+    assert first["notes"] == second["notes"] == []
+    drawn = [(folder / "figures_learned.json").read_bytes() for folder in folders]
+    assert drawn[0] == drawn[1]
+    again = motet.load(folders[0]).measure("summaries(k=1/2)", "line(points=2)")
+    assert again and all(first["figures"][name] == pytest.approx(value) for name, value in again.items())

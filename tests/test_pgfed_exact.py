@@ -6,6 +6,7 @@ from test_run_metrics import found_in, pictures_of
 from torch.nn.functional import cross_entropy
 
 from motet.messages.message import tensor
+from motet.messages.task import Task
 from motet.methods.pgfed import changes
 from motet.methods.pgfed_exact import A, PGFedExact, W
 from motet.server.workplace import POOLED
@@ -95,3 +96,14 @@ def test_pictures_of_alpha_over_rounds_and_against_n() -> None:
     given, taken = changes(tensor(ours.server, "pgfed.A"), 1 / 4)
     assert drawn.series[0].values == pytest.approx(given[by_size].tolist(), rel=1e-3)
     assert drawn.series[1].values == pytest.approx(taken[by_size].tolist(), rel=1e-3)
+
+
+def test_a_client_by_itself_goes_on_from_its_own_model() -> None:
+    ours = played()
+    place, method = ours.assembly.workplace, ours.assembly.method
+    i = ours.assembly.federation_facts.training_ids[1]
+    message = method.broadcast(ours.server, i)
+    reply = place.perform(Task("train", i, 2, message), {}).reply
+    fedavg = play(tiny("fedavg", local=ours.assembly.experiment.local.model_dump())).assembly.workplace
+    expected = fedavg.perform(Task("train", i, 2, {"w": message["w"]}), {}).reply
+    assert reply is not None and expected is not None and torch.equal(tensor(reply, "w"), tensor(expected, "w"))

@@ -66,7 +66,12 @@ class PGFedExact(Averaging):
         return {**server, W: reply[W], A: reply[A], "w": self.layout.keep(tensor(reply, W).mean(0), self.fresh)}
 
     def train(self, client: Client, message: Message) -> Message:
-        """Train θ_i and α_i of every client i for the local epochs of its own data."""
+        """Train θ_i and α_i of every client i for the local epochs of its own data.
+
+        A client by itself, in a last training for scores or figures, goes on from its θ_i as FedAvg's do.
+        """
+        if W not in message:
+            return super().train(client, message)
         models, alphas = tensor(message, W).clone(), tensor(message, A).clone()
         ends = accumulate(self.facts.samples, initial=0)
         data = [client.data.train.part(*between) for between in pairwise(ends)]

@@ -22,6 +22,7 @@ class Drift(RunMetric):
     name: ClassVar[str] = "drift"
     summary: ClassVar[str] = "squared distance of clients' models from the one they were sent, round by round"
     paper: ClassVar[str] = "FED-ROD, Chen and Chao 2022, Figure 7"
+    needs_classes: ClassVar[bool] = False
 
     def in_round(self, cohort: Cohort) -> dict[str, float]:
         """Return both sums of one round."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from motet.messages.message import Message, tensor
 from motet.methods.base import Axis, LearnedFigure
-from motet.metrics.names import PERSONAL, MetricName
+from motet.metrics.names import PERSONAL, MetricName, variant
 from motet.metrics.on_test_data import accuracy_here, asked_data, data_of
 from motet.metrics.run_metric import ClientScope, Finding, RunFacts, RunMetric
 from motet.training.flat_weights import Layout
@@ -75,8 +75,9 @@ class Line(RunMetric):
         at_each = torch.stack([tensor(reply, _VALUES) for reply in told]).T.tolist()
         means, spreads = [fmean(values) for values in at_each], [pstdev(values) for values in at_each]
         data, figures = data_of(run), dict[str, float]()
+        whose = variant(PERSONAL, self.model) if self.trains else PERSONAL
         for lam, mean, spread in zip(self.grid, means, spreads, strict=True):
-            name = MetricName(PERSONAL, data, f"line_{lam:g}".replace(".", "_"))
+            name = MetricName(whose, data, f"line_{lam:g}".replace(".", "_"))
             figures |= {str(name.over("mean")): mean, str(name.over("std")): spread}
         picture = LearnedFigure.lines(
             "line" if self.model == "own" else "line-trained",

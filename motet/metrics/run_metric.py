@@ -123,6 +123,7 @@ class RunMetric(Section):
     paper: ClassVar[str]
     asks_clients: ClassVar[bool] = False
     needs_generic: ClassVar[bool] = False
+    needs_classes: ClassVar[bool] = True  # False: it can be measured where a number is predicted
     needs_own_tests: ClassVar[bool] = False  # whether clients need own test data, which some presets do not give them
     takes_common_test: ClassVar[bool] = False  # whether the common test set, weighted by class, serves in their place
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar, Literal
+from warnings import catch_warnings, simplefilter
 
 import torch
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from motet.messages.message import Message, tensor
 from motet.methods.base import Axis, LearnedFigure
-from motet.metrics.names import PERSONAL, MetricName
+from motet.metrics.names import PERSONAL, MetricName, variant
 from motet.metrics.on_test_data import accuracy_here, asked_data, data_of
 from motet.metrics.run_metric import ClientScope, Finding, RunFacts, RunMetric
 from motet.training.flat_weights import Layout
@@ -80,6 +81,8 @@ class Summaries(RunMetric):
         if len(ids) < 2:
             return None
         W, moving = torch.stack([tensor(replies[i], _W) for i in ids]), Layout(run.net).trainable
+        if bool((W[:, moving] == W[0, moving]).all()):
+            return None
         space = ModelSpace(W[:, moving].double())
         labels = {k: space.clusters(k, run.seed) for k in sizes_of(self.k)}
 
@@ -99,13 +102,14 @@ class Summaries(RunMetric):
         """Return accuracy against K, and the models in the plane of two principal components."""
         told = [tensor(reply, _VALUES) for reply in replies.values() if _VALUES in reply]
         if not told:
-            return Finding(notes=["summaries: no two clients have weights of their own and test data"])
+            words = "no two clients have different weights of their own, and test data"
+            return Finding(notes=[f"summaries: {words}; accepted: summaries(model=trained) where models are alike"])
         sizes, means = sizes_of(self.k), torch.stack(told).mean(0).tolist()
         own, pca, centroids = means[0], means[1::2], means[2::2]
-        data = data_of(run)
+        data, whose = data_of(run), variant(PERSONAL, self.model) if self.trains else PERSONAL
         values = {"own": own} | {f"pca_{k}": a for k, a in zip(sizes, pca, strict=True)}
         values |= {f"kmeans_{k}": a for k, a in zip(sizes, centroids, strict=True)}
-        figures = {str(MetricName(PERSONAL, data, f"summaries_{name}", "mean")): v for name, v in values.items()}
+        figures = {str(MetricName(whose, data, f"summaries_{name}", "mean")): v for name, v in values.items()}
         curve = LearnedFigure.lines(
             "summaries",
             "Accuracy of clients' models rebuilt from K models for all",
@@ -162,8 +166,10 @@ class ModelSpace:
     def clusters(self, k: int, seed: int) -> Tensor:
         """Return the cluster of every model by k-means++."""
         from sklearn.cluster import KMeans  # takes as long to import as all of Motet
+        from sklearn.exceptions import ConvergenceWarning
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
         kmeans = KMeans(min(k, len(self.points)), n_init=RESTARTS, random_state=derive(seed, "summaries") % 2**32)
-        with threadpool_limits(1):  # sums in one order: the same clusters on every machine
+        with threadpool_limits(1), catch_warnings():  # sums in one order: the same clusters on every machine
+            simplefilter("ignore", ConvergenceWarning)  # of equal models: then there are fewer clusters
             return torch.tensor(kmeans.fit(self.coordinates.numpy()).labels_, dtype=torch.int64)

@@ -19,6 +19,7 @@ class UpdateVariance(RunMetric):
     name: ClassVar[str] = "update_variance"
     summary: ClassVar[str] = "variance of the local updates of a round, V and V/d, round by round and their means"
     paper: ClassVar[str] = "FED-ROD, Chen and Chao 2022, Figures 5 and 9"
+    needs_classes: ClassVar[bool] = False
 
     def in_round(self, cohort: Cohort) -> dict[str, float]:
         """Return V and V/d of one round."""

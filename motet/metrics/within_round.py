@@ -20,6 +20,7 @@ class WithinRound(RunMetric):
     name: ClassVar[str] = "within_round"
     summary: ClassVar[str] = "a method's own numbers epoch by epoch of a local training, such as FedBasis's collapse"
     paper: ClassVar[str] = "FedBasis 2022, Figure 2"
+    needs_classes: ClassVar[bool] = False
     asks_clients: ClassVar[bool] = True
 
     clients: int = Field(4, ge=1, description="how many clients train once more, the first ones")

@@ -77,13 +77,15 @@ def test_after_the_split_features_have_what_the_parts_add() -> None:
 
 def test_mdl_before_and_after_local_training_and_of_logits() -> None:
     asked = [QUICK_MDL.replace("(", f"({words}, ") for words in ("model=trained", "layer=logits", "model=personal")]
-    found = found_in(asking("fedavg", *asked, scoring={"personal_model": "last_participation"}))
+    found = found_in(asking("fedavg", QUICK_MDL, *asked, scoring={"personal_model": "last_participation"}))
     assert not found.notes and {name.split(":")[0] for name in found.figures} == {
         f"{model}.split.{metric}"
         for model in ("personal@trained", "generic", "personal")
         for metric in ("mdl", "mdl_bits")
     }
-    assert {*pictures_of(found)} == {"mdl-fc2-trained", "mdl-logits", "mdl-fc2-personal"}
+    assert {*pictures_of(found)} == {"mdl-fc2-trained", "mdl-logits", "mdl-fc2-personal", "mdl-fc2"}
+    lengths = [found.figures[f"{model}.split.mdl:fc2.pooled"] for model in ("generic", "personal", "personal@trained")]
+    assert len(set(lengths)) == 3, "each is of other models"
     without = found_in(asking("fedavg", QUICK_MDL.replace("(", "(model=trained, "), data={"test_share": 0.0}))
     assert without.notes == ["mdl: no client has test data of its own (data.test_share = 0)"]
 

@@ -158,7 +158,7 @@ def test_sizes_that_are_none_are_refused() -> None:
 
 @pytest.mark.parametrize("joint", ["true", "false"])
 def test_after_all_epochs_the_bases_are_those_that_a_client_sends(joint: str) -> None:
-    method = f"fedbasis(k=3, plain=true, warm_start=false, joint={joint})"
+    method = f"fedbasis(k=3, plain=true, warm_start=false, psi_lr=2.0, joint={joint})"
     played = asking(method, "within_round(clients=1, epochs=2)", local={"epochs": 2})
     ours, server, place = found_in(played).figures_learned[0], played.server, played.assembly.workplace
     lines = {series.name.replace(" ", "_"): series.values for series in ours.series}

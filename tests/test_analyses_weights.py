@@ -66,6 +66,14 @@ def test_the_line_of_apfl_goes_from_w_to_v() -> None:
         assert found[f"personal.split.line_{name}.mean"] == pytest.approx(fmean(values))
 
 
+def test_the_line_of_fedbasis_ends_in_the_model_that_is_scored() -> None:
+    played = asking("fedbasis(k=2, warm_start=false)", "line(points=2)")
+    scored = [row["personal.weighted.accuracy"] for row in played.clients if row["round"] == 3]
+    found = found_in(played).figures
+    assert found["personal.weighted.line_1.mean"] == pytest.approx(fmean(scored))
+    assert found["personal.weighted.line_0.mean"] == pytest.approx(played.rows[-1]["generic.weighted.accuracy.mean"])
+
+
 def test_a_line_without_length_says_so_and_may_go_to_a_trained_model() -> None:
     found = found_in(asking("fedavg", "line", "line(model=trained, points=2)", scoring={"test": "split"}))
     assert found.notes == ["line: clients' own models are the generic one; accepted: line(model=trained)"]

@@ -259,6 +259,10 @@ class FedBasis(Method):
         """Algorithm 2: ψ and, as classes differ between clients, the whole classifier; other weights are frozen."""
         return self._predictor(adapted(self._coefficients(message), client, self._tau))
 
+    def local_weights(self, client: Client, message: Message) -> Tensor:
+        """θ of the client's personal model"""
+        return adapted(self._coefficients(message), client, self._tau)
+
     def client_snapshot(self, client: Client, message: Message) -> Message:
         """α of the client's personal model"""
         if BASES not in message:

@@ -234,7 +234,7 @@ def test_several_clients_as_one_computation_learn_the_same(homes: Path) -> None:
 
 # ---------------------------------------------------------------- methods
 
-NEED_CLASSES = {"shared-data", "bsm", "ir", "ldam", "cdt", "meta-bsm", "fedrod", "fedgen", "knn-per"}
+NEED_CLASSES = {"shared-data", "bsm", "ir", "resampling", "ldam", "cdt", "meta-bsm", "fedrod", "fedgen", "knn-per"}
 
 
 @pytest.mark.parametrize("name", METHODS)

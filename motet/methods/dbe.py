@@ -123,7 +123,7 @@ class RunningMean(Part):
         "auto",
         description="μ, weight of the newest batch in the running mean of the features; auto: 0.1 for nets with "
         "BatchNorm, else 1",
-        json_schema_extra=tried(0.1, 0.5, 1.0),
+        json_schema_extra=tried("auto", 0.1, 0.5, 1.0),
     )
 
     @property
@@ -239,7 +239,7 @@ class MR(RunningMean):
         "auto",
         description="κ, strength of the mean regularization; auto: the paper's for its nets (cnn4 50, nets with "
         "BatchNorm 1, fasttext 0.1), else the ratio of both losses, measured before the first round",
-        json_schema_extra=tried(0.0, 0.001, 0.01, 0.1, 1.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
+        json_schema_extra=tried("auto", 0.0, 0.001, 0.01, 0.1, 1.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
     )
     mean_init: Literal["full_pass", "ema_last"] = Field(
         "full_pass",

@@ -35,6 +35,7 @@ class Facts:
     validating: int = 0  # how many of these clients keep validation data
     samples: tuple[int, ...] = ()  # n_i of each client, which replies reveal anyway
     target: str = ""  # the name of the number that is predicted; empty for classes
+    protocol: str = "motet"  # whose way of training and measuring it is
 
     @property
     def clients(self) -> int:

@@ -1,5 +1,6 @@
 """FED-ROD: two losses that do not disturb each other, what travels, and who is served how."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from torch.nn.functional import cross_entropy, linear
 
 from motet.config.experiment import resolve
 from motet.config.sections import AdaptSettings, LocalSettings
-from motet.data import DataSettings, Federation, Samples, build
+from motet.data import DataSettings, Federation, Input, Samples, build
 from motet.errors import MotetError
 from motet.messages.message import Message, State, byte_count, tensor
 from motet.methods import build_method
@@ -236,6 +237,24 @@ def test_permuting_class_ids_permutes_everything(head: str) -> None:
 
 
 # ---------------------------------------------------------------- the heads
+
+
+@pytest.mark.parametrize(
+    ("input", "classes", "hidden"),
+    [
+        (input_of(1, 28, 28), 10, 16),
+        (input_of(3, 32, 32), 10, 32),
+        (input_of(3, 32, 32), 100, 16),
+        (input_of(8), 2, 16),
+    ],
+)
+def test_hidden_units_are_the_papers_for_such_data(input: Input, classes: int, hidden: int) -> None:
+    """16 for EMNIST, FMNIST and CIFAR-100, 32 for CIFAR-10; a number is kept."""
+    for asked, units in (("fedrod", hidden), ("fedrod(hidden=7)", 7)):
+        net = build_net("mlp", input, classes)
+        method = build_method(asked, net, replace(FACTS, classes=classes))
+        assert net.get_parameter("p_head.H.0.weight").shape == (units, classes)
+        assert method.automatic(method.start()) == ({"fedrod.hidden": hidden} if asked == "fedrod" else {})
 
 
 @pytest.mark.parametrize(

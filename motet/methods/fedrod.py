@@ -5,7 +5,7 @@ The features θ and the generic head ψ learn a balanced risk; the personal head
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, ValidationInfo, field_validator
@@ -57,10 +57,10 @@ class FedROD(Part):
     )
     gamma: float | None = Field(None, ge=0, description="γ of that loss; left out: the loss's own")
     p_init: Literal["normal", "zero"] = Field("normal", description="first weights of the personal head")
-    hidden: int = Field(
-        16,
-        ge=1,
-        description="hidden units of the hypernetwork (the paper: 16, CIFAR-10 32)",
+    hidden: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        "auto",
+        description="hidden units of the hypernetwork; auto: the paper's, 32 for colour images of ten classes or "
+        "fewer (CIFAR-10), else 16",
         json_schema_extra=tried(16, 32),
     )
     layers: int = Field(
@@ -76,12 +76,26 @@ class FedROD(Part):
         None, gt=0, description="of loss=meta-bsm: its step size; left out: the round's learning rate"
     )
 
+    def settled(self, net: Net, facts: Facts) -> Part:
+        """Return the part with the paper's hidden units for such data, where they are "auto"."""
+        if self.hidden != "auto":
+            return self
+        shape = net.input.shape
+        colour = net.input.kind == "image" and shape[0] == 3
+        return self.model_copy(update={"hidden": 32 if colour and facts.classes <= 10 else 16})
+
+    @property
+    def units(self) -> int:
+        """Return `hidden` as a number."""
+        assert self.hidden != "auto", "settled when the method is built"
+        return self.hidden
+
     def memory(self, net: Net, facts: Facts, model: int) -> MemoryNeed | None:
         """The hypernetwork's last layer: a head of C·(d + 1) weights for each hidden unit"""
         if self.head != "hyper":
             return None
         unit = 4 * facts.classes * (1 + math.prod(net.feature_shape()))
-        return MemoryNeed(COPIES * self.hidden * unit, option="hidden", value=self.hidden, model=self.hidden * unit)
+        return MemoryNeed(COPIES * self.units * unit, option="hidden", value=self.units, model=self.units * unit)
 
     @field_validator("gamma")
     @classmethod
@@ -111,7 +125,7 @@ class FedROD(Part):
             classes = net.eval().head(z).shape[1]
         own = [p.detach() for name, p in net.named_parameters() if p.dim() > 1 and matches(name, net.head_names())][-1]
         s = 0.0 if self.p_init == "zero" else float(own.std()) * math.sqrt(own[0].numel())
-        head = PersonalHead(classes, z.numel(), self.hidden if self.head == "hyper" else None, s, self.layers)
+        head = PersonalHead(classes, z.numel(), self.units if self.head == "hyper" else None, s, self.layers)
         net.add_module(self.module, head.to(z.device))
 
     def makes_from_counts(self) -> bool:

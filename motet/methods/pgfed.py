@@ -39,7 +39,7 @@ class PGFed(Part):
         json_schema_extra=tried(0.1, 0.05, 0.01, 0.005, 0.001),
     )
     eta2: float = Field(
-        1e-3, ge=0, description="η₂, step size of α (grid: 1e-2, 1e-3, 1e-4)", json_schema_extra=tried(1e-2, 1e-3, 1e-4)
+        1e-2, ge=0, description="η₂, step size of α (grid: 1e-2, 1e-3, 1e-4)", json_schema_extra=tried(1e-2, 1e-3, 1e-4)
     )
     clip: bool = Field(True, description="keep α from falling below zero, as the authors' code does")
     grad_pass: Literal["full", "drop_last"] = Field(
@@ -121,9 +121,11 @@ class PGFed(Part):
         server["pgfed.cohort"] = torch.tensor([*replies])
 
     def diagnostics(self, s: Serving) -> dict[str, float]:
-        """Return figures of α of this round's clients; its share at zero says how much of PGFed is left."""
+        """Return figures of α of this round's clients: its share at zero says how much of PGFed is left, and
+        `pgfed_alpha_moved` how far α is from where it began, 1/M, as a share of that: near 0 it is frozen."""
         alpha = tensor(s.state, "pgfed.learned" if "pgfed.learned" in s.state else "pgfed.A")
         return {
+            "pgfed_alpha_moved": float((alpha * s.facts.cohort - 1).abs().mean()),
             "pgfed_alpha_mean": float(alpha.mean()),
             "pgfed_alpha_min": float(alpha.min()),
             "pgfed_alpha_max": float(alpha.max()),

@@ -48,6 +48,7 @@ class Net(nn.Sequential):
 
     bf16 = False  # compute in bfloat16 in training; weights and predictions stay in float32
     criterion: Criterion = "classes"  # the loss that it is trained by; set by `build_net`
+    listed_as: str = ""  # its name in the list of nets; empty for a user's own; set by `build_net`
     rows = True  # False: no fast path for linear layers, for methods that need second derivatives
     _collecting = False
     another: Callable[[], "Net"]  # builds a net of the same recipe with fresh weights; set by `build_net`

@@ -41,6 +41,9 @@ class Wrapped(Method):
         """Return what the inner method returns, as all calls below do."""
         return self.inner.refuse(facts)
 
+    def measured(self, server: State) -> dict[str, float]:
+        return self.inner.measured(server)
+
     def start(self) -> State:
         return self.inner.start()
 

@@ -125,7 +125,9 @@ class FedBasis(Method):
         psi_lr: float = Field(0.01, gt=0, description="learning rate of ψ in training")
         joint: bool = Field(False, description="train α and bases together (Eq. 7 with tau=1): they collapse")
         plain: bool = Field(False, description="train and send every basis instead of the one vector they move along")
-        lr_compensation: bool = Field(False, description="let θ move as far as in FedAvg, not ‖a‖² of it")
+        lr_compensation: bool = Field(
+            True, description="let θ move as far as FedAvg's model does; false: ‖a‖² of it, at most half, as printed"
+        )
         decay: Literal["bases", "theta"] = Field("bases", description="what weight decay pulls to zero in step 4")
         generic: Literal["uniform", "major"] = Field("uniform", description="G-FL model: α = 1/K, or v′ alone")
         classifier_free_for_new: bool = Field(True, description="adaptation learns the whole classifier beside ψ")

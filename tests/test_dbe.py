@@ -14,17 +14,19 @@ from torch.nn.functional import cross_entropy
 
 from motet.config.experiment import Experiment, resolve
 from motet.config.nesting import merge
+from motet.data import Input
 from motet.messages.message import Message, State, byte_count, tensor
 from motet.messages.task import Task
 from motet.methods import build_method
 from motet.methods.averaging import Averaging
-from motet.methods.base import Part, Training
+from motet.methods.base import Method, Part, Training
 from motet.methods.base.personal_model import through
-from motet.methods.dbe import DBE
+from motet.methods.dbe import DBE, MR, aligned
 from motet.nets import Net, build_net
 from motet.runs.record import Record
-from motet.runs.run import run
+from motet.runs.run import Silent, resume, run
 from motet.server.assembly import Assembly, assemble, settle
+from motet.server.evaluation import Row
 from motet.training.client import Client
 
 SMALL: dict[str, Any] = {
@@ -103,9 +105,9 @@ def test_without_kappa_and_with_p_held_at_zero_it_is_fedavg() -> None:
     assert not any(tensor(assembly.engine.private(i), "private").any() for i in (0, 1, 2, 4, 5))
 
 
-@pytest.mark.parametrize("without", ["fedavg+prbm", "fedavg+mr", "fedavg"])
+@pytest.mark.parametrize("without", ["fedavg+prbm", "fedavg+mr(kappa=50)", "fedavg"])
 def test_each_half_changes_the_result(without: str) -> None:
-    _, dbe = rounds("fedavg+dbe", COHORTS)
+    _, dbe = rounds("fedavg+dbe(kappa=50)", COHORTS)
     _, other = rounds(without, COHORTS)
     assert not torch.allclose(tensor(dbe[-1], "w"), tensor(other[-1], "w"), atol=1e-3)
 
@@ -113,11 +115,11 @@ def test_each_half_changes_the_result(without: str) -> None:
 def test_mean_regularization_moves_the_extractor_and_not_p() -> None:
     start = rounds("fedavg", COHORTS[:2])[1][-1]["w"]
     assert isinstance(start, Tensor)
-    assembly, _ = rounds("fedavg+dbe", [])
+    assembly, _ = rounds("fedavg+dbe(kappa=50)", [])
     results = []
     for kappa in (0.0, 50.0):
         method = averaging(assembly)
-        method.parts = (DBE(kappa=kappa),)
+        method.parts = (DBE(kappa=kappa, mu=1),)
         message: Message = {"w": start, "mr.mean": torch.full((64,), 0.3)}
         t = method.begin_round(client_of(assembly, 3, 1), message)
         t.w[t.layout.private] = 0.1
@@ -226,7 +228,7 @@ def test_noise_hides_a_clients_mean_before_it_leaves() -> None:
     """z̃ = (1−q)·z̄ + N(0, s²I): q shrinks the signal, it does not scale the noise."""
 
     def told(options: str) -> Tensor:
-        assembly = assemble(experiment(f"fedavg+dbe({options})"))
+        assembly = assemble(experiment(f"fedavg+dbe(kappa=50, {options})"))
         server = assembly.method.start()
         replies = exchange(assembly, server, assembly.client_ids, 0, "prepare")
         return torch.stack([tensor(r, "mr.mean") for r in replies.values()])
@@ -239,13 +241,115 @@ def test_noise_hides_a_clients_mean_before_it_leaves() -> None:
     assert torch.equal(noisy, told("noise_q=0.2, noise_s=3"))
 
 
+# κ and μ that are "auto"
+
+
+@pytest.mark.parametrize(
+    ("net", "input", "kappa", "mu"),
+    [
+        ("cnn4", input_of(1, 28, 28), 50.0, 1.0),
+        ("resnet18", input_of(3, 32, 32), 1.0, 0.1),
+        ("resnet8", input_of(1, 8, 8), 1.0, 0.1),  # BatchNorm
+        ("resnet8(norm=group)", input_of(1, 8, 8), "auto", 1.0),
+        ("mlp", input_of(1, 8, 8), "auto", 1.0),
+    ],
+)
+def test_auto_is_what_the_paper_has_for_a_net(net: str, input: Input, kappa: float | str, mu: float) -> None:
+    method = build_method("dbe+ft", build_net(net, input, 10), FACTS)
+    assert method.left_to_auto == {"dbe.kappa": kappa, "dbe.mu": mu}
+    named = build_method("dbe(kappa=3, mu=0.5)", build_net(net, input, 10), FACTS)
+    assert named.left_to_auto == {} and averaging_parts(named) == [(3.0, 0.5)]
+
+
+def averaging_parts(method: Method) -> list[tuple[object, object]]:
+    """κ and μ of the parts of a method that have them"""
+    assert isinstance(method, Averaging)
+    return [(part.kappa, part.mu) for part in method.parts if isinstance(part, MR)]
+
+
+def test_kappa_is_the_loss_over_the_mean_square() -> None:
+    """Σ n·loss / Σ n·(mse + its mean's distance from the consensus), over clients that measured."""
+    consensus = torch.tensor([1.0, 1.0])
+    replies: dict[int, Message] = {
+        0: {"n": 10, "mr.loss": 0.6, "mr.mse": 0.1, "mr.mean": torch.tensor([1.0, 1.0])},
+        1: {"n": 30, "mr.loss": 0.2, "mr.mse": 0.3, "mr.mean": torch.tensor([2.0, 1.0])},  # ½·½(1 + 0) away
+        2: {"n": 90, "mr.loss": 0.0, "mr.mse": 0.0, "mr.mean": torch.tensor([9.0, 9.0])},  # did not measure
+    }
+    assert aligned(replies, consensus) == pytest.approx((10 * 0.6 + 30 * 0.2) / (10 * 0.1 + 30 * (0.3 + 0.25)))
+    assert aligned({2: replies[2]}, consensus) == 1.0
+
+
+def test_a_client_measures_both_losses_once_it_has_learned() -> None:
+    """Against plain torch: SGD goes on until the loss is a tenth of its first."""
+    assembly = assemble(experiment("fedavg+mr", local={"lr": 0.5}))
+    told = exchange(assembly, assembly.method.start(), [1], 0, "prepare")[1]
+    client = client_of(assembly, 1, 0)
+    net = plain_net(assembly, averaging(assembly).fresh)
+    x, y = next(client.data.train.all_batches(10_000))
+    first = float(cross_entropy(net(x), y).detach())
+    batches, optimizer = client.descent("prepare", epochs=100).batches(client.data.train), None
+    optimizer = torch.optim.SGD(net.parameters(), lr=client.lr)
+    an_epoch = len(client.descent("prepare", epochs=1).sizes(client.samples))
+    for epoch in range(100):
+        for _ in range(an_epoch):
+            part, labels = next(batches)
+            optimizer.zero_grad()
+            cross_entropy(net(part), labels).backward()
+            optimizer.step()
+        with torch.no_grad():
+            loss, m = float(cross_entropy(net(x), y)), net.body(x)
+        if not epoch:
+            consensus = m.mean(0)
+        if loss <= 0.1 * first:
+            break
+    assert 1 < epoch < 99
+    squares = [((z.mean(0) - consensus) ** 2).mean() / 2 * len(z) / len(m) for z in torch.split(m, 10)]
+    assert told["mr.loss"] == pytest.approx(loss, rel=1e-3) and told["mr.mse"] == pytest.approx(
+        float(sum(squares)), rel=1e-3
+    )
+
+
+def test_eight_clients_measure_and_kappa_is_used_and_recorded(tmp_path: Path) -> None:
+    asked = experiment(
+        "fedavg+dbe", data={"clients": 12, "subset": 0.6, "new_clients": 0.2}, local={"lr": 0.3}, rounds={"cohort": 1.0}
+    )
+    assembly = assemble(asked)
+    replies = exchange(assembly, assembly.method.start(), assembly.client_ids, 0, "prepare")
+    assert sum(float(r["mr.loss"]) > 0 for r in replies.values()) == 8
+    record = run_twice(asked, tmp_path)
+    kappa = record.summary.automatic["dbe.kappa"]
+    assert isinstance(kappa, float) and 0.05 < kappa < 20 and record.summary.automatic["dbe.mu"] == 1.0
+    assert kappa == record.rounds[-1]["mr_kappa"]
+    assert any(f"dbe.kappa = {kappa:.3g}" in note for note in record.summary.notes)
+    same, other = (
+        Record(run(asked.with_({"method": f"fedavg+dbe(kappa={k!r})"}), tmp_path / str(k))) for k in (kappa, 1 / kappa)
+    )
+    weights = [(r.folder / "weights.safetensors").read_bytes() for r in (record, same, other)]
+    assert weights[0] == weights[1] != weights[2]
+
+
+def test_a_measured_kappa_is_kept_over_a_stop(tmp_path: Path) -> None:
+    class Stops(Silent):
+        def round(self, row: Row) -> None:
+            if row["round"] == 1:
+                raise KeyboardInterrupt
+
+    asked = experiment("fedavg+dbe", local={"lr": 0.3}, checkpoint={"every": 1})
+    whole = Record(run(asked, tmp_path / "whole"))
+    with pytest.raises(KeyboardInterrupt):
+        run(asked, tmp_path / "stopped", Stops())
+    record = Record(resume(tmp_path / "stopped"))
+    assert record.summary.automatic == whole.summary.automatic != {}
+    assert (record.folder / "weights.safetensors").read_bytes() == (whole.folder / "weights.safetensors").read_bytes()
+
+
 # What travels and what stays
 
 
 def test_p_stays_and_a_round_costs_what_fedavgs_costs() -> None:
     """The consensus mean goes to a client once, with its first round."""
     fedavg, plain = rounds("fedavg", [])
-    assembly, states = rounds("fedavg+dbe", [])
+    assembly, states = rounds("fedavg+dbe(kappa=50)", [])
     down, up = fedavg.method.broadcast(plain[0], 0), exchange(fedavg, plain[0], [0], 1)[0]
     for round, cohort in enumerate(COHORTS, 1):
         for i in cohort:
@@ -262,7 +366,7 @@ def test_p_stays_and_a_round_costs_what_fedavgs_costs() -> None:
 
 
 def test_a_client_that_was_set_aside_is_told_again() -> None:
-    assembly, states = rounds("fedavg+dbe", [])
+    assembly, states = rounds("fedavg+dbe(kappa=50)", [])
     replies = exchange(assembly, states[0], [0, 1], 1)
     server = assembly.method.aggregate(states[0], {0: replies[0]})
     assert "mr.mean" not in assembly.method.broadcast(server, 0)
@@ -270,7 +374,7 @@ def test_a_client_that_was_set_aside_is_told_again() -> None:
 
 
 def test_the_personal_model_is_the_global_one_with_the_clients_bias() -> None:
-    assembly, states = rounds("fedavg+dbe", COHORTS)
+    assembly, states = rounds("fedavg+dbe(kappa=50)", COHORTS)
     client = assembly.workplace.client(Task("score", 1, 3, {}), assembly.engine.private(1))
     net, x = plain_net(assembly, tensor(states[-1], "w")), client.data.test.batch(torch.arange(3))[0]
     p = tensor(client.private, "private")
@@ -283,7 +387,7 @@ def test_the_personal_model_is_the_global_one_with_the_clients_bias() -> None:
 
 
 def test_a_new_client_starts_at_p_zero_and_trains_everything() -> None:
-    assembly, states = rounds("fedavg+dbe", COHORTS[:1])
+    assembly, states = rounds("fedavg+dbe(kappa=50)", COHORTS[:1])
     method = averaging(assembly)
     client = client_of(assembly, 3, 1)
     message = method.broadcast(states[-1], 3)
@@ -291,7 +395,7 @@ def test_a_new_client_starts_at_p_zero_and_trains_everything() -> None:
     assert not before[method.layout.private].any()
     adapted = {}
     for kappa in (50.0, 0.0):
-        method.parts = (DBE(kappa=kappa),)
+        method.parts = (DBE(kappa=kappa, mu=1),)
         method.adapt(client_of(assembly, 3, 1), message)
         adapted[kappa] = {name: p.detach().clone() for name, p in method.net.named_parameters()}
     for name, place in method.layout.places.items():
@@ -308,13 +412,18 @@ def test_the_halves_together_are_the_whole() -> None:
     assert torch.equal(tensor(whole[-1], "w"), tensor(halves[-1], "w"))
 
 
-@pytest.mark.parametrize("method", ["fedavg+dbe", "fedavg+prbm", "scaffold+dbe", "fedrod+dbe(mean_init=ema_last)"])
+@pytest.mark.parametrize(
+    "method",
+    ["fedavg+dbe(kappa=50)", "fedavg+prbm", "scaffold+dbe(kappa=50)", "fedrod+dbe(kappa=50, mean_init=ema_last)"],
+)
 def test_a_run_twice_is_the_same_run(method: str, tmp_path: Path) -> None:
     record = run_twice(experiment(method, data={"new_clients": 0.2}), tmp_path)
     assert record.rounds[0]["round"] == (0 if "dbe" in method else 1)  # the consensus comes first
 
 
-@pytest.mark.parametrize("method", ["fedprox+dbe", "feddyn+dbe", "fedavg+mr", "fedavg+dbe+lp"])
+@pytest.mark.parametrize(
+    "method", ["fedprox+dbe(kappa=50)", "feddyn+dbe(kappa=50)", "fedavg+mr(kappa=50)", "fedavg+dbe(kappa=50)+lp"]
+)
 def test_it_joins_anything_of_fedavgs_shape(method: str, tmp_path: Path) -> None:
     summary = Record(run(experiment(method), tmp_path / "run")).summary.model_dump()
     assert 0 < summary["personal"]["weighted"]["personal_models"] <= 1

@@ -94,7 +94,10 @@ def test_numpy_numbers_and_paths_are_choices() -> None:
         ),
         ({"method": 3}, "method is 3; accepted: text"),
         ({"net": "cnn4"}, "net is 'cnn4': did you mean net.name? accepted: a section with name, head"),
-        ({"protocol": "ditto"}, "protocol is 'ditto'; accepted: motet | fedrod | pgfed | fedbasis | superfed | dbe"),
+        (
+            {"protocol": "ditto"},
+            "protocol is 'ditto'; accepted: motet | fedrod | fedrod-emnist | fedrod-cifar | pgfed | fedbasis |",
+        ),
         ({"protocol": ["dbe"]}, "protocol is ['dbe']; accepted: motet |"),
         ({"local": {"ephocs": 1}}, "unknown field in [local] 'ephocs': did you mean 'epochs'?"),
         ({"sead": 1}, "unknown field 'sead': did you mean 'seed'?"),
@@ -294,6 +297,8 @@ def test_every_protocol_resolves() -> None:
     [
         # personal_model, test, client weighting, report, drop_last, momentum kept, pool, test share
         ("fedrod", ("last_participation", "common", "uniform", "last", False, "reset", "train", 0.0)),
+        ("fedrod-emnist", ("last_participation", "split", "uniform", "last", False, "reset", "train", 0.2)),
+        ("fedrod-cifar", ("last_participation", "common", "uniform", "last", False, "reset", "train", 0.0)),
         ("pgfed", ("last_participation", "split", "uniform", "best", True, "persist", "all", 0.25)),
         ("fedbasis", ("final_sync", "common", "uniform", "last", False, "reset", "train", 0.0)),
         ("superfed", ("global_plus_personal", "split", "uniform", "last", False, "reset", "train", 0.2)),
@@ -312,6 +317,8 @@ def test_protocols_differ_as_the_papers_do(name: str, row: tuple[Any, ...]) -> N
     [
         # lr, decay, momentum, weight decay, epochs, batch, rounds, cohort
         ("fedrod", (0.01, 0.99, 0.9, 1e-5, 5, 40, 100, 0.2)),
+        ("fedrod-emnist", (0.01, 0.99, 0.9, 1e-5, 5, 16, 100, 0.05)),
+        ("fedrod-cifar", (0.01, 0.99, 0.9, 1e-5, 5, 40, 100, 0.4)),
         ("pgfed", (0.005, 1.0, 0.9, 0.0, 5, 10, 300, 0.25)),
         ("fedbasis", (0.01, 1.0, 0.9, 1e-4, 5, 16, 100, 1.0)),
         ("superfed", (0.01, 0.99, 0.9, 1e-4, 10, 10, 500, 5.0)),

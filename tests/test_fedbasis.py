@@ -52,8 +52,9 @@ def small_net(norm: bool = False) -> Net:
         return build()
 
 
-def method(options: str = "", norm: bool = False, facts: Facts = FACTS) -> FedBasis:
-    built = build_method(f"fedbasis({options})", small_net(norm), facts)
+def method(options: str = "", norm: bool = False, facts: Facts = FACTS, as_printed: bool = True) -> FedBasis:
+    step = "lr_compensation=false" if as_printed else ""
+    built = build_method(f"fedbasis({', '.join(filter(None, (options, step)))})", small_net(norm), facts)
     assert isinstance(built, FedBasis)
     return built
 
@@ -257,7 +258,7 @@ def test_decay_of_theta_alone_leaves_unused_bases_where_they_are(kind: str) -> N
 
 @pytest.mark.parametrize("kind", ["", "plain=true, "])
 def test_compensated_theta_walks_as_in_fedavg(kind: str) -> None:
-    m, c = method(f"{kind}k=3, psi_lr=0.3, lr_compensation=true"), client()
+    m, c = method(f"{kind}k=3, psi_lr=0.3", as_printed=False), client()
     V = bases(m)
     alpha = softened(reference_psi(m, c, V), m.options.tau)
     theta = m.mixing.theta(alpha, V)

@@ -84,6 +84,17 @@ def test_alpha_never_falls_below_zero_unless_it_may() -> None:
     assert figures["pgfed_alpha_min"] == 0 and 0 < figures["pgfed_alpha_clipped"] <= 1
 
 
+def test_alpha_moves_by_default_and_the_record_says_how_far() -> None:
+    """With the default η₂ it leaves 1/M; with 1e-4, as before, it all but stays."""
+    moved = {}
+    for options in ("", "(eta2=0.0001)", "(eta2=0)"):
+        assembly, states = rounds(f"pgfed{options}", COHORTS, local={"lr": 0.05})
+        moved[options] = assembly.method.diagnostics(states[-1])["pgfed_alpha_moved"]
+        learned = tensor(states[-1], "pgfed.learned")
+        assert moved[options] == pytest.approx(float((learned - 1 / 4).abs().mean() / (1 / 4)), abs=1e-6)
+    assert moved["(eta2=0)"] == 0 and moved[""] > 0.02 > 2 * moved["(eta2=0.0001)"]
+
+
 def test_alpha_moves_only_from_this_cohort_to_the_last_one() -> None:
     _, states = rounds("pgfed(mu=1, eta2=1e-3)", COHORTS)
     assert torch.equal(tensor(states[1], "pgfed.A"), torch.full((8, 8), 1 / 4))

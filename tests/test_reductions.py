@@ -150,7 +150,7 @@ def test_pfedmes_theta_is_the_envelopes_minimum() -> None:
 
 @pytest.mark.usefixtures("exact")
 def test_l2gd_that_never_averages_is_local_at_a_fourth_of_the_rate() -> None:
-    ours, local = rounds("l2gd(p=0)", lr=0.4, steps=1), rounds("local", lr=0.1, steps=1)
+    ours, local = rounds("l2gd(p=0, rate=literal)", lr=0.4, steps=1), rounds("local", lr=0.1, steps=1)
     for i in range(4):
         same("x_i", personal(ours, i), personal(local, i), 1e-12)
 

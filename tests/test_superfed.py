@@ -3,6 +3,7 @@
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -94,6 +95,23 @@ def test_local_training_is_autograds(name: str) -> None:
     assert len(method.stretches) == (1 if name == "superfed-mm" else 3)
 
 
+def test_before_mixing_nu_moves_both_ends_and_the_loss_only_the_federated_one() -> None:
+    """Eq. 4 with λ = 0, which Algorithm 1 has from the first round; the released code waits for round L."""
+    changes = {"steps": 3, "momentum": 0.9, "weight_decay": 0.01}
+    method, client, message = at_client("superfed-mm(mu=0.5, nu=20, start=1)", **changes)
+    w_g = tensor(message, "w")
+    client.private["superfed.w_l"] = w_l = related(w_g)
+    reply = method.train(client, message)
+    trained = torch.cat([reply["w"], client.private["superfed.w_l"]])
+    plain = at_client("superfed-mm", **changes)
+
+    def distance(nu: float) -> float:
+        both = reference(plain[0], plain[1], w_g, w_l, 0.5, nu, lambda lam: (torch.ones(()), torch.zeros(())))
+        return float((torch.cat(both) - trained).abs().max())
+
+    assert distance(20) < 1e-6 < 1e-4 < min(distance(0), distance(-20))
+
+
 def test_lm_draws_one_lambda_per_module_and_mm_one_for_all() -> None:
     mm, lm = (at_client(name)[0] for name in BOTH)
     assert len(mm.draw(torch.Generator().manual_seed(0))) == 1 and mm.stretches == [slice(0, mm.layout.size)]
@@ -166,12 +184,12 @@ def final(method: str, momentum: str = "reset") -> Tensor:
 @pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize("momentum", ["reset", "persist"])
 def test_without_mixing_and_proximity_it_is_fedavg_to_the_bit(name: str, momentum: str) -> None:
-    assert torch.equal(final(f"{name}(start=1.0, mu=0, nu=9)", momentum), final("fedavg", momentum))
+    assert torch.equal(final(f"{name}(start=1.0, mu=0, nu=9, nu_from=mixing)", momentum), final("fedavg", momentum))
 
 
 @pytest.mark.parametrize("name", BOTH)
 def test_personalization_that_never_starts_is_fedprox(name: str) -> None:
-    ours = final(f"{name}(start=1.0, mu=0.5)")
+    ours = final(f"{name}(start=1.0, mu=0.5, nu_from=mixing)")
     fedprox, fedavg = final("fedprox(mu=1.0)"), final("fedavg")  # FedProx has a ½
     assert (ours - fedprox).norm() < 1e-4 * (fedavg - fedprox).norm()  # μw^f − μw^g instead of μ(w^f − w^g)
 
@@ -187,8 +205,9 @@ def test_mixing_changes_what_is_sent() -> None:
     ("start", "rounds", "last_at_rest"), [(0, 5, 0), (0.4, 5, 2), (0.5, 5, 2), (0.29, 100, 29), (1, 5, 5)]
 )
 def test_the_local_model_rests_until_round_L(start: float, rounds: int, last_at_rest: int) -> None:
-    """In 1-based rounds, up to ⌊start·R⌋: neither momentum nor weight decay touches it."""
-    experiment = tiny(f"superfed-mm(start={start})", rounds={"count": rounds}, local={"weight_decay": 0.1, "steps": 2})
+    """In 1-based rounds, up to ⌊start·R⌋, as in the released code: neither momentum nor weight decay touches it."""
+    method = f"superfed-mm(start={start}, nu_from=mixing)"
+    experiment = tiny(method, rounds={"count": rounds}, local={"weight_decay": 0.1, "steps": 2})
     assembly = assemble(experiment)
     message = assembly.method.broadcast(assembly.method.start(), 0)
     assert message["superfed.L"] == last_at_rest
@@ -220,7 +239,7 @@ def test_it_moves_on_from_where_it_was_and_is_replaced_not_changed_in_place() ->
 
 
 def test_copy_global_starts_it_at_the_first_model_received() -> None:
-    method, client, message = at_client("superfed-mm(local_init=copy_global, start=1)")
+    method, client, message = at_client("superfed-mm(local_init=copy_global, start=1, nu_from=mixing)")
     first = tensor(message, "w").clone()
     method.train(client, message)
     method.train(client, {**message, "w": first + 1})
@@ -304,6 +323,26 @@ def test_the_model_handed_out_is_that_of_the_fixed_lambda_and_a_new_client_has_t
     assert torch.equal(found, tensor(message, "w"))
     adapted = method.layout.flatten(method.adapt(client, message).net)
     assert not torch.equal(adapted, found)
+
+
+@pytest.mark.parametrize(
+    ("validating", "protocol", "rule"),
+    [(3, "motet", "validation"), (0, "motet", "fixed"), (0, "superfed", "common_best"), (3, "superfed", "common_best")],
+)
+@pytest.mark.parametrize("name", BOTH)
+def test_lambda_looks_at_test_data_in_the_papers_own_protocol_alone(
+    name: str, validating: int, protocol: str, rule: str
+) -> None:
+    facts = replace(FACTS, validating=validating, protocol=protocol)
+    method = build_method(name, build_net("mlp", input_of(1, 8, 8), 10), facts)
+    assert method.family is not None and method.family.rule == rule
+    assert method.automatic(method.start()) == {f"{name}.lambda_eval": rule}
+
+
+def test_the_protocol_reaches_the_method() -> None:
+    asked = tiny("superfed-mm").model_copy(update={"protocol": "superfed"})
+    family = assemble(asked).method.family
+    assert family is not None and family.rule == "common_best"
 
 
 RULES = ["common_best", "validation", "oracle", "fixed"]

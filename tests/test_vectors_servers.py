@@ -147,7 +147,7 @@ def test_knn_per() -> None:
 
 def test_l2gd() -> None:
     v, (w0, data) = vectors("l2gd"), second_problem()
-    method = f"l2gd(lam={v['lam']}, p={v['p']})"
+    method = f"l2gd(lam={v['lam']}, p={v['p']}, steps=1, rate=literal)"
     run = Rounds(method, tiny_net(w0), data, lr=v["alpha"], batch=1000)
     assert isinstance(run.method, L2GD)
     for i in range(4):

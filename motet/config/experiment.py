@@ -62,8 +62,8 @@ class Experiment(Section):
 
     method: str = Field("fedavg", description="a method of `motet list methods`, or a sum such as fedprox(mu=0.01)+ft")
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="the one source of all randomness")
-    protocol: Literal["motet", "fedrod", "pgfed", "fedbasis", "superfed", "dbe"] = Field(
-        "motet", description="whose way of training and measuring fills in the fields that are left out"
+    protocol: Literal["motet", "fedrod", "fedrod-emnist", "fedrod-cifar", "pgfed", "fedbasis", "superfed", "dbe"] = (
+        Field("motet", description="whose way of training and measuring fills in the fields that are left out")
     )
     transforms: str = Field(
         "",

@@ -62,6 +62,28 @@ _FEDROD = Protocol(
     },
 )
 
+
+def _fedrod_for(name: str, summary: str, **values: dict[str, Any]) -> Protocol:
+    """Return FED-ROD's preset with the values that its paper has for another data set."""
+    sections = {section: {**_FEDROD.values[section], **values.get(section, {})} for section in _FEDROD.values}
+    return Protocol(name, _FEDROD.paper, summary, sections)
+
+
+_FEDROD_EMNIST = _fedrod_for(
+    "fedrod-emnist",
+    "FED-ROD's for EMNIST: writers as clients, 5 % of them in a round, each scored on its own test data",
+    data={"partition": "natural", "test_share": 0.2},
+    rounds={"cohort": 0.05},
+    local={"batch": 16},
+    scoring={"test": "split"},
+)
+_FEDROD_CIFAR = _fedrod_for(
+    "fedrod-cifar",
+    "FED-ROD's for CIFAR-10 and CIFAR-100: 20 clients, 8 of them in a round, images mirrored and moved",
+    data={"clients": 20, "augment": "flip-crop"},
+    rounds={"cohort": 0.4},
+)
+
 _PGFED = Protocol(
     "pgfed",
     "Luo et al., PGFed: Personalize Each Client's Global Objective for Federated Learning, ICCV 2023",
@@ -210,7 +232,9 @@ _DBE = Protocol(
     },
 )
 
-PROTOCOLS: dict[str, Protocol] = {p.name: p for p in (_MOTET, _FEDROD, _PGFED, _FEDBASIS, _SUPERFED, _DBE)}
+PROTOCOLS: dict[str, Protocol] = {
+    p.name: p for p in (_MOTET, _FEDROD, _FEDROD_EMNIST, _FEDROD_CIFAR, _PGFED, _FEDBASIS, _SUPERFED, _DBE)
+}
 
 
 def describe_protocols() -> list[dict[str, Any]]:

@@ -201,7 +201,7 @@ def _kind(annotation: Any) -> str:
     if get_origin(annotation) is Annotated:
         plain, *limits = get_args(annotation)
         words = [w for info in limits for limit in getattr(info, "metadata", [info]) if (w := _bound(limit))]
-        return " ".join([_kind(plain), *words])
+        return _kind(plain) + (f" {' and '.join(words)}" if words else "")
     if get_origin(annotation) is Literal:
         return " | ".join(map(str, get_args(annotation)))
     if get_origin(annotation) in (UnionType, Union):

@@ -33,6 +33,9 @@ class APPLE(Averaging):
         p_lr: float = Field(0.001, gt=0, description="η₂, step size of p; decays as the learning rate does")
         mu: float = Field(0.1, ge=0, description="μ, how strongly p stays near p⁰")
         until: float = Field(0.2, ge=0, le=1, description="L as a share of the rounds: how long p is held near p⁰")
+        core_rate: Literal["plain", "scaled"] = Field(
+            "plain", description="step size of the core: η, or N·η, which makes up for p_ii = 1/N at the start"
+        )
         schedule: Literal["cosine", "exponential"] = Field("cosine", description="λ(r), or 0.001^(r/L)")
 
     options: Options
@@ -86,7 +89,8 @@ class APPLE(Averaging):
         i, p, p0 = self.facts.ids.index(client.id), self.p(client, message).clone(), tensor(message, "apple.p0")
         pull = self.options.mu * number(message, "apple.lambda")
         rate = self.options.p_lr * client.local.lr_decay ** max(client.round - 1, 0)
-        theta, v, descent = self.mixed(p, cores), torch.zeros_like(p), client.descent()
+        scale = self.facts.clients if self.options.core_rate == "scaled" else 1
+        theta, v, descent = self.mixed(p, cores), torch.zeros_like(p), client.descent(lr=client.lr * scale)
         G, core, g = torch.zeros_like(theta), cores[i], torch.zeros_like(theta)
         self.layout.bind(self.net.train(), theta, G)
 

@@ -165,6 +165,10 @@ class Averaging(Method):
         whole = torch.cat([tensor(server, "w"), self.fresh[self.layout.private]])
         return self.layout.convert(whole, self.plain)
 
+    def measured(self, server: State) -> dict[str, float]:
+        s = self.serving(server)
+        return {name: value for part in self.parts for name, value in part.measured(s).items()}
+
     def diagnostics(self, server: State) -> dict[str, float]:
         s = self.serving(server)
         return {name: value for part in self.parts for name, value in part.diagnostics(s).items()}

@@ -4,8 +4,9 @@ consensus.
 PRBM is the personal half, MR the shared one; DBE is both, and each has its own name in a sum.
 """
 
+import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -13,31 +14,17 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from motet.config.section import tried
-from motet.messages.message import Message, tensor
+from motet.errors import Diverged
+from motet.messages.message import Message, number, tensor
 from motet.messages.replies import Rule
 from motet.methods.base import Forward, Learned, LearnedFigure, MethodEntry, Part, Serving, Training, average
+from motet.methods.base.local_steps import learn_in_phases
+from motet.methods.base.method import Facts
 from motet.methods.base.part import Acts
+from motet.methods.base.plane import in_a_plane
 from motet.nets import Net
 from motet.training.client import Client
-
-# -------- Features in a plane, for a figure
-
-
-NEIGHBOURS = 20  # the perplexity of t-SNE, at most
-
-
-def in_a_plane(points: Tensor, seed: int) -> Tensor:
-    """Return places in a plane by t-SNE (van der Maaten and Hinton 2008): only nearness has a meaning there."""
-    from sklearn.manifold import TSNE  # imported here because it takes as long as all of Motet
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    if len(points) < 4:
-        return points.new_zeros(len(points), 2)
-    perplexity = min(NEIGHBOURS, (len(points) - 1) / 3)
-    tsne = TSNE(2, perplexity=perplexity, init="pca", method="exact", random_state=seed % 2**32)
-    with threadpool_limits(1):  # sums in one order: the same figure on every machine
-        return torch.from_numpy(tsne.fit_transform(points.double().numpy()))
-
+from motet.training.randomness import generator
 
 # -------- DBE (Zhang et al. 2023)
 
@@ -114,13 +101,18 @@ class RunningMean(Part):
 
     acts: ClassVar[Acts] = "features"
 
-    mu: float = Field(
-        1.0,
-        ge=0,
-        le=1,
-        description="μ, weight of the newest batch in the running mean of the features",
-        json_schema_extra=tried(0.1, 0.5, 1.0),
+    mu: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = Field(
+        "auto",
+        description="μ, weight of the newest batch in the running mean of the features; auto: 0.1 for nets with "
+        "BatchNorm, else 1",
+        json_schema_extra=tried("auto", 0.1, 0.5, 1.0),
     )
+
+    @property
+    def newest_share(self) -> float:
+        """μ as a number"""
+        assert self.mu != "auto", "settled when the method is built"
+        return self.mu
 
     def before(self, t: Training, message: Message) -> None:
         """m = 0"""
@@ -134,7 +126,8 @@ class RunningMean(Part):
     def track(self, t: Training, out: Forward) -> Tensor:
         """Return the new m, with a gradient through this batch; the m that is stored has no gradient."""
         newest = out.raw.mean(0)
-        m = newest if self.mu == 1 else torch.lerp(t["mr.m"], newest, self.mu)
+        mu = self.newest_share
+        m = newest if mu == 1 else torch.lerp(t["mr.m"], newest, mu)
         t["mr.m"] = m.detach()
         return m
 
@@ -142,24 +135,93 @@ class RunningMean(Part):
 class InitialEpoch(RunningMean):
     """The epoch before the first round is trained without DBE (Algorithm 1, line 2): p stays zero."""
 
+    def before(self, t: Training, message: Message) -> None:
+        """m = 0; remember whether the server asks this client for the magnitudes of both losses."""
+        super().before(t, message)
+        if "mr.measures" in message:
+            t["mr.measures"] = torch.ones(())
+
     def correct(self, t: Training) -> None:
         """No step on p"""
         if "prbm" in t.layout.places:
             t.layout.places["prbm"].view(t.g).zero_()
 
 
+OF_NETS: Mapping[str, tuple[float, float]] = {"cnn4": (50.0, 1.0), "resnet18": (1.0, 0.1), "fasttext": (0.1, 1.0)}
+"""κ and μ that the paper has for its nets (appendix C.2)."""
+
+MEASURING = 8  # how many clients measure the magnitudes of both losses, where κ is "auto"
+LEARNED, MOST_EPOCHS = 0.1, 100  # they learn on until their loss is that share of its first value, for so many epochs
+NO_MEASURE = 1.0  # κ where nobody could measure
+
+
+def measuring(s: Serving) -> list[int]:
+    """Return the clients that measure both losses: some of all, the same for every call."""
+    order = torch.randperm(s.facts.clients, generator=generator(s.facts.seed, "mr-kappa"))
+    return [s.facts.ids[i] for i in order[:MEASURING].tolist()]
+
+
+def magnitudes(t: Training, mean: Tensor) -> tuple[float, float]:
+    """Return the client's loss, and ½(m − z̄_i^g)² as a mean over batches and features, once it has learned.
+
+    The epoch before the first round may have three steps, after which both are those of a random net: the loss near
+    its first value and all features near zero, a ratio of hundreds. So the client learns on alone until its loss is a
+    tenth of its first; these weights are thrown away. It gives (0, 0) if that leaves the finite numbers.
+    """
+    samples, device, before = t.client.data.train, t.w.device, t.w.clone()
+
+    def now() -> tuple[float, float]:
+        loss, mse, seen = 0.0, 0.0, 0
+        with torch.no_grad():
+            for x, y in samples.all_batches(t.client.local.batch):
+                z = t.net.body(x.to(device))
+                loss += len(y) * float(t.net.training_loss(t.net.head(z), y.to(device)))
+                mse += len(y) * float(mse_loss(z.mean(0), mean)) / 2
+                seen += len(y)
+        return loss / seen, mse / seen
+
+    with t.at(t.start):
+        first, _ = now()
+    t.net.eval()
+    found = now()
+    try:
+        for _ in range(MOST_EPOCHS):
+            if found[0] <= LEARNED * first:
+                break
+            t.bind()
+            learn_in_phases(t, samples, t.backward)
+            t.rest()
+            found = now()
+    except Diverged:
+        found = (0.0, 0.0)
+    t.w.copy_(before)
+    return found if all(map(math.isfinite, found)) else (0.0, 0.0)
+
+
+def aligned(replies: Mapping[int, Message], consensus: Tensor) -> float:
+    """κ = Σ n_i loss_i / Σ n_i mse_i over the clients that measured, so that both terms of the loss weigh alike.
+
+    To what a client measured against its own mean comes that mean's distance from the consensus.
+    """
+    told = [reply for reply in replies.values() if number(reply, "mr.loss") > 0]
+    loss = sum(number(reply, "n") * number(reply, "mr.loss") for reply in told)
+    apart = [float(mse_loss(tensor(reply, "mr.mean"), consensus)) / 2 for reply in told]
+    mse = sum(number(reply, "n") * (number(reply, "mr.mse") + away) for reply, away in zip(told, apart, strict=True))
+    return loss / mse if mse > 0 else NO_MEASURE
+
+
 class MR(RunningMean):
     """L += κ·(1/K) Σ_k ½(m_k − z̄^g_k)² (Eq. 7, with m for the mean over all data: Eq. 9)."""
 
     serves_prediction: ClassVar[bool] = False
-    tells: ClassVar[frozenset[str]] = frozenset({"mean features"})
-    uploads: ClassVar[Mapping[str, Rule]] = {"mr.mean": "mean"}
+    tells: ClassVar[frozenset[str]] = frozenset({"mean features", "magnitudes of its losses"})
+    uploads: ClassVar[Mapping[str, Rule]] = {"mr.mean": "mean", "mr.loss": "each", "mr.mse": "each"}
 
-    kappa: float = Field(
-        50.0,
-        ge=0,
-        description="κ, strength of the mean regularization (the paper: 50, ResNet-18 1)",
-        json_schema_extra=tried(0.0, 0.001, 0.01, 0.1, 1.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
+    kappa: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+        "auto",
+        description="κ, strength of the mean regularization; auto: the paper's for its nets (cnn4 50, nets with "
+        "BatchNorm 1, fasttext 0.1), else the ratio of both losses, measured before the first round",
+        json_schema_extra=tried("auto", 0.0, 0.001, 0.01, 0.1, 1.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0),
     )
     mean_init: Literal["full_pass", "ema_last"] = Field(
         "full_pass",
@@ -167,6 +229,12 @@ class MR(RunningMean):
     )
     noise_s: float = Field(0.0, ge=0, description="s, deviation of the noise on the mean that a client tells")
     noise_q: float = Field(0.0, ge=0, le=1, description="q, share of that mean that is withheld")
+
+    def settled(self, net: Net, facts: Facts) -> Part:
+        """Return the part with the κ and μ that the paper has for this net (appendix C.2), where they are "auto"."""
+        papers = OF_NETS.get(net.listed_as) or ((1.0, 0.1) if net.normalizes_batches else (self.kappa, 1.0))
+        kappa, mu = (paper if own == "auto" else own for own, paper in zip((self.kappa, self.mu), papers, strict=True))
+        return self.model_copy(update={"kappa": kappa, "mu": mu})
 
     # ------------------------------------------------------------ the consensus z̄^g, once before the first round
 
@@ -179,6 +247,8 @@ class MR(RunningMean):
         mean = t["mr.m"] if self.mean_init == "ema_last" else self.mean_over_data(t)
         noise = torch.randn(mean.shape, generator=t.client.rng("mr-noise"))
         reply["mr.mean"] = (1 - self.noise_q) * mean + self.noise_s * noise.to(mean.device)
+        if self.kappa == "auto":
+            reply["mr.loss"], reply["mr.mse"] = magnitudes(t, mean) if "mr.measures" in t.values else (0.0, 0.0)
 
     def mean_over_data(self, t: Training) -> Tensor:
         """z̄_i^g = (1/n_i) Σ_j f(x_ij; θ^f) with the extractor of the initial epoch"""
@@ -190,28 +260,44 @@ class MR(RunningMean):
         return total / t.client.samples
 
     def prepared(self, s: Serving, replies: Mapping[int, Message]) -> None:
-        """z̄^g = Σ (n_i/n) z̄_i^g (Algorithm 1, line 3), which no client has received yet"""
+        """z̄^g = Σ (n_i/n) z̄_i^g (Algorithm 1, line 3), which no client has received yet; κ where it is measured"""
         s.state["mr.mean"] = average(replies, "mr.mean")
         s.state["mr.told"] = torch.zeros(0, dtype=torch.int64)
+        if self.kappa == "auto":
+            s.state["mr.kappa"] = aligned(replies, tensor(s.state, "mr.mean"))
+
+    def measured(self, s: Serving) -> dict[str, float]:
+        """κ where it was measured"""
+        return {"kappa": number(s.state, "mr.kappa")} if "mr.kappa" in s.state else {}
+
+    def diagnostics(self, s: Serving) -> dict[str, float]:
+        """κ where it was measured"""
+        return {f"mr_{name}": value for name, value in self.measured(s).items()}
 
     # ------------------------------------------------------------ each round
 
     def broadcast(self, s: Serving, client_id: int, message: Message) -> None:
         """Send z̄^g, which never changes, to a client until it has replied once; after that a round costs what FedAvg's
-        does."""
-        if "mr.mean" in s.state and not (tensor(s.state, "mr.told") == client_id).any():
-            message["mr.mean"] = s.state["mr.mean"]
+        does. A measured κ goes with it. Before that, ask some clients for the magnitudes of both losses."""
+        if "mr.mean" not in s.state:
+            if self.kappa == "auto" and client_id in measuring(s):
+                message["mr.measures"] = True
+        elif not (tensor(s.state, "mr.told") == client_id).any():
+            message |= {name: s.state[name] for name in ("mr.mean", "mr.kappa") if name in s.state}
 
     def before(self, t: Training, message: Message) -> None:
         """m = 0, and z̄^g as just received or as kept"""
         super().before(t, message)
-        if "mr.mean" in message:
-            t.client.private["mr.mean"] = message["mr.mean"]
+        for name in ("mr.mean", "mr.kappa"):
+            if name in message:
+                t.client.private[name] = message[name]
         t["mr.mean"] = tensor(t.client.private, "mr.mean")
+        kappa = number(t.client.private, "mr.kappa") if self.kappa == "auto" else self.kappa
+        t["mr.kappa"] = torch.tensor(kappa, dtype=torch.float64)
 
     def objective(self, t: Training, out: Forward, y: Tensor, loss: Tensor) -> Tensor:
         """+ κ·(1/K) Σ_k ½(m_k − z̄^g_k)²"""
-        return torch.add(loss, mse_loss(self.track(t, out), t["mr.mean"]), alpha=self.kappa / 2)
+        return torch.add(loss, mse_loss(self.track(t, out), t["mr.mean"]), alpha=t["mr.kappa"].item() / 2)
 
     def aggregate(self, s: Serving, replies: Mapping[int, Message]) -> None:
         """Remember which clients replied: they keep z̄^g."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy, kl_div, log_softmax, one_hot
 
+from motet.config.section import tried
 from motet.errors import MotetError
 from motet.messages.message import Message, number, tensor
 from motet.messages.replies import Rule
@@ -131,7 +132,9 @@ class FedGen(Part):
     hidden: int = Field(512, ge=1, description="hidden units of G")
     steps: int = Field(1000, ge=1, description="steps of G per round; fewer for a quick run on a CPU")
     batch: int = Field(32, ge=2, description="features per step of G")
-    lr: float = Field(0.005, gt=0, description="learning rate of G, by Adam")
+    lr: float = Field(
+        0.0005, gt=0, description="learning rate of G, by Adam", json_schema_extra=tried(0.0001, 0.0005, 0.005)
+    )
 
     def start(self, s: Serving) -> None:
         """G at random, Adam's m = v = 0"""

@@ -22,10 +22,10 @@ class Adaptive(ServerOptimizer):
     adapts: ClassVar[str]  # the name under which the server keeps m and v
 
     eta: float = Field(
-        0.01,
+        0.03,
         gt=0,
         description="η, the server's step size (the paper's grid: 1e-3 to 10)",
-        json_schema_extra=tried(1e-3, 1e-2, 1e-1, 1.0),
+        json_schema_extra=tried(1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0),
     )
     beta1: float = Field(0.9, ge=0, lt=1, description="β₁, momentum of the change")
     tau: float = Field(1e-3, gt=0, description="τ, how little a weight's changes are adapted to")
@@ -78,10 +78,10 @@ class FedAdagrad(Adaptive):
     adapts: ClassVar[str] = "fedadagrad"
 
     eta: float = Field(
-        0.1,
+        0.01,
         gt=0,
         description="η, the server's step size (the paper's grid: 1e-3 to 10)",
-        json_schema_extra=tried(1e-3, 1e-2, 1e-1, 1.0),
+        json_schema_extra=tried(1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0),
     )
     beta1: float = Field(0.0, ge=0, lt=1, description="β₁, momentum of the change (the paper: none)")
 

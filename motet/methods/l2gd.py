@@ -1,6 +1,6 @@
 """L2GD (Hanzely and Richtárik 2020): local steps, and at random times a step towards the mean of all models."""
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -18,7 +18,8 @@ class L2GD(Averaging):
     """min (1/N)Σ f_i(x_i) + (λ/2N)Σ‖x_i − x̄‖² (Algorithm 1). A round is an iteration of all clients:
 
     with probability 1 − p all take x_i ← x_i − η/(N(1 − p))·∇f_i(x_i), else x_i ← x_i − ηλ/(Np)·(x_i − x̄) with the
-    exact mean x̄, which is also the generic model. η is the local learning rate. The personal model is x_i.
+    exact mean x̄, which is also the generic model. η is N times the local learning rate, which makes up for the 1/N of
+    the objective; a local iteration is a local training. The personal model is x_i.
     """
 
     recipe: ClassVar[Literal["samples", "uniform"]] = "uniform"
@@ -30,7 +31,15 @@ class L2GD(Averaging):
             0.1, ge=0, description="λ, how strongly the x_i are held together", json_schema_extra=tried(0.01, 0.1, 1.0)
         )
         p: float = Field(0.1, ge=0, lt=1, description="p, chance of a step towards the mean")
-        steps: int = Field(1, ge=1, description="gradient steps in a local iteration (the algorithm: 1)")
+        steps: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+            "auto",
+            description="gradient steps in a local iteration (the algorithm: 1); auto: a local training as in FedAvg",
+        )
+        rate: Literal["scaled", "literal"] = Field(
+            "scaled",
+            description="η is N times the local learning rate, so that the objective's 1/N does not slow the steps "
+            "down, or that rate itself",
+        )
 
     options: Options
 
@@ -48,8 +57,9 @@ class L2GD(Averaging):
 
     def round_training(self, client: Client, message: Message) -> Training:
         """Return a training from x_i, at the learning rate of a local iteration."""
-        descent = client.descent(lr=client.lr / (self.facts.clients * (1 - self.options.p)))
-        descent.settings = descent.settings.model_copy(update={"steps": self.options.steps})
+        descent = client.descent(lr=self.eta(client) / (self.facts.clients * (1 - self.options.p)))
+        if self.options.steps != "auto":
+            descent.settings = descent.settings.model_copy(update={"steps": self.options.steps})
         t = self.training(client, message, self.parts, descent, self.x(client, message))
         t["l2gd.average"] = torch.tensor(bool(message["l2gd.average"]))
         return t
@@ -59,7 +69,14 @@ class L2GD(Averaging):
         if "l2gd.average" not in t.values or not t["l2gd.average"]:
             super().learn(t, samples)
         else:
-            t.w.sub_(t.w - t.start, alpha=t.client.lr * self.options.lam / (self.facts.clients * self.options.p))
+            t.w.sub_(
+                t.w - t.start,
+                alpha=min(1.0, self.eta(t.client) * self.options.lam / (self.facts.clients * self.options.p)),
+            )
+
+    def eta(self, client: Client) -> float:
+        """η, whose steps the algorithm divides by N"""
+        return client.lr * (self.facts.clients if self.options.rate == "scaled" else 1)
 
     def end_round(self, t: Training) -> Message:
         """Keep x_i, and return it as the reply."""

@@ -1,12 +1,13 @@
 """pFedHN (Shamsian et al. 2021): a hypernetwork at the server makes every client's model from its embedding."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from motet.config.section import tried
 from motet.messages.message import Message, State, tensor
 from motet.messages.replies import Rule
 from motet.methods.averaging import Averaging
@@ -21,7 +22,8 @@ from motet.training.randomness import seeded
 class PFedHN(Averaging):
     """θ_i = h(e_i; φ); local steps make it θ̃_i; then (∂θ_i/∂(φ, e))ᵀ(θ_i − θ̃_i) is the gradient of φ and e.
 
-    The server takes one step per client, each clipped, with momentum and weight decay on all embeddings, also those of
+    The server takes one step per round by the mean of the cohort's gradients, each clipped; with a cohort of one, as
+    the released code has it, that is a step per client. Momentum and weight decay act on all embeddings, also those of
     clients that took no part (as in the released code). Statistics of a net are averaged. A new client receives φ and
     fits its own e. There is no global model.
     """
@@ -33,7 +35,15 @@ class PFedHN(Averaging):
     class Options(Averaging.Options):
         """Options of `pfedhn(...)`."""
 
-        lr: float = Field(0.01, gt=0, description="step size of φ and e at the server")
+        lr: float = Field(
+            0.03,
+            gt=0,
+            description="step size of φ and e at the server (the authors: 0.01, one client a round)",
+            json_schema_extra=tried(0.01, 0.03, 0.1),
+        )
+        step: Literal["mean", "each"] = Field(
+            "mean", description="a round's steps: one by the mean over its clients, or one after another for each"
+        )
         momentum: float = Field(0.9, ge=0, lt=1, description="momentum of these steps")
         weight_decay: float = Field(1e-3, ge=0, description="pull of φ and e towards zero")
         clip: float = Field(50.0, gt=0, description="largest norm of their gradient")
@@ -87,16 +97,15 @@ class PFedHN(Averaging):
         return made
 
     def aggregate(self, server: State, replies: Mapping[int, Message]) -> State:
-        """φ, e ← SGD with each client's (∂θ_i/∂(φ, e))ᵀ(θ_i − θ̃_i)"""
+        """φ, e ← SGD with the mean over clients of (∂θ_i/∂(φ, e))ᵀ(θ_i − θ̃_i)"""
         server, options, at = dict(server), self.options, self.layout.trainable.start
         sent = {i: tensor(self.broadcast(server, i, scoring=True), "w")[at:] for i in replies}
         phi, v = tensor(server, "pfedhn.phi").clone(), tensor(server, "pfedhn.velocity").clone()
-        for i, reply in replies.items():
+        ids = list(replies)
+        for some in [ids] if options.step == "mean" else [[i] for i in ids]:
             g = torch.zeros_like(phi)
-            theta = self.made(phi, self.facts.ids.index(i))
-            self.phi.bind(self.hyper, phi, g)
-            theta.backward(sent[i] - tensor(reply, "w")[at:])  # type: ignore[no-untyped-call]
-            g *= min(1.0, options.clip / (float(g.norm()) + 1e-6))
+            for i in some:
+                g += self.gradient_of(phi, i, sent[i] - tensor(replies[i], "w")[at:]) / len(some)
             v = options.momentum * v + g + options.weight_decay * phi
             phi = phi - options.lr * v
         server["pfedhn.phi"], server["pfedhn.velocity"] = phi, v
@@ -104,6 +113,14 @@ class PFedHN(Averaging):
         for part in self.parts:
             part.aggregate(self.serving(server), replies)
         return server
+
+    def gradient_of(self, phi: Tensor, client_id: int, change: Tensor) -> Tensor:
+        """(∂θ_i/∂(φ, e))ᵀ(θ_i − θ̃_i), no longer than `clip`"""
+        g = torch.zeros_like(phi)
+        theta = self.made(phi, self.facts.ids.index(client_id))
+        self.phi.bind(self.hyper, phi, g)
+        theta.backward(change)  # type: ignore[no-untyped-call]
+        return g.mul_(min(1.0, self.options.clip / (float(g.norm()) + 1e-6)))
 
     def generic(self, server: State) -> Tensor | None:
         """Return None: there is no global model."""

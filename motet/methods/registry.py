@@ -11,7 +11,7 @@ from types import ModuleType
 
 from motet.config.names import Term, parse
 from motet.config.scoring_section import PersonalSource
-from motet.config.section import checked
+from motet.config.section import Section, checked
 from motet.data import Input
 from motet.errors import MotetError, unknown
 from motet.io.plugins import is_import, load_object
@@ -47,6 +47,7 @@ from motet.methods import (
     pfedhn,
     pfedme,
     pgfed,
+    pgfed_exact,
     robust,
     scaffold,
     shared_data,
@@ -60,10 +61,13 @@ from motet.methods.fedbasis import method as fedbasis
 from motet.nets import Net, build_net
 from motet.training import personal_model_policy as policy
 
+AUTO = "auto"
+"""The value of an option that stands for another, which the net, the federation or a measurement decides."""
+
 MODULES: tuple[ModuleType, ...] = (
     *(local, centralized, averaging, fedprox, scaffold, feddyn, moon, mtl, lg_fedavg, fedper, fedrep, fedbabu, fedbn),
     *(per_fedavg, pfedme, ditto, apfl, fedfomo, apple, pfedhn, l2gd, shared_data, balanced, meta_bsm, fedrod, dbe),
-    *(pgfed, fedbasis, superfed, fedgen, robust, fednova, fedavgm, fedopt, finetuning, knn_per),
+    *(pgfed, pgfed_exact, fedbasis, superfed, fedgen, robust, fednova, fedavgm, fedopt, finetuning, knn_per),
 )
 
 
@@ -84,7 +88,8 @@ def build_method(text: str, net: Net, facts: Facts) -> Method:
     """Return the method of that name on that net, which it may extend, for a federation with these facts."""
     terms = _in_order(parse(text))
     entries = {term.name: entry_of(term.name) for term in terms}
-    options = {t.name: checked(entries[t.name].options, t.options, f"method {t.name}") for t in terms}
+    asked = {t.name: checked(entries[t.name].options, t.options, f"method {t.name}") for t in terms}
+    options = {name: settled_options(entries[name], section, net, facts) for name, section in asked.items()}
     _refuse_nonsense(text, terms, entries)
     whole = next((entries[t.name] for t in terms if entries[t.name].whole and not entries[t.name].base), BASE)
     assert whole.whole is not None
@@ -93,7 +98,22 @@ def build_method(text: str, net: Net, facts: Facts) -> Method:
     for term in terms:
         if wrapper := entries[term.name].wraps:
             method = wrapper(method, options[term.name])
+    method.left_to_auto = {
+        f"{name}.{option}": getattr(options[name], option)
+        for name, section in asked.items()
+        for option, value in section
+        if value == AUTO
+    }
     return method
+
+
+def settled_options(entry: MethodEntry, asked: Section, net: Net, facts: Facts) -> Section:
+    """Return a term's options with a value in place of each "auto" that this net or federation decides."""
+    if isinstance(asked, Part):
+        return asked.settled(net, facts)
+    found = entry.thing.settled(asked, net, facts) if issubclass(entry.thing, Method) else asked
+    assert isinstance(found, Section)
+    return found
 
 
 def entry_of(name: str) -> MethodEntry:

@@ -59,18 +59,32 @@ class SuPerFedMM(Averaging):
         local_init: Literal["fresh", "copy_global"] = Field(
             "fresh", description="w^l starts at random weights of its own, or (Algorithm 1) at the global model"
         )
-        lambda_eval: Literal["common_best", "validation", "oracle", "fixed"] = Field(
-            "common_best",
+        nu_from: Literal["first_round", "mixing"] = Field(
+            "first_round",
+            description="when ν begins to act: in the first round (Eq. 4), or with the mixing (the released code)",
+        )
+        lambda_eval: Literal["auto", "common_best", "validation", "oracle", "fixed"] = Field(
+            "auto",
             description="λ reported: the best mean over clients; each client's best on its validation data; "
-            "each client's best on its test data (an upper bound); or `lam`",
+            "each client's best on its test data (an upper bound); or `lam`; auto: validation where clients have such "
+            "data, else fixed, and common_best in the paper's own protocol",
             json_schema_extra=tried("validation"),
         )
         lam: float = Field(0.5, ge=0, le=1, description="λ of the rule `fixed`")
 
     options: Options
 
+    @classmethod
+    def settled(cls, options: Options, net: Net, facts: Facts) -> Options:
+        """Return the options with a rule for λ that looks at no test data, but in the paper's own protocol."""
+        if options.lambda_eval != "auto":
+            return options
+        elsewhere = "validation" if facts.validating else "fixed"
+        return options.model_copy(update={"lambda_eval": "common_best" if facts.protocol == "superfed" else elsewhere})
+
     def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
         super().__init__(net, options, parts, facts)
+        assert options.lambda_eval != "auto", "settled when the method is built"
         self.mixed = self.layout.trainable
         places = {name: p for name, p in self.layout.places.items() if p.is_trained}
         self.tensors = [p.where.stop - p.where.start for p in places.values()]
@@ -107,13 +121,14 @@ class SuPerFedMM(Averaging):
         return super().broadcast(server, client_id, scoring) | extra
 
     def train(self, client: Client, message: Message) -> Message:
-        """Algorithm 1. Before round L, λ = 0 and w^l stays: no gradient, no momentum, no weight decay."""
+        """Algorithm 1. Before round L, λ = 0: ν alone moves w^l then, or nothing if it does not act yet."""
         sent, mixing = tensor(message, "w"), client.round > number(message, "superfed.L")
+        nu = self.options.nu if mixing or self.options.nu_from == "first_round" else 0.0
         models = sent.repeat(4, 1)
         models[1, self.mixed], models[3] = self.local_model(client, sent[self.mixed]), 0
         w, g, four = sent.clone(), models[3], models[:, self.mixed]  # the net computes with W(λ) in w, and fills g
         W, (w_f, w_l, w_g, _) = w[self.mixed], four
-        ends = four[:2] if mixing else four[:1]
+        ends = four[:2] if mixing or nu else four[:1]
         g_ends = torch.zeros_like(ends)
         rng = client.rng("superfed-lambda")
         self.layout.bind(self.net, w, g)
@@ -127,7 +142,7 @@ class SuPerFedMM(Averaging):
             with self.net.collecting():
                 loss = self.net.training_loss(self.net(x), y)
                 loss.backward()  # type: ignore[no-untyped-call]
-            cos2 = cos2_shares(w_f, w_l, self.options.nu if mixing else 0.0)
+            cos2 = cos2_shares(w_f, w_l, nu)
             for lam, s in zip(lams, self.stretches, strict=True):
                 g_ends[:, s].addmm_(self.shares(lam, cos2).to(g)[: len(ends)], four[:, s])
             if self.options.prox == "sum_of_norms":
@@ -148,7 +163,7 @@ class SuPerFedMM(Averaging):
         )
 
     def descend(self, client: Client, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], Tensor]) -> None:
-        """Run the local steps; where momentum persists across rounds, that of w^l begins at zero in round L."""
+        """Run the local steps; where momentum persists across rounds, that of w^l begins at zero when it moves."""
         persist = client.local.momentum_across_rounds == "persist"
         descent, kept = client.descent(), client.private.get("velocity")
         if persist and isinstance(kept, Tensor):
@@ -184,6 +199,12 @@ class SuPerFedMM(Averaging):
         w_g = w[self.mixed].clone()
         w[self.mixed] = w_g.lerp(self.local_model(client, w_g), float(name))
         return self.predictor(client, w)
+
+    def local_weights(self, client: Client, message: Message) -> Tensor:
+        """w^l, with the statistics of the global model"""
+        w = tensor(message, "w").clone()
+        w[self.mixed] = self.local_model(client, w[self.mixed].clone())
+        return self.layout.convert(w, self.plain)
 
     def personal(self, client: Client, message: Message) -> nn.Module:
         """Return W(λ) with the λ fixed in advance; a new client has no w^l and uses the global model (section 3.1,

@@ -48,6 +48,7 @@ class Net(nn.Sequential):
 
     bf16 = False  # compute in bfloat16 in training; weights and predictions stay in float32
     criterion: Criterion = "classes"  # the loss that it is trained by; set by `build_net`
+    listed_as: str = ""  # its name in the list of nets; empty for a user's own; set by `build_net`
     rows = True  # False: no fast path for linear layers, for methods that need second derivatives
     _collecting = False
     another: Callable[[], "Net"]  # builds a net of the same recipe with fresh weights; set by `build_net`
@@ -64,6 +65,15 @@ class Net(nn.Sequential):
             yield
         finally:
             self._collecting = before
+
+    def train(self, mode: bool = True) -> "Net":
+        """Switch between training and evaluation; free where net and stages are in that mode already.
+
+        Tasks switch before they know, and small nets would spend a tenth of their time on it.
+        """
+        if self.training == mode and all(module.training == mode for module in self._modules.values() if module):
+            return self
+        return super().train(mode)
 
     def training_loss(self, outputs: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
         """Return the loss of a batch by which this net is trained: cross-entropy, or a loss of numbers."""

@@ -48,6 +48,7 @@ def build_net(
     if batch_statistics:
         by_batch_statistics(net)
     net.criterion = criterion
+    net.listed_as = term.name if term.name in NETS else ""
     net.another = partial(
         build_net, name, input, classes, split, batch_statistics=batch_statistics, criterion=criterion
     )

@@ -215,7 +215,8 @@ def _finish_once(
     write_thresholds(record, found.thresholds)
     record.write_figures_learned(found.figures_learned)
     kept = stopping.kept if stopping else None
-    record.write_summary(summarize(experiment, method, rows, scores.figures, seconds, found, notes, kept))
+    automatic = method.automatic(progress.server)
+    record.write_summary(summarize(experiment, method, rows, scores.figures, seconds, found, notes, kept, automatic))
 
 
 def _back_to_the_best(

@@ -140,6 +140,7 @@ class Summary(FileModel):
     seconds: Number
     warnings: list[Text]
     notes: list[Text] = Field(default_factory=list)
+    automatic: dict[Text, Number | Text] = Field(default_factory=dict)
     data_notes: list[Text] = Field(default_factory=list)
 
 
@@ -152,10 +153,12 @@ def summarize(
     found: Finding | None = None,
     data_notes: Sequence[str] = (),
     kept: int | None = None,
+    automatic: Mapping[str, float | str] | None = None,
 ) -> Summary:
     """Return the summary of a run, with what its run metrics found; a figure that does not exist is None.
 
-    `kept` is the round whose models are kept, where that is not decided by `scoring.report`.
+    `kept` is the round whose models are kept, where that is not decided by `scoring.report`; `automatic` has the values
+    of the method's options that were left at "auto".
     """
     scoring = experiment.scoring
     policy = PersonalModelPolicy.of(scoring, method)
@@ -229,9 +232,18 @@ def summarize(
         ),
         seconds=round(seconds, 3),
         warnings=warnings_of(method, trained, rows, headline, experiment.data.partition in NO_SKEW),
-        notes=found.notes,
+        notes=[*found.notes, *said_of_automatic(automatic or {})],
+        automatic=dict(automatic or {}),
         data_notes=list(data_notes),
     )
+
+
+def said_of_automatic(values: Mapping[str, float | str]) -> list[str]:
+    """Return one sentence with the values of options that were left at "auto", or nothing if there are none."""
+    named = [
+        f"{name} = {value:.3g}" if isinstance(value, float) else f"{name} = {value}" for name, value in values.items()
+    ]
+    return [f"options that were auto: {', '.join(named)}"] if named else []
 
 
 OF_PROBABILITIES = FROM_RANKS | {LOSS.name, BRIER.name}

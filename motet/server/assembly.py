@@ -313,7 +313,8 @@ def told_to_methods(experiment: Experiment, facts: FederationFacts) -> Facts:
     ids, rounds = tuple(facts.training_ids), experiment.rounds
     validating, samples = sum(facts.by_id[i].val > 0 for i in ids), tuple(facts.by_id[i].train for i in ids)
     cohort, seed = rounds.cohort_size(len(ids)), experiment.seed
-    return Facts(ids, cohort, rounds.laid_out_for, facts.classes, seed, validating, samples, facts.target)
+    laid_out, protocol = rounds.laid_out_for, experiment.protocol
+    return Facts(ids, cohort, laid_out, facts.classes, seed, validating, samples, facts.target, protocol)
 
 
 def net_of(experiment: Experiment, facts: FederationFacts) -> Net:

@@ -10,7 +10,7 @@ from motet.errors import MotetError
 from motet.io.memory_limits import free_memory, refuse_if_too_large
 from motet.methods.base import Facts, Method, Part
 from motet.methods.base.method import COPIES, MemoryNeed
-from motet.methods.registry import entry_of
+from motet.methods.registry import entry_of, settled_options
 from motet.nets import NETS, Net, build_net, net_term
 
 _FLOAT = 4  # bytes
@@ -28,7 +28,8 @@ def refuse_what_needs_too_much(experiment: Experiment, facts: FederationFacts, m
     each = False  # whether the server holds every client's model at once
     for term in parse(experiment.method):
         entry = entry_of(term.name)
-        options = checked(entry.options, term.options, f"method {term.name}")
+        asked = checked(entry.options, term.options, f"method {term.name}")
+        options = settled_options(entry, asked, net, method_facts)
         if isinstance(options, Part):
             need = options.memory(net, method_facts, model)
             combines = type(options).combine is not Part.combine

@@ -35,6 +35,7 @@ class Facts:
     validating: int = 0  # how many of these clients keep validation data
     samples: tuple[int, ...] = ()  # n_i of each client, which replies reveal anyway
     target: str = ""  # the name of the number that is predicted; empty for classes
+    protocol: str = "motet"  # whose way of training and measuring it is
 
     @property
     def clients(self) -> int:
@@ -93,6 +94,7 @@ class Method(ABC):
     keeps_nothing = False  # clients keep nothing between rounds: only the server's model changes their personal models
     from_counts = False  # can make a new client's model from its class counts alone
     shows: tuple[str, ...] = ()  # metrics whose figures the report shows beside what the method learned
+    left_to_auto: Mapping[str, float | str] = {}  # options that were "auto", with their values once it is built
     family: Family | None = None  # set where a client has several personal models, such as SuPerFed
 
     @property
@@ -120,6 +122,24 @@ class Method(ABC):
         return None
 
     # ------------------------------------------------------------ the server
+
+    @classmethod
+    def settled(cls, options: Any, net: Net, facts: Facts) -> Any:
+        """Return the options with a value in place of each "auto" that the net or the federation decides.
+
+        Called when the method is built. What only training can tell stays "auto": see `measured`.
+        """
+        return options
+
+    def measured(self, server: State) -> dict[str, float]:
+        """Return the values that options left at "auto" were given by measurement, by the name of the option."""
+        return {}
+
+    def automatic(self, server: State) -> dict[str, float | str]:
+        """Return the values of all options that were left at "auto", such as {"dbe.kappa": 0.9}, for the record."""
+        measured = self.measured(server)
+        found = {name: measured.get(name.rpartition(".")[2], value) for name, value in self.left_to_auto.items()}
+        return {name: value for name, value in found.items() if value != "auto"}
 
     @abstractmethod
     def start(self) -> State:
@@ -217,6 +237,17 @@ class Method(ABC):
         """Return the personal model as flat weights of the plain net for a mean of personal models, or None if it has
         none."""
         return None
+
+    def local_weights(self, client: Client, message: Message) -> Tensor | None:
+        """Return the client's own end of a mixture as flat weights of the plain net, or else its personal model.
+
+        It is for figures in the space of weights, such as the line from the generic model to it.
+        """
+        return self.weights(client, message)
+
+    def after_epochs(self, client: Client, message: Message, epochs: int) -> dict[str, float]:
+        """Return numbers about a local training after so many of its epochs, for the metric `within_round`."""
+        return {}
 
     @property
     def own_weights(self) -> slice:

@@ -108,6 +108,17 @@ class Part(Section):
 
     # ------------------------------------------------------------ once, before the first round
 
+    def settled(self, net: Net, facts: Facts) -> "Part":
+        """Return the part with a value in place of each "auto" that the net or the federation decides.
+
+        Called when the method is built, before `brings`. What only training can tell stays "auto": see `measured`.
+        """
+        return self
+
+    def measured(self, s: Serving) -> dict[str, float]:
+        """Return the values that options left at "auto" were given by measurement, by the name of the option."""
+        return {}
+
     def brings(self) -> "tuple[Part, ...]":
         """Return other parts that come with this one and act right after it, such as FED-ROD's balanced loss."""
         return ()

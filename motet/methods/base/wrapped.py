@@ -41,6 +41,9 @@ class Wrapped(Method):
         """Return what the inner method returns, as all calls below do."""
         return self.inner.refuse(facts)
 
+    def measured(self, server: State) -> dict[str, float]:
+        return self.inner.measured(server)
+
     def start(self) -> State:
         return self.inner.start()
 
@@ -77,6 +80,12 @@ class Wrapped(Method):
 
     def train(self, client: Client, message: Message) -> Message:
         return self.inner.train(client, message)
+
+    def local_weights(self, client: Client, message: Message) -> Tensor | None:
+        return self.inner.local_weights(client, message)
+
+    def after_epochs(self, client: Client, message: Message, epochs: int) -> dict[str, float]:
+        return self.inner.after_epochs(client, message, epochs)
 
     def most_batched(self) -> int:
         return self.inner.most_batched()

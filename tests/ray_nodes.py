@@ -1,15 +1,23 @@
 """Tests of the Ray engine on two nodes: `test_ray.py` runs them in a network namespace with loopback alone."""
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from every_method import assert_same_run
+from rich.console import Console
 
+import motet
+from motet.api.studies import bench_file
 from motet.engines.ray import Ray
 from motet.engines.ray_cluster import import_ray
+from motet.report.progress import StudyProgress
+from motet.runs.record import Record
 from motet.runs.run import Silent, run
+from motet.studies.job import Job
 from motet.testing.twin import tiny
 
 LARGE = {"net": {"name": "mlp(hidden=512x256)"}}  # states that Ray does not send along with answers
@@ -77,3 +85,64 @@ def test_a_node_that_dies_changes_no_byte(
         where = f"round {goes_back_to}" if goes_back_to else "its beginning"
         assert watcher.said[1].startswith(f"{goes_back_to}: the private state of client ")
         assert watcher.said[1].endswith(f"the run went back to {where}")
+
+
+BENCH = """
+name = "small"
+figures = ["generic.accuracy", "personal.weighted.accuracy.mean"]
+seeds = [0, 1, 2]
+[setting]
+clients = 5
+rounds = 3
+epochs = 1
+[grid]
+method = ["fedavg", "scaffold", "ditto", "fedrod"]
+"""
+
+
+def test_twelve_runs_over_two_nodes_give_the_table_of_one_machine(nodes: Any, tmp_path: Path) -> None:
+    (tmp_path / "grid.toml").write_text(BENCH)
+    here = motet.bench(tmp_path / "grid.toml", jobs=1, out=tmp_path / "here")
+    killed: list[int] = []
+
+    class KillsAWorker(StudyProgress):
+        """Kills the process of a run once, right after its first round."""
+
+        def round(self, job: Job, round: int) -> None:
+            if not killed:
+                killed.append(process_that_holds(job.folder / "lock"))
+                os.kill(killed[0], signal.SIGKILL)
+            super().round(job, round)
+
+    console = Console(stderr=True, quiet=True)
+    engine = {"name": "ray", "ray_address": nodes.address}
+    folder, _ = bench_file(
+        *(tmp_path / "grid.toml", 0, False, tmp_path / "there", None),
+        lambda total: KillsAWorker(console, total),
+        engine=engine,
+    )
+    assert killed
+    assert (folder / "table.csv").read_bytes() == (tmp_path / "here" / "table.csv").read_bytes()
+    assert len(here) == 8 and len(list((folder / "runs").iterdir())) == 12
+    for run_folder in (folder / "runs").iterdir():
+        assert_same_run(run_folder, tmp_path / "here" / "runs" / run_folder.name)
+
+
+def test_one_run_at_a_time_is_computed_by_all_workers(nodes: Any, tmp_path: Path) -> None:
+    file = tmp_path / "grid.toml"
+    file.write_text(BENCH.replace('["fedavg", "scaffold", "ditto", "fedrod"]', '["scaffold"]'))
+    motet.bench(file, jobs=1, quick=True, out=tmp_path / "here")
+    motet.bench(file, jobs=1, quick=True, out=tmp_path / "there", engine="ray", workers=2, ray_address=nodes.address)
+    (made,) = (tmp_path / "there" / "runs").iterdir()
+    assert Record(made).experiment.engine.name == "ray"
+    assert_same_run(made, tmp_path / "here" / "runs" / made.name)
+
+
+def process_that_holds(lock: Path) -> int:
+    """The process that has a file open."""
+    inode = str(lock.stat().st_ino)
+    for line in Path("/proc/locks").read_text().splitlines():
+        words = line.split()
+        if words[5].split(":")[-1] == inode:
+            return int(words[4])
+    raise AssertionError(f"nobody holds {lock}")

@@ -3,7 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,10 @@ from rich.console import Console
 from motet.api.choices import AnyPath, chosen, with_choices
 from motet.api.comparison import PAGE, Comparison
 from motet.api.tables import Table
-from motet.config.experiment import Experiment
+from motet.config.experiment import Experiment, resolve
 from motet.config.own_data import is_own_data, is_table
-from motet.config.short_names import STUDY_CHOICES
+from motet.config.short_names import STUDY_CHOICES, engine_of
 from motet.data.readers.in_memory import PREFIX, is_in_memory, place_of
-from motet.engines.registry import cores
 from motet.errors import MotetError, shown
 from motet.io.files import make_folder, refuse_special, writing
 from motet.io.user_paths import user_path
@@ -30,6 +29,7 @@ from motet.studies.bench_file import read_bench
 from motet.studies.budget import MOST_SEEDS, MOST_TRIALS
 from motet.studies.compare import SHORTLIST, CompareRequest, compare_methods
 from motet.studies.folder import HANDED_OVER, write_file
+from motet.studies.schedule import in_cluster
 from motet.studies.tune import TuneRequest, TuningFile, tune_methods
 
 Methods = str | Sequence[str]
@@ -142,6 +142,9 @@ def bench(
     out: AnyPath | None = None,
     record: AnyPath | None = None,
     progress: bool = False,
+    engine: str | None = None,
+    workers: int | None = None,
+    ray_address: str | None = None,
 ) -> Table:
     """Run a grid of experiments that a file describes, as `motet bench` does; return a row per case and figure.
 
@@ -160,6 +163,8 @@ def bench(
         The folder of the bench; default runs/bench-NAME.
     record
         A JSON file that gets the results too.
+    engine, workers, ray_address
+        With `engine="ray"` runs are computed in a Ray cluster.
 
     >>> import motet, tempfile, pathlib
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -182,6 +187,7 @@ def bench(
         None if out is None else user_path(out, "out"),
         None if record is None else user_path(record, "record"),
         _onlooker(progress),
+        engine=engine_of({"engine": engine, "workers": workers, "ray_address": ray_address}),
     )
     return Table(figure_rows(results))
 
@@ -252,7 +258,8 @@ def compare_experiment(
         )
     names = SHORTLIST if methods is None else method_names(methods, prefix)
     asked = CompareRequest(experiment, names, **effort.of(experiment, prefix))
-    compare_methods(asked, folder, jobs_at_once(jobs, prefix), look_on)
+    with in_cluster(experiment.engine, jobs_at_once(jobs, prefix)) as at_once:
+        compare_methods(asked, folder, at_once, look_on)
     write_report([folder], folder / PAGE)
     return Comparison(folder)
 
@@ -269,7 +276,8 @@ def tune_experiment(
     """Tune methods and return what was found; `prefix` is put before names of options in errors."""
     require_metrics(experiment.scoring.metrics)
     asked = TuneRequest(experiment, method_names(methods, prefix), at_least_one(f"{prefix}trials", trials))
-    return tune_methods(asked, folder, jobs_at_once(jobs, prefix), look_on)
+    with in_cluster(experiment.engine, jobs_at_once(jobs, prefix)) as at_once:
+        return tune_methods(asked, folder, at_once, look_on)
 
 
 def bench_file(
@@ -281,19 +289,21 @@ def bench_file(
     look_on: LookOn,
     prefix: str = "",
     working: Working | None = None,
+    engine: Mapping[str, Any] | None = None,
 ) -> tuple[Path, BenchResults]:
-    """Run a bench file; return its folder and the results, which are also written to `record` if it is given."""
+    """Run a bench file; return its folder and the results, which are also written to `record` if it is given.
+
+    `engine` has settings of [engine]: with the name `ray`, runs are computed in a cluster.
+    """
     bench = read_bench(file)
     if record:
         refuse_special(record)  # before hours of computing
     words = f"bench-{bench.name}{'-quick' if quick else ''}"
     folder = out or Path("runs") / _safe(words, "bench")
     many = jobs_at_once(jobs, prefix)
-    if working is None:
-        results = run_bench(bench, folder, many, look_on, quick, draw_tables)
-    else:
-        with working(folder):
-            results = run_bench(bench, folder, many, look_on, quick, draw_tables)
+    where = resolve({"engine": engine or {}}).engine
+    with working(folder) if working else nullcontext(), in_cluster(where, many) as at_once:
+        results = run_bench(bench, folder, at_once, look_on, quick, draw_tables)
     if record:
         write_file(record, results)
     return folder, results
@@ -329,8 +339,8 @@ def at_least_one(option: str, value: int, most: int = MOST_TRIALS) -> int:
 
 
 def jobs_at_once(asked: int, prefix: str = "") -> int:
-    """Return how many runs are computed at the same time: as many as asked for, or one per core."""
-    return cores() if asked == 0 else at_least_one(f"{prefix}jobs", asked, 1024)
+    """Return how many runs are asked to be computed at the same time; 0 where nobody asked for a number."""
+    return 0 if asked == 0 else at_least_one(f"{prefix}jobs", asked, 1024)
 
 
 def default_folder(kind: str, experiment: Experiment) -> Path:

@@ -30,7 +30,7 @@ Track = Annotated[
     typer.Option(metavar="tensorboard|mlflow[:PLACE]", help="log the rounds there too; default in the run's folder"),
 ]
 
-Jobs = Annotated[int, typer.Option(help="runs computed at the same time; default one per core")]
+Jobs = Annotated[int, typer.Option(help="runs computed at the same time; default one per core, or worker of ray")]
 
 
 @app.callback(invoke_without_command=True)
@@ -215,6 +215,7 @@ def figures(
 
 
 @app.command()
+@with_choices(ENGINE_CHOICES)
 def bench(
     file: Annotated[Path, typer.Argument(metavar="BENCH.toml", help="a grid of experiments, and what a paper reports")],
     jobs: Jobs = 0,
@@ -224,12 +225,14 @@ def bench(
     ] = None,
     record: Annotated[Path | None, typer.Option(metavar="FILE.json", help="write the results there too")] = None,
     json: Json = False,
+    **short: Any,
 ) -> None:
     """Run a grid of experiments that one wrote down; tables in Markdown, LaTeX and CSV."""
     from motet.cli.comparing import bench_and_show
 
     where = out and user_path(out, "--out")
-    bench_and_show(user_path(file, "bench file"), jobs, quick, where, record and user_path(record, "--record"), json)
+    recorded = record and user_path(record, "--record")
+    bench_and_show(user_path(file, "bench file"), jobs, quick, where, recorded, json, engine_of(short))
 
 
 @app.command("list")

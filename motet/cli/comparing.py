@@ -1,7 +1,9 @@
 """`motet tune`, `motet compare` and `motet bench`: the functions of `motet.api.studies`, shown on a terminal."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from motet.api.studies import Effort, bench_file, compare_experiment, default_folder, tune_experiment
 from motet.cli.console import messages, note, output, write_json
@@ -50,9 +52,17 @@ def compare_and_show(
     output().print(printable(words), markup=False, soft_wrap=True)
 
 
-def bench_and_show(file: Path, jobs: int, quick: bool, out: Path | None, record: Path | None, json: bool) -> None:
-    """Run a bench file and show its table."""
-    folder, found = bench_file(file, jobs, quick, out, record, _look_on, PREFIX, _going_on)
+def bench_and_show(
+    file: Path,
+    jobs: int,
+    quick: bool,
+    out: Path | None,
+    record: Path | None,
+    json: bool,
+    engine: Mapping[str, Any] | None = None,
+) -> None:
+    """Run a bench file and show its table; `engine` has settings of [engine], for a cluster."""
+    folder, found = bench_file(file, jobs, quick, out, record, _look_on, PREFIX, _going_on, engine)
     if json:
         note(f"recorded in {folder}")
         write_json(found.model_dump())

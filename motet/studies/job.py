@@ -1,11 +1,12 @@
 """A job is one run of a study up to some round: started, continued, or skipped where the record has that round."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from motet.config.experiment import Experiment
+from motet.config.experiment import Experiment, resolve
 from motet.config.identity import differences
 from motet.errors import MotetError, one_sentence
 from motet.io.user_code import place_of, said_of
@@ -14,7 +15,7 @@ from motet.runs.run import resume, run
 from motet.runs.trust import refuse_other_code
 from motet.server.evaluation import Row
 
-INLINE = {"engine": {"name": "inline"}}  # runs of a study are computed side by side, a core each
+INLINE: Mapping[str, Any] = {"name": "inline"}  # runs of a study are computed side by side, a core each
 
 OnRound = Callable[[int], None]  # is called with the number of each round that ended
 
@@ -50,6 +51,21 @@ class Job:
         return record.finished or (self.until is not None and reached(record) >= self.until)
 
 
+def asked_of(job: Job) -> dict[str, Any]:
+    """Return a job as JSON, for another process; its folder is the same from any current folder."""
+    return {
+        "label": job.label,
+        "folder": str(job.folder.absolute()),
+        "experiment": job.experiment.model_dump(),
+        "until": job.until,
+    }
+
+
+def job_of(asked: Mapping[str, Any]) -> Job:
+    """Return the job that `asked_of` described."""
+    return Job(asked["label"], Path(asked["folder"]), resolve(asked["experiment"]), asked["until"])
+
+
 def reached(record: Record) -> int:
     """Return the last round in the record."""
     rows = record.rounds
@@ -64,13 +80,13 @@ def row_of(folder: Path, round: int) -> Row:
     return found[-1]
 
 
-def attempt(job: Job, on_round: OnRound) -> str | None:
-    """Run what is missing of a job; return None, or one sentence if it fails.
+def attempt(job: Job, on_round: OnRound, engine: Mapping[str, Any] = INLINE) -> str | None:
+    """Run what is missing of a job with these settings of [engine]; return None, or one sentence if it fails.
 
     One broken method, perhaps the user's own, does not end a study of many; its traceback goes to stderr.
     """
     try:
-        perform(job, on_round)
+        perform(job, on_round, engine)
     except MotetError as error:
         return str(error)
     except (Exception, SystemExit) as error:
@@ -82,16 +98,16 @@ def attempt(job: Job, on_round: OnRound) -> str | None:
     return None
 
 
-def perform(job: Job, on_round: OnRound) -> None:
+def perform(job: Job, on_round: OnRound, engine: Mapping[str, Any] = INLINE) -> None:
     """Run what is missing of a job; a job that was killed and is performed again leaves the same record."""
     if job.done:
         return
     watcher = _Watcher(job.until, on_round)
     try:
         if job.begun:
-            resume(job.folder, watcher)
+            resume(job.folder, watcher, engine=engine)
         else:
-            run(job.experiment.with_(INLINE), job.folder, watcher)
+            run(job.experiment.with_({"engine": engine}), job.folder, watcher)
     except _FarEnough:
         pass
 

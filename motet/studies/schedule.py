@@ -5,14 +5,18 @@ after any interruption.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from motet.config.sections import EngineSettings
 from motet.data.built_once import built_once
-from motet.studies.job import Job, attempt
+from motet.engines.ray_cluster import Cluster
+from motet.engines.registry import cores
+from motet.studies.job import INLINE, Job, attempt
+from motet.studies.ray_workers import RayWorkers
 from motet.studies.workers import Workers
 
 T = TypeVar("T")
@@ -56,7 +60,8 @@ def sharing_data(jobs: int) -> AbstractContextManager[None]:
 def work_off(lines: Mapping[Key, Workflow[T]], jobs: int, progress: StudyWatcher) -> dict[Key, T]:
     """Run workflows to their end and return what each returned; at most so many jobs at a time.
 
-    One at a time runs in this process, several run in worker processes.
+    One at a time runs in this process, several run in worker processes; inside `in_cluster`, one at a time runs over
+    all workers of the cluster, and several run there side by side.
     """
     results: dict[Key, T] = {}
     states = {name: _State(line) for name, line in lines.items()}
@@ -95,7 +100,7 @@ def work_off(lines: Mapping[Key, Workflow[T]], jobs: int, progress: StudyWatcher
     if jobs == 1:
         _in_this_process(queue, progress, ended)
     else:
-        with Workers(jobs) as workers:
+        with RayWorkers(jobs, _clusters[-1].cluster) if _clusters else Workers(jobs) as workers:
             workers.work_off(queue, progress, ended)
     return {name: results[name] for name in lines}
 
@@ -103,8 +108,41 @@ def work_off(lines: Mapping[Key, Workflow[T]], jobs: int, progress: StudyWatcher
 def _in_this_process(
     queue: deque[tuple[Key, Job]], progress: StudyWatcher, ended: Callable[[Key, Job, str | None], None]
 ) -> None:
+    engine = _clusters[-1].engine.model_dump() if _clusters else INLINE
     with built_once():
         while queue:
             name, job = queue.popleft()
             progress.began(job)
-            ended(name, job, attempt(job, partial(progress.round, job)))
+            ended(name, job, attempt(job, partial(progress.round, job), engine))
+
+
+# -------- In a cluster
+
+
+@dataclass(frozen=True)
+class _InCluster:
+    """A cluster that this process is part of, and the settings of [engine] that name it."""
+
+    cluster: Cluster
+    engine: EngineSettings
+
+
+_clusters: list[_InCluster] = []  # the last one counts
+
+
+@contextmanager
+def in_cluster(engine: EngineSettings, jobs: int) -> Iterator[int]:
+    """Yield how many jobs to run at the same time; with the engine `ray` jobs inside the block run in its cluster.
+
+    `jobs` is 0 where nobody chose a number: then there is one per worker, or per CPU of the cluster.
+    """
+    if engine.name != "ray":
+        yield jobs or cores()
+        return
+    cluster = Cluster(engine.ray_address, engine.workers)
+    _clusters.append(_InCluster(cluster, engine))
+    try:
+        yield jobs or engine.workers or cluster.cpus
+    finally:
+        _clusters.pop()
+        cluster.leave()

@@ -6,12 +6,10 @@ import queue
 import signal
 import sys
 import threading
-from pathlib import Path
 from typing import Any, Protocol
 
-from motet.config.experiment import resolve
 from motet.data.built_once import built_once
-from motet.studies.job import Job, attempt
+from motet.studies.job import attempt, job_of
 
 
 class Say(Protocol):
@@ -46,8 +44,7 @@ def _listen(asked: "queue.Queue[dict[str, Any]]") -> None:
 
 
 def _do(asked: dict[str, Any], say: Say) -> None:
-    job = Job(asked["label"], Path(asked["folder"]), resolve(asked["experiment"]), asked["until"])
-    say(word="ended", why=attempt(job, lambda round: say(word="round", round=round)))
+    say(word="ended", why=attempt(job_of(asked), lambda round: say(word="round", round=round)))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from motet.errors import MotetError
-from motet.studies.job import Job
+from motet.studies.job import Job, asked_of
 
 _MODULE = "motet.studies.worker"
 
@@ -70,15 +70,9 @@ class Workers:
             worker.at = queue.popleft()
             job = worker.at[1]
             progress.began(job)
-            asked = {
-                "label": job.label,
-                "folder": str(job.folder),
-                "experiment": job.experiment.model_dump(),
-                "until": job.until,
-            }
             assert worker.process.stdin is not None
             try:
-                worker.process.stdin.write(json.dumps(asked) + "\n")
+                worker.process.stdin.write(json.dumps(asked_of(job)) + "\n")
                 worker.process.stdin.flush()
             except OSError:
                 self._lost(worker)

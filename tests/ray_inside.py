@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ def test_every_other_method_has_the_same_bytes(number: int, all_methods: Ray) ->
     assert_same_as_inline(all_methods, number, ClusterStates(all_methods.ray, None, 0))
 
 
+def test_every_port_is_on_loopback_and_nothing_is_told_to_anybody(cluster: Cluster) -> None:
+    """The namespace has no other processes than these; whoever reaches a port of Ray runs code."""
+    lines = [
+        line.split() for kind in ("tcp", "tcp6") for line in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]
+    ]
+    listening = [words[1].rsplit(":", 1)[0] for words in lines if words[3] == "0A"]
+    assert len(listening) > 2
+    assert set(listening) <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert os.environ["RAY_AUTH_MODE"] == "token" and len(os.environ["RAY_AUTH_TOKEN"]) >= 32
+
+
 def test_a_whole_run_leaves_the_record_of_an_inline_run(cluster: Cluster, tmp_path: Path) -> None:
     run(tiny("scaffold"), tmp_path / "inline")
     run(tiny("scaffold", engine={"name": "ray", "workers": WORKERS}), tmp_path / "ray")
@@ -60,39 +73,42 @@ def test_a_whole_run_leaves_the_record_of_an_inline_run(cluster: Cluster, tmp_pa
 # ---------------------------------------------------------------- deaths
 
 
-DIES, STAMP = "dies", "stamp"
+DIES = "dies"
 
 
-def dies_where_it_is_told(task: Task, private: State) -> Outcome:
+def dies_where_it_is_told(stamp: Path, task: Task, private: State) -> Outcome:
     """Work that ends its process: always, or unless a file is there that says it did so already."""
-    message = task.build_message()
-    if message[DIES] == 2 or (message[DIES] == 1 and not (stamp := Path(os.environ["MOTET_TEST_STAMP"])).exists()):
-        if message[DIES] == 1:
-            stamp.touch()
+    wish = task.build_message()[DIES]
+    if wish == 2 or (wish == 1 and not stamp.exists()):
+        stamp.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     seen = int(private.get("seen", 0)) + 1
     return task.answered({"x": torch.full((30_000,), float(seen))}, {"seen": seen, "large": torch.ones(50_000)})
 
 
-def build_dying() -> OneByOne:
-    return OneByOne(dies_where_it_is_told)
+def build_dying(stamp: Path) -> OneByOne:
+    return OneByOne(partial(dies_where_it_is_told, stamp))
 
 
 @pytest.fixture(scope="session")
-def dying(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ray]:
-    os.environ["MOTET_TEST_STAMP"] = str(tmp_path_factory.mktemp("stamp") / "died")
-    with_cluster = Ray(build_dying, WORKERS, {i: 1 for i in range(4)}, states="cluster")
-    yield with_cluster
-    with_cluster.close()
+def stamp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("stamp") / "died"
+
+
+@pytest.fixture(scope="session")
+def dying(cluster: Cluster, stamp: Path) -> Iterator[Ray]:
+    engine = Ray(partial(build_dying, stamp), WORKERS, dict.fromkeys(range(4), 1), states="cluster")
+    yield engine
+    engine.close()
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_is_replaced_and_its_work_repeated(dying: Ray) -> None:
+def test_a_worker_that_dies_is_replaced_and_its_work_repeated(dying: Ray, stamp: Path) -> None:
     for times in (1, 2):
         outcomes = list(dying.run([Task("train", i, times, {DIES: int(i == 2)}) for i in range(4)]))
         assert [float(o.reply["x"][0]) for o in outcomes if o.reply] == [float(times)] * 4  # type: ignore[index]
         assert [dying.private(i)["seen"] for i in range(4)] == [times] * 4
-    assert Path(os.environ["MOTET_TEST_STAMP"]).exists()  # it did die
+    assert stamp.exists()  # it did die
     entries = dying.keep(2)
     dying.kept(2)
     list(dying.run([Task("train", 1, 3, {DIES: 0})]))

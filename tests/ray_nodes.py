@@ -12,8 +12,11 @@ from rich.console import Console
 
 import motet
 from motet.api.studies import bench_file
+from motet.engines import OneByOne
 from motet.engines.ray import Ray
 from motet.engines.ray_cluster import import_ray
+from motet.messages.message import State
+from motet.messages.task import Outcome, Task
 from motet.report.progress import StudyProgress
 from motet.runs.record import Record
 from motet.runs.run import Silent, run
@@ -136,6 +139,32 @@ def test_one_run_at_a_time_is_computed_by_all_workers(nodes: Any, tmp_path: Path
     (made,) = (tmp_path / "there" / "runs").iterdir()
     assert Record(made).experiment.engine.name == "ray"
     assert_same_run(made, tmp_path / "here" / "runs" / made.name)
+
+
+def visible(task: Task, private: State) -> Outcome:
+    """Tell which GPU this process sees, and which process it is."""
+    return task.answered({"gpu": int(os.environ["CUDA_VISIBLE_DEVICES"]), "process": os.getpid()})
+
+
+def build_visible() -> OneByOne:
+    return OneByOne(visible)
+
+
+def test_workers_share_a_gpu_as_they_are_told(nodes: Any) -> None:
+    """Ray is told that a node has two GPUs; two workers get half of one each, and only where there are such."""
+    nodes.add_node(num_cpus=4, num_gpus=2)
+    engine = Ray(build_visible, 3, {}, address=nodes.address, gpus=0.5)
+    try:
+        seen: dict[int, int] = {}
+        for round in range(200):
+            for outcome in engine.run([Task("score", i, round, {}) for i in range(6)]):
+                assert outcome.reply is not None
+                seen[int(outcome.reply["process"])] = int(outcome.reply["gpu"])
+            if len(seen) == 3:
+                break
+        assert sorted(seen.values()) in ([0, 0, 1], [0, 1, 1])
+    finally:
+        engine.close()
 
 
 def process_that_holds(lock: Path) -> int:

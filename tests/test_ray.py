@@ -1,12 +1,25 @@
 """The engine of a Ray cluster, on loopback in a network namespace; `ray_inside.py` has the tests that run there."""
 
+from functools import partial
+from typing import Any
+
 import pytest
+import torch
 from ray_namespace import pytest_inside, why_not
+from torch import Tensor
 
 from motet.config.sections import EngineSettings
+from motet.data.federation import SharedFederation
+from motet.engines.engine import each_alone
+from motet.engines.ray_actor import Order, TensorForm, _BuildUnpickler, bytes_of, packed_build, tensor_bytes
 from motet.engines.ray_cluster import Cluster, import_ray
-from motet.errors import MotetError
+from motet.engines.registry import EngineRequest
+from motet.engines.registry import ray as ray_engine
+from motet.errors import Diverged, MotetError
+from motet.messages.message import State, encode
+from motet.messages.task import Task
 from motet.server.assembly import assemble
+from motet.server.workplace import Workplace
 from motet.testing.twin import tiny
 
 needs_ray = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -47,3 +60,63 @@ def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(MotetError, match=f"engine.{next(iter(wrong))}"):
         tiny("fedavg", engine={"name": "ray"} | wrong)
     assert EngineSettings().states == "auto"
+
+
+def test_a_device_with_gpus_asks_for_one_per_worker_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr("motet.engines.ray.Ray", lambda *_, gpus, **__: asked.append(gpus))
+    here = assemble(tiny("fedavg")).engine
+    for device, gpus in (("cpu", 0.0), ("cuda", 0.0), ("cuda", 0.25), ("cpu", 0.5)):
+        settings = tiny("fedavg", engine={"name": "ray", "gpus": gpus}).engine
+        ray_engine(EngineRequest(settings, device, here.work, lambda: here.work, {}, each_alone, None))
+    assert asked == [0.0, 1.0, 0.25, 0.5]
+
+
+class OnMeta(Workplace):
+    """A workplace that only tells where the tensors are that a method would be given."""
+
+    def client(self, task: Task, private: State) -> Any:
+        self.seen = {name: value.device.type for name, value in private.items() if isinstance(value, Tensor)}
+        raise Diverged("seen")
+
+
+def test_private_states_come_to_the_device_of_the_experiment() -> None:
+    """Without a GPU: on torch's meta device, which holds no numbers."""
+    here = assemble(tiny("scaffold")).workplace
+    experiment = here.experiment.model_copy(update={"device": "meta"})
+    there = OnMeta(experiment, here.method, here.generic_net, here.holdings, here.facts)
+    order = Order(("train", 0, 1), encode({"w": torch.ones(3)}), {}, 0)
+    private = order.private_state([bytes_of({"c_i": torch.ones(4), "half": torch.ones(2).bfloat16(), "n": 3})])
+    with pytest.raises(Diverged):
+        there.perform(order.task([]), private)
+    assert there.seen == {"c_i": "meta", "half": "meta"}
+    net = here.generic_net.to("meta")
+    assert {tensor.device.type for tensor in (*net.parameters(), *net.buffers())} == {"meta"}
+
+
+def test_what_goes_to_a_cluster_and_back_is_the_same_to_the_bit() -> None:
+    state: State = {
+        "a": torch.randn(7, 3).bfloat16(),
+        "b": torch.arange(5),
+        "none": torch.empty(0, 4),
+        "n": 3,
+        "t": True,
+    }
+    again = Order(("train", 4, 2), encode({}), {}, 0).private_state([bytes_of(state)])
+    assert encode(again) == encode(state)
+    large = {name: tensor for name, tensor in state.items() if isinstance(tensor, Tensor) and len(tensor)}
+    small = {name: value for name, value in state.items() if name not in large}
+    objects = [tensor_bytes(tensor) for tensor in large.values()]
+    forms = {name: (at, TensorForm.of(tensor)) for at, (name, tensor) in enumerate(large.items())}
+    task = Order(("train", 4, 2), encode(small), forms, None).task(objects)
+    assert (task.kind, task.client_id, task.round) == ("train", 4, 2)
+    assert encode(task.build_message()) == encode(state)
+
+
+def test_samples_travel_apart_from_the_build_and_are_mapped() -> None:
+    shared = SharedFederation.of(assemble(tiny("fedavg", data={"subset": 1.0})).federation)
+    packed, arrays = packed_build(partial(len, shared))  # any function with the federation in it
+    assert sum(array.nbytes for array in arrays) > 50_000 > len(packed)
+    there = _BuildUnpickler(packed, arrays).load().args[0]
+    assert there.blocks.stored.x.data_ptr() in {array.ctypes.data for array in arrays}  # no copy
+    assert torch.equal(there.blocks.stored.x, shared.blocks.stored.x)

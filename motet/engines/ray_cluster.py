@@ -18,7 +18,6 @@ LOOPBACK = "127.0.0.1"
 SILENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # Ray sends no statistics
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without a GPU leave CUDA_VISIBLE_DEVICES as it is
-    "RAY_BACKEND_LOG_LEVEL": "error",
 }
 
 

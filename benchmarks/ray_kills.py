@@ -1,0 +1,168 @@
+"""Kill workers, nodes and drivers of runs in a Ray cluster at random moments, and compare the bytes with inline's.
+
+    python benchmarks/ray_kills.py [--kills 30] [--seed 0] [--record benchmarks/results/ray-kills.json]
+
+Two nodes on this machine, in a network namespace with loopback alone (`unshare`); every process is ended by its id. A
+killed driver is resumed on another cluster. Methods with and without private state, both places of private states.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from motet.engines.ray_cluster import import_ray
+from motet.testing.twin import last_states
+
+INSIDE = "MOTET_INSIDE_NAMESPACE"
+WORDS = (
+    *("--data", "digits", "--partition", "dirichlet:0.3", "--clients", "6", "--rounds", "12", "--cohort", "1.0"),
+    *(
+        "--epochs",
+        "10",
+        "--net",
+        "mlp(hidden=512x256)",
+        "--set",
+        "checkpoint.every=3",
+        "--set",
+        "local.batched_clients=false",
+    ),
+)
+VICTIMS = ("worker", "node", "driver")
+METHODS = ("fedavg", "scaffold")
+PLACES = ("driver", "cluster")
+
+
+def main() -> None:
+    """Do the kills and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", type=Path)
+    asked = parser.parse_args()
+    if INSIDE not in os.environ:
+        os.environ[INSIDE] = "1"
+        up = 'ip link set lo up && exec "$@"'
+        os.execvp("unshare", ["unshare", "--net", "sh", "-c", up, "sh", sys.executable, *sys.argv])
+    rows: list[dict[str, Any]] = []
+    draw = random.Random(asked.seed)
+    with tempfile.TemporaryDirectory(prefix="motet-kills-") as name:
+        folder = Path(name)
+        for method in METHODS:
+            assert (
+                motet("run", "--method", method, *WORDS, "--engine", "inline", "--out", str(folder / method)).wait()
+                == 0
+            )
+        nodes = Nodes()
+        try:
+            while sum(row["killed"] for row in rows) < asked.kills:
+                at = len(rows)
+                case = VICTIMS[at % 3], METHODS[at // 3 % 2], PLACES[at // 6 % 2]
+                rows.append(one_kill(nodes, folder / f"run-{at}", folder, *case, draw))
+                print(rows[-1], flush=True)
+                if asked.record:
+                    write(asked.record, asked.seed, rows)
+        finally:
+            nodes.cluster.shutdown()
+    killed = [row for row in rows if row["killed"]]
+    print(f"{len(killed)} kills, {sum(not row['same'] for row in killed)} runs with other bytes or none")
+
+
+def write(path: Path, seed: int, rows: list[dict[str, Any]]) -> None:
+    """Write all rows, with the number of kills and of runs that ended otherwise."""
+    killed = [row for row in rows if row["killed"]]
+    found = {"seed": seed, "kills": len(killed), "differing": sum(not row["same"] for row in killed), "rows": rows}
+    path.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+
+
+def motet(*words: str) -> "subprocess.Popen[bytes]":
+    """Start the command `motet`."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "motet", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+class Nodes:
+    """A cluster of two nodes with a CPU each; the second can be killed and replaced."""
+
+    def __init__(self) -> None:
+        import_ray()  # before anything of Ray, so that it sends no statistics
+        from ray.cluster_utils import Cluster
+
+        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        self.second = self.cluster.add_node(num_cpus=1)
+
+    def kill_second(self) -> None:
+        """Kill the second node without warning."""
+        self.cluster.remove_node(self.second, allow_graceful=False)
+
+    def replace_second(self) -> None:
+        """Add a node for the one that was killed."""
+        self.second = self.cluster.add_node(num_cpus=1)
+
+    def workers(self) -> list[int]:
+        """Return the processes of Motet's workers on both nodes."""
+        raylets = [node.all_processes["raylet"][0].process.pid for node in self.cluster.list_all_nodes()]
+        found = [child for pid in raylets for child in psutil.Process(pid).children()]
+        return [child.pid for child in found if (child.cmdline() or [""])[0].startswith("ray::Actor")]
+
+
+def one_kill(
+    nodes: Nodes, out: Path, folder: Path, victim: str, method: str, states: str, draw: random.Random
+) -> dict[str, Any]:
+    """Run once, kill the victim in the middle, let the run come to its end, and compare it with inline's."""
+    round, late = draw.randint(1, 9), draw.uniform(0, 0.5)
+    address = ("--engine", "ray", "--ray-address", nodes.cluster.address, "--workers", "2")
+    process = motet("run", "--method", method, *WORDS, *address, "--set", f"engine.states={states}", "--out", str(out))
+    rows = out / "rounds.jsonl"
+    while process.poll() is None and not (rows.exists() and rows.read_bytes().count(b"\n") >= round):
+        time.sleep(0.02)
+    time.sleep(late)
+    killed = process.poll() is None
+    if killed and victim == "worker":
+        there = nodes.workers()
+        killed = bool(there)
+        if there:
+            os.kill(draw.choice(there), signal.SIGKILL)
+    elif killed and victim == "node":
+        nodes.kill_second()
+    elif killed:
+        process.kill()
+    said = process.communicate(timeout=300)[1].decode()
+    if victim == "node" and killed:
+        nodes.replace_second()
+    if victim == "driver" and killed:
+        said += motet("resume", str(out), "--ray-address", "", "--workers", "2").communicate(timeout=300)[1].decode()
+    back = [line for line in said.splitlines() if "went back to" in line]
+    return {
+        **{"victim": victim, "method": method, "states": states, "after_round": round, "killed": killed},
+        **{"went_back": bool(back), "same": is_same(out, folder / method)},
+    }
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """Return whether two runs are finished and have the same rows, models, and states of server and clients."""
+
+    def told(folder: Path) -> Any:
+        lines = map(json.loads, (folder / "rounds.jsonl").read_text("utf-8").splitlines())
+        rows = [{k: v for k, v in row.items() if "seconds" not in k} for row in lines]
+        files = [(folder / name).read_bytes() for name in ("clients.jsonl", "weights.safetensors")]
+        return rows, files, last_states(folder)
+
+    return (one / "summary.json").exists() and told(one) == told(other)
+
+
+if __name__ == "__main__":
+    main()

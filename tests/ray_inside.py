@@ -70,6 +70,13 @@ def test_a_whole_run_leaves_the_record_of_an_inline_run(cluster: Cluster, tmp_pa
     assert_same_run(tmp_path / "ray", tmp_path / "inline")
 
 
+@pytest.mark.slow
+def test_workers_may_read_the_samples_themselves(cluster: Cluster, tmp_path: Path) -> None:
+    run(tiny("scaffold"), tmp_path / "inline")
+    run(tiny("scaffold", engine={"name": "ray", "workers": WORKERS, "data": "path"}), tmp_path / "ray")
+    assert_same_run(tmp_path / "ray", tmp_path / "inline")
+
+
 # ---------------------------------------------------------------- deaths
 
 

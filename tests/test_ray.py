@@ -1,14 +1,18 @@
 """The engine of a Ray cluster, on loopback in a network namespace; `ray_inside.py` has the tests that run there."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from ray_namespace import pytest_inside, why_not
 from torch import Tensor
 
+from motet.config.data_section import DataSettings
 from motet.config.sections import EngineSettings
+from motet.data import build
 from motet.data.federation import SharedFederation
 from motet.engines.engine import each_alone
 from motet.engines.ray_actor import Order, TensorForm, _BuildUnpickler, bytes_of, packed_build, tensor_bytes
@@ -18,7 +22,7 @@ from motet.engines.registry import ray as ray_engine
 from motet.errors import Diverged, MotetError
 from motet.messages.message import State, encode
 from motet.messages.task import Task
-from motet.server.assembly import assemble
+from motet.server.assembly import _read_there, assemble
 from motet.server.workplace import Workplace
 from motet.testing.twin import tiny
 
@@ -111,6 +115,20 @@ def test_what_goes_to_a_cluster_and_back_is_the_same_to_the_bit() -> None:
     task = Order(("train", 4, 2), encode(small), forms, None).task(objects)
     assert (task.kind, task.client_id, task.round) == ("train", 4, 2)
     assert encode(task.build_message()) == encode(state)
+
+
+def test_a_worker_that_reads_other_samples_than_the_driver_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "mine.npz"
+    x, y = torch.randn(200, 4).numpy(), (torch.arange(200) % 2).numpy()
+    numpy.savez(file, x=x, y=y)
+    asked = DataSettings.model_validate({"name": str(file), "clients": 4, "partition": "iid"})
+    right = build(asked, 0).content_hash
+    assert _read_there(asked, 0, right).content_hash == right
+    numpy.savez(file, x=x + 1, y=y)
+    with pytest.raises(
+        MotetError, match=r"another content on a node .* accepted: the same files .* driver"
+    ):
+        _read_there(asked, 0, right)
 
 
 def test_samples_travel_apart_from_the_build_and_are_mapped() -> None:

@@ -164,6 +164,11 @@ class EngineSettings(Section):
         description="with ray, where private states are between rounds: driver, with this process; cluster, on the "
         "nodes that made them; auto: on the nodes where those of all clients take more than 256 MB",
     )
+    data: Literal["driver", "path"] = Field(
+        "driver",
+        description="with ray, where workers have the samples from: driver, which sends them to each node once; path, "
+        "each worker reads data.name itself, which must be there with the same content",
+    )
     gpus: float = Field(
         0.0, ge=0, le=64, description="with ray, GPUs per worker, such as 0.25; 0 = 1 with device = cuda, else none"
     )

@@ -1,6 +1,6 @@
 """Build everything that runs an experiment (data, net, method, engine), and refuse experiments that cannot run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -249,7 +249,10 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
 
 def _engine(experiment: Experiment, federation: Federation, workplace: Workplace, folder: Path | None) -> Engine:
     """Return the engine that the experiment names."""
-    build = partial(_perform_elsewhere, experiment, SharedFederation.of(federation), dict(METHODS), dict(TRANSFORMS))
+    there: Callable[[], Federation] = SharedFederation.of(federation).cut
+    if experiment.engine.name == "ray" and experiment.engine.data == "path":
+        there = partial(_read_there, experiment.data, experiment.seed, federation.content_hash)
+    build = partial(_perform_elsewhere, experiment, there, dict(METHODS), dict(TRANSFORMS))
     return build_engine(
         EngineRequest(
             experiment.engine,
@@ -265,17 +268,28 @@ def _engine(experiment: Experiment, federation: Federation, workplace: Workplace
 
 def _perform_elsewhere(
     experiment: Experiment,
-    shared: SharedFederation,
+    there: Callable[[], Federation],
     methods: dict[str, MethodEntry],
     transforms: dict[str, TransformEntry],
 ) -> Workplace:
-    """Return the same workplace in a worker process: the same experiment and registries, on the shared data."""
+    """Return the same workplace in a worker process: the same experiment and registries; `there` returns the data."""
     METHODS.clear()
     METHODS.update(methods)  # the caller may have added some
     TRANSFORMS.clear()
     TRANSFORMS.update(transforms)
-    federation = shared.cut()
+    federation = there()
     return workplace_of(experiment, federation, FederationFacts.of(federation))
+
+
+def _read_there(data: DataSettings, seed: int, content_hash: str) -> Federation:
+    """Read the federation on the node of a worker; raise `MotetError` if it is not the driver's, to the bit."""
+    federation = build(data, seed)
+    if federation.content_hash != content_hash:
+        raise MotetError(
+            f"data.name is {shown(data.name)}, which has another content on a node of the cluster than here; accepted: "
+            f"the same files on every node, or engine.data = driver"
+        )
+    return federation
 
 
 def workplace_of(

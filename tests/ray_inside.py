@@ -52,6 +52,12 @@ def test_every_other_method_has_the_same_bytes(number: int, all_methods: Ray) ->
     assert_same_as_inline(all_methods, number, ClusterStates(all_methods.ray, None, 0))
 
 
+def test_signals_are_handled_as_before(cluster: Cluster) -> None:
+    """Ray has a handler of its own for SIGTERM, which would end a run without a word on how to go on."""
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+
+
 def test_every_port_is_on_loopback_and_nothing_is_told_to_anybody(cluster: Cluster) -> None:
     """The namespace has no other processes than these; whoever reaches a port of Ray runs code."""
     lines = [

@@ -1,5 +1,6 @@
 """The engine of a Ray cluster, on loopback in a network namespace; `ray_inside.py` has the tests that run there."""
 
+import socket
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,17 @@ def test_without_ray_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyP
 def test_a_client_of_rays_own_protocol_is_refused() -> None:
     with pytest.raises(MotetError, match=r"^engine.ray_address is 'ray://here:1'.* accepted: HOST:PORT of the head"):
         Cluster("ray://here:1")
+
+
+def test_an_address_where_nobody_answers_is_said_at_once() -> None:
+    pytest.importorskip("ray")
+    with socket.socket() as taken:  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(
+            MotetError, match=rf"^engine.ray_address is '{address}', where nobody answers .* accepted: "
+        ):
+            Cluster(address)
 
 
 @pytest.mark.parametrize("wrong", [{"states": "here"}, {"gpus": -1.0}, {"workers": -1}])
@@ -125,9 +137,7 @@ def test_a_worker_that_reads_other_samples_than_the_driver_says_so(tmp_path: Pat
     right = build(asked, 0).content_hash
     assert _read_there(asked, 0, right).content_hash == right
     numpy.savez(file, x=x + 1, y=y)
-    with pytest.raises(
-        MotetError, match=r"another content on a node .* accepted: the same files .* driver"
-    ):
+    with pytest.raises(MotetError, match=r"another content on a node .* accepted: the same files .* driver"):
         _read_there(asked, 0, right)
 
 

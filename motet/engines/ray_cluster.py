@@ -7,14 +7,19 @@ Ray runs code there, so a cluster that is started here listens on loopback alone
 import os
 import secrets
 import shutil
+import signal
+import socket
 import tempfile
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from motet.errors import MotetError, shown
 
 LONGEST = 40  # characters of a folder for Ray: the names of its sockets must have no more than 107
 LOOPBACK = "127.0.0.1"
+CONNECT = 10.0  # seconds for the head of a cluster to answer
 SILENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # Ray sends no statistics
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without a GPU leave CUDA_VISIBLE_DEVICES as it is
@@ -78,7 +83,9 @@ class Cluster:
 
     def _join(self, address: str, workers: int) -> None:
         where: dict[str, Any] = {"address": address}
-        if not address:
+        if address:
+            _require_somebody(address)
+        else:
             self._folder = _short_folder()
             where = {
                 "address": "local",
@@ -88,7 +95,8 @@ class Cluster:
                 "_temp_dir": self._folder,
             }
         try:
-            self.ray.init(log_to_driver=False, configure_logging=False, namespace="motet", **where)
+            with _signals_as_they_were():
+                self.ray.init(log_to_driver=False, configure_logging=False, namespace="motet", **where)
         except Exception as error:  # many causes: nobody answers, another version, no memory
             with suppress(Exception):
                 self.ray.shutdown()
@@ -101,6 +109,34 @@ class Cluster:
                 ) from error
             raise MotetError(f"Ray cannot be started here ({reason}); accepted: engine.name=pool") from error
         self._joined = True
+
+
+def _require_somebody(address: str) -> None:
+    """Raise if nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    host, found, port = address.rpartition(":")
+    if not found or not port.isdecimal():
+        return  # such as "auto"; Ray says what is wrong with others
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
+    except (OSError, OverflowError) as error:
+        raise MotetError(
+            f"engine.ray_address is {shown(address)}, where nobody answers ({error}); accepted: HOST:PORT of the head "
+            f"of a running Ray cluster, or none to start Ray here"
+        ) from None
+
+
+@contextmanager
+def _signals_as_they_were() -> Iterator[None]:
+    """Take back the handlers of signals that Ray sets inside the block: a stopped run must say how to go on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _short_folder() -> str:

@@ -73,14 +73,14 @@ def main() -> None:
                     write(asked.record, asked.seed, rows)
         finally:
             nodes.cluster.shutdown()
-    killed = [row for row in rows if row["killed"]]
-    print(f"{len(killed)} kills, {sum(not row['same'] for row in killed)} runs with other bytes or none")
+    kills = sum(row["killed"] for row in rows)
+    print(f"{kills} kills, {sum(not row['same'] for row in rows)} runs with other bytes or none")
 
 
 def write(path: Path, seed: int, rows: list[dict[str, Any]]) -> None:
     """Write all rows, with the number of kills and of runs that ended otherwise."""
-    killed = [row for row in rows if row["killed"]]
-    found = {"seed": seed, "kills": len(killed), "differing": sum(not row["same"] for row in killed), "rows": rows}
+    kills, differing = sum(row["killed"] for row in rows), sum(not row["same"] for row in rows)
+    found = {"seed": seed, "kills": kills, "differing": differing, "rows": rows}
     path.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
 
 
@@ -140,15 +140,18 @@ def one_kill(
         nodes.kill_second()
     elif killed:
         process.kill()
-    said = process.communicate(timeout=300)[1].decode()
+    said, code = process.communicate(timeout=300)[1].decode(), process.returncode
     if victim == "node" and killed:
         nodes.replace_second()
     if victim == "driver" and killed:
-        said += motet("resume", str(out), "--ray-address", "", "--workers", "2").communicate(timeout=300)[1].decode()
+        again = motet("resume", str(out), "--ray-address", "", "--workers", "2")
+        said, code = said + again.communicate(timeout=300)[1].decode(), again.returncode
     back = [line for line in said.splitlines() if "went back to" in line]
+    if code:
+        print(said[-2000:], file=sys.stderr)
     return {
         **{"victim": victim, "method": method, "states": states, "after_round": round, "killed": killed},
-        **{"went_back": bool(back), "same": is_same(out, folder / method)},
+        **{"went_back": bool(back), "exit_code": code, "same": is_same(out, folder / method)},
     }
 
 

@@ -1,6 +1,7 @@
 """Rounds that end by themselves: on validation data alone, with the models of the best round, after any kill."""
 
 from dataclasses import replace
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from motet.config.experiment import Experiment
 from motet.data import Federation, build
 from motet.errors import MotetError
 from motet.metrics.names import MetricName
+from motet.runs.clients_file import read_clients_info
 from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.server import assembly
@@ -19,6 +21,7 @@ from motet.server.stopping import Stopping
 from motet.testing.twin import tiny
 
 VALIDATION = MetricName("personal", "validation", statistic="mean")
+LOSS = replace(VALIDATION, metric="loss")
 
 
 def auto(method: str = "ditto", **rounds: Any) -> Experiment:
@@ -44,7 +47,11 @@ def test_it_stops_after_its_patience_and_keeps_the_best_round(method: str, tmp_p
     values, best = scored(record), record.summary.reported.round
     after = assembly.assemble(experiment).method.settled_after
     assert record.rounds[-1]["round"] in (best + 4, 30)
-    assert values[best] == max(value for round, value in values.items() if round > after)
+    highest = max(value for round, value in values.items() if round > after)
+    samples = sum(client.val or 0 for client in read_clients_info(record).clients if not client.new)
+    enough = highest - sqrt(highest * (1 - highest) / samples)
+    losses = {row["round"]: LOSS.of(row) for row in record.rounds if values.get(row["round"], 0) >= enough}
+    assert losses[best] == pytest.approx(min(loss for round, loss in losses.items() if round > after), rel=1e-3)
     assert record.summary.reported.rule == "best_on_validation"
     assert set(record.summary.reported.rounds.values()) == {best}  # of both kinds of models
     assert record.summary.personal.validation.personal_models == values[best]
@@ -129,16 +136,39 @@ def test_test_data_have_no_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert changed.summary.personal.split != honest.summary.personal.split  # they were looked at, for the record
 
 
+def rows_of(figures: list[tuple[int, float, float]]) -> list[Row]:
+    """Rows of a record with a round, a figure and a loss on validation data each."""
+    return [{"round": r, str(VALIDATION): v, str(LOSS): loss} for r, v, loss in figures]
+
+
+@pytest.mark.parametrize(
+    ("samples", "figures", "best"),
+    [
+        (100, [(1, 0.80, 0.5), (2, 0.78, 0.4), (3, 0.84, 0.45)], 3),  # 0.78 is within 0.04 of 0.80, but not of 0.84
+        (100, [(1, 0.80, 0.5), (2, 0.79, 0.4), (3, 0.82, 0.45)], 2),
+        (10_000, [(1, 0.80, 0.5), (2, 0.79, 0.4), (3, 0.82, 0.45)], 3),  # on many samples the figure decides
+        (0, [(1, 0.80, 0.5), (2, 0.79, 0.4), (3, 0.82, 0.45)], 3),
+        (100, [(1, 0.70, 0.2), (2, 0.90, 0.5), (3, 0.88, 0.49)], 3),  # a low loss does not save a low figure
+        (100, [(1, 0.80, 0.5), (2, 0.80, 0.49999), (3, 0.79, 0.49998)], 2),  # a digit that nobody sees is no gain
+    ],
+)
+def test_on_few_samples_the_loss_decides(samples: int, figures: list[tuple[int, float, float]], best: int) -> None:
+    rule = Stopping(VALIDATION, True, patience=9, most=99, samples=samples)
+    for row in rows_of(figures):
+        rule.see(row)
+    assert rule.best == best
+
+
 def test_equal_figures_are_decided_by_the_loss_and_lower_may_be_better() -> None:
     rows = [(1, 0.5, 0.9), (2, 0.7, 0.8), (3, 0.7, 0.6), (4, 0.6, 0.5), (5, 0.7, 0.7)]
-    of = [{"round": r, str(VALIDATION): v, str(replace(VALIDATION, metric="loss")): loss} for r, v, loss in rows]
+    of = rows_of(rows)
     rule = Stopping(VALIDATION, True, patience=2, most=99)
     ended = []
     for row in of:
         rule.see(row)
         ended.append(rule.is_over(row["round"]))
     assert rule.best == 3 and ended == [False, False, False, False, True]
-    lower = Stopping(replace(VALIDATION, metric="loss"), False, patience=2, most=99)
+    lower = Stopping(LOSS, False, patience=2, most=99)
     for row in of:
         lower.see(row)
     assert lower.best == 4

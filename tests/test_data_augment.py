@@ -12,7 +12,7 @@ from motet.config.data_section import PAD
 from motet.config.experiment import resolve
 from motet.config.sections import AdaptSettings, LocalSettings
 from motet.data import DataSettings, Federation, build
-from motet.data.image_changes import flip_crop
+from motet.data.image_changes import flip_crop, random_resized_crop
 from motet.errors import MotetError
 from motet.server.assembly import assemble
 from motet.training.client import Client, RunContext
@@ -133,3 +133,48 @@ def test_only_images_can_be_flipped(tmp_path: Path) -> None:
     np.savez(tmp_path / "own.npz", x=np.zeros((60, 4), np.float32), y=np.arange(60) % 3)
     with pytest.raises(MotetError, match=r"data.augment is for images, and these data are of kind 'vector'; accepted"):
         digits(name=str(tmp_path / "own.npz"), augment="flip-crop")
+
+
+# ---------------------------------------------------------------- random resized crops
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_a_random_resized_crop_is_a_stretched_part_of_the_image(dtype: torch.dtype) -> None:
+    """Of an image that rises from left to right and from top to bottom, what comes out tells where it was taken."""
+    side = 32
+    ramp = 7 * torch.arange(side, dtype=torch.float32)
+    image = torch.stack([ramp.expand(side, side), ramp[:, None].expand(side, side)], -1).to(dtype)
+    out = random_resized_crop(image.expand(3000, -1, -1, -1), rng(), least=0.25)
+    assert (out.shape, out.dtype, out.is_contiguous()) == ((3000, side, side, 2), dtype, True)
+    middle = out[:, 8:24, 8:24].float() / 7  # away from the border, where the image is repeated
+    width = (middle[:, :, -1, 0] - middle[:, :, 0, 0]).mean(1) / 15
+    height = (middle[:, -1, :, 1] - middle[:, 0, :, 1]).mean(1) / 15
+    assert abs(float((width < 0).double().mean()) - 0.5) < 0.05, "half of them are mirrored"
+    width = width.abs()
+    slack = 0.05 if dtype == torch.uint8 else 0.01
+    assert float(width.max()) <= 1 + slack and float(height.min()) > 0
+    area, aspect = width * height, width / height
+    assert float(area.min()) > 0.25 * (3 / 4) - slack and float(area.max()) <= 1 + slack
+    assert float(aspect.min()) > 3 / 4 - slack and float(aspect.max()) < 4 / 3 + slack
+    inside = (width < 0.95) & (height < 0.95)
+    assert abs(float(area[inside].mean()) - (0.25 + float(area[inside].max())) / 2) < 0.06, "uniform in the area"
+    left = out.float()[:, :, :, 0].amin((1, 2)) / (7 * side)
+    assert float(left.min()) < 0.05 and float(left.max()) > 0.4, "from everywhere"
+
+
+def test_the_whole_image_is_the_whole_image() -> None:
+    images = torch.randint(0, 256, (40, 9, 9, 3), generator=rng(), dtype=torch.uint8)
+    out = random_resized_crop(images, rng(1), least=1.0)
+    widths = [torch.equal(a, b) or torch.equal(a, b.flip(1)) for a, b in zip(out, images, strict=True)]
+    assert not all(widths), "its shape still varies"
+    stream = rng(3)
+    pieces = torch.cat([random_resized_crop(part, stream) for part in images.split(7)])
+    assert torch.equal(pieces, random_resized_crop(images, rng(3))), "five draws per image, whatever the batch"
+
+
+def test_it_is_asked_for_by_its_name() -> None:
+    data = DataSettings(name="digits", augment="random-resized-crop", augment_scale=0.5)
+    augment = build(data, 0).prepare.augment
+    assert augment is not None
+    images = torch.randint(0, 256, (4, 8, 8, 1), generator=rng(), dtype=torch.uint8)
+    assert torch.equal(augment(images, rng(2)), random_resized_crop(images, rng(2), least=0.5))

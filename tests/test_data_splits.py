@@ -255,3 +255,22 @@ def test_natural_clients_of_ones_own_data_need_no_common_test_set(visits: Path, 
     np.savez(tmp_path / "a.npz", x=np.random.rand(80, 3), y=rows % 2, client=rows % 4, split=rows // 64)
     assert not build(DataSettings(name=str(tmp_path / "a.npz")), 0).test_is_clients, "an official test set stays one"
     assert not build(DataSettings(name="digits-domains"), 0).test_is_clients, "data by name keep their numbers"
+
+
+def test_new_clients_may_have_another_test_share() -> None:
+    """As GLD's users in FedBasis: the same clients and rows, and only those of new clients are cut elsewhere."""
+    settings = {"name": "digits", "partition": "dirichlet:1.0", "clients": 8, "new_clients": 0.25, "test_share": 0.2}
+    before, after = (
+        build(DataSettings.model_validate(settings | more), 0)
+        for more in ({}, {"new_test_share": 0.5, "new_share": 0.4})
+    )
+    for one, other in zip(before.clients, after.clients, strict=True):
+        whole = len(one.train) + len(one.test)
+        if one.new:
+            assert other.new and len(other.test) == int(0.5 * whole)
+            assert len(other.train) == round(0.4 * (whole - len(other.test)))
+        else:
+            assert torch.equal(one.train.x, other.train.x) and torch.equal(one.test.x, other.test.x)
+    assert any(client.new for client in before.clients) and before.content_hash != after.content_hash
+    none = build(DataSettings.model_validate(settings | {"new_test_share": 0.0}), 0)
+    assert [len(client.test) > 0 for client in none.clients] == [not client.new for client in none.clients]

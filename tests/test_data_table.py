@@ -190,12 +190,12 @@ def test_leave_out_takes_names_and_lists_of_them(tmp_path: Path) -> None:
 
 def test_five_methods_by_one_table(wine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for method in ("local", "fedavg", "fedavg+ft", "fedper", "fedrep"):
-        words = ["--label", "kind", "--client", "site", "--rounds", "4", "--method", method, "--out", f"runs/{method}"]
+        words = ["--label", "kind", "--client", "site", "--rounds", "12", "--method", method, "--out", f"runs/{method}"]
         assert main(["run", "--data", "wine.csv", *words, "--set", "engine.name=inline"]) == 0
     capsys.readouterr()
     assert main(["show", "runs", "--json"]) == 0
     found = {run["method"]: run["personal"]["split"]["personal_models"] for run in json.loads(capsys.readouterr().out)}
-    assert len(found) == 5 and min(found.values()) > 0.5  # three classes
+    assert len(found) == 5 and min(found.values()) > 0.8  # three classes
     record = json.loads(Path("runs/fedavg/clients.json").read_text())
     assert [client["name"] for client in record["clients"]] == list(SITES)
     assert record["classes"] == ["class class_0", "class class_1", "class class_2"]
@@ -295,7 +295,7 @@ def peak():
 
 before = peak()
 federation = build(DataSettings(name=sys.argv[1], label="y", client="c"), seed=0)
-numbers = 4 * (len(federation.stored) + len(federation.test)) * federation.stored.x.shape[1]
+numbers = 4 * len(federation.stored) * federation.stored.x.shape[1]
 print(peak() - before, numbers)
 """
 

@@ -33,7 +33,7 @@ METHOD_PAGES = [page for page in sorted(INDEX.parent.glob("*.md")) if page != IN
 SECTIONS = ["When to use it", "What goes where", "Options", "Cost", "In a sum", "Deliberate differences", "Reference"]
 LANGUAGES = {"python", "console", "toml"}
 COUNTED_OTHERWISE = {  # not in whole models
-    *("local", "centralized", "fedrod", "apple", "fedgen", "finetuning", "knn-per"),
+    *("local", "centralized", "pgfed-exact", "fedrod", "apple", "fedgen", "finetuning", "knn-per"),
     *("lg-fedavg", "fedper", "fedrep", "fedbabu", "fedbn"),
 }
 MOST_NOT_RUN = 3

@@ -141,7 +141,7 @@ def test_experiment_round_trip(choices: dict[str, Any]) -> None:
     assert resolve(tomllib.loads(commented_template(experiment))) == experiment
 
 
-_WORDS = ("min_size", "label", "client", "domain", "group", "time_column", "table_schema", "size")
+_WORDS = ("min_size", "label", "client", "domain", "group", "time_column", "table_schema", "size", "new_test_share")
 NOT_SAID = {f"data.{word}" for word in _WORDS}
 """What has no value where nobody chose one."""
 

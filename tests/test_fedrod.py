@@ -19,12 +19,13 @@ from motet.errors import MotetError
 from motet.messages.message import Message, State, byte_count, tensor
 from motet.methods import build_method
 from motet.methods.averaging import Averaging
-from motet.methods.base import Facts, Training
-from motet.methods.fedrod import PersonalHead, personal_head
+from motet.methods.balanced import Resampling
+from motet.methods.base import Facts, Forward, Training
+from motet.methods.fedrod import FedROD, PersonalHead, personal_head
 from motet.nets import build_net
 from motet.runs.served_models import OnlyCounts, ToldClient
 from motet.server.assembly import assemble
-from motet.testing.twin import tiny
+from motet.testing.twin import play, tiny
 from motet.training.client import Client, RunContext
 from motet.training.flat_weights import Layout
 from motet.training.losses import bsm
@@ -486,8 +487,9 @@ def test_what_parts_add_lies_before_the_nets_own_weights() -> None:
     [
         ("fedrod+bsm", "bsm and fedrod are both a loss; accepted: one of them"),
         ("bsm+cdt", "bsm and cdt are both a loss; accepted: one of them"),
-        ("fedrod(loss=ir, gamma=2)", r"gamma is 2; accepted: left out, for loss=ir has no γ"),
-        ("fedrod(loss=focal)", r"loss is 'focal'; accepted: bsm \| ir \| ldam \| cdt \| ce \| meta-bsm"),
+        ("fedrod(loss=resampling, gamma=2)", r"gamma is 2; accepted: left out, for loss=resampling has no γ"),
+        ("fedrod(layers=2)", r"layers is 2; accepted: 1, for a generated head is one layer \(or head=linear\)"),
+        ("fedrod(loss=focal)", r"loss is 'focal'; accepted: bsm \| ir \| ldam \| cdt \| ce \| meta-bsm \| resampling"),
         ("fedrod(hidden=0)", "hidden is 0; accepted: a whole number of at least 1"),
         ("local+fedrod", "local shares no weights, so fedrod has nothing to act on"),
     ],
@@ -522,3 +524,68 @@ def test_the_same_experiment_draws_the_same_hypernetwork() -> None:
 )
 def test_a_run_twice(text: str, tmp_path: Path) -> None:
     run_twice(tiny(text), tmp_path)
+
+
+# ---------------------------------------------------------------- of the appendix
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_a_personal_head_of_several_layers_by_hand(layers: int) -> None:
+    """Its logits, who moves it, and that all of it stays at the client."""
+    method, client = method_of(f"fedrod(head=linear, layers={layers})"), client_of()
+    names = [name for name in method.layout.places if name.startswith("p_head.")]
+    assert len(names) == layers  # φ and the hidden layers
+    assert all(method.layout.places[name].where.start >= method.layout.private.start for name in names)
+    t = method.begin_round(client, method.broadcast(start(method), 0))
+    t.bind()
+    x, y = next(client.data.train.all_batches(16))
+    t.g.zero_()
+    t.backward(x, y)
+    moved = {name: bool(method.layout.places[name].view(t.g).ne(0).any()) for name in names}
+    assert all(moved.values()), moved
+    t.rest()
+    net = method.net
+    model = method.predictor(client, t.w)
+    with torch.no_grad():
+        z = net.body(x).flatten(1)
+        h = z
+        for k in range(layers - 1):
+            h = (h @ net.get_parameter(f"p_head.inner.{k}").T).clamp_min(0)
+        expected = net.head(net.body(x)) + h @ net.get_parameter("p_head.phi").T
+        assert torch.allclose(model(x), expected, atol=1e-5)
+
+
+def test_the_personal_loss_of_a_deep_head_leaves_the_features_alone() -> None:
+    """Against the same step with one layer: θ and ψ have the gradient of L_BR alone."""
+    gradients = []
+    for layers in (1, 3):
+        method, client = method_of(f"fedrod(head=linear, layers={layers})"), client_of()
+        t = method.begin_round(client, {"w": method_of("fedrod(head=linear)").fresh[method.layout.shared].clone()})
+        t.bind()
+        t.g.zero_()
+        t.backward(*next(client.data.train.all_batches(16)))
+        gradients.append(t.g[method.layout.shared_trainable].clone())
+    assert torch.equal(*gradients) and gradients[0].ne(0).any()
+
+
+def test_a_deep_head_is_no_constant() -> None:
+    method = method_of("fedrod(head=linear, layers=2)")
+    (part,) = [part for part in method.parts if isinstance(part, FedROD)]
+    with pytest.raises(MotetError, match=r"no one matrix; accepted: layers=1, or --format torch\.export"):
+        part.constants(method.net, torch.ones(10) / 10)
+
+
+def test_resampling_draws_anew_in_every_step_and_the_same_again() -> None:
+    runs = [play(tiny("fedrod(loss=resampling)", rounds={"count": 1})) for _ in range(2)]
+    assert torch.equal(*(tensor(run.server, "w") for run in runs))
+    other = play(tiny("fedrod(loss=ce)", rounds={"count": 1}))
+    assert not torch.allclose(tensor(other.server, "w"), tensor(runs[0].server, "w"))
+    (part,) = [part for part in runs[0].assembly.method.parts if isinstance(part, Resampling)]  # type: ignore[attr-defined]
+    method, client = method_of("fedavg+resampling"), client_of()
+    t = method.begin_round(client, method.broadcast(start(method), 0))
+    x, y = next(client.data.train.all_batches(16))
+    out = Forward(x, x, x, torch.randn(16, 10, generator=torch.Generator().manual_seed(1)))
+    first = part.criterion(t, out, y)
+    assert torch.equal(first, part.criterion(t, out, y))
+    t.descent.steps += 1
+    assert not torch.equal(first, part.criterion(t, out, y))

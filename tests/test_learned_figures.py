@@ -32,7 +32,8 @@ WITH = {  # methods that have pictures, and the names of these
     "superfed-mm": ["superfed-line"],
     "fedbasis(k=2)": ["fedbasis-coefficients", "fedbasis-cosines"],
     "fedavg+knn-per": ["knn-per-lambda"],
-    "fedrod+pgfed+ft": ["pgfed-weights"],
+    "fedrod+pgfed+ft": ["pgfed-weights", "pgfed-alpha-rounds", "pgfed-alpha-samples"],
+    "pgfed-exact": ["pgfed-exact-weights"],
     "apfl+prbm+knn-per": ["dbe-features-without-p", "dbe-features-with-p", "apfl-alpha", "knn-per-lambda"],
     "fedavg": [],
 }
@@ -196,7 +197,7 @@ class Refuses(Inline):
 @pytest.mark.parametrize(
     ("method", "names"),
     [
-        ("pgfed+prbm+knn-per", ["pgfed-weights"]),
+        ("pgfed+prbm+knn-per", ["pgfed-weights", "pgfed-alpha-rounds", "pgfed-alpha-samples"]),
         ("apfl", []),
         ("apple", []),
         ("fedbasis(k=2)", ["fedbasis-cosines"]),
@@ -222,7 +223,7 @@ def test_sites_that_refuse_leave_what_the_server_knows(method: str, names: list[
 def test_the_record_keeps_them(tmp_path: Path) -> None:
     asked = tiny("pgfed", data={"name": "digits", "clients": 5})
     result = motet.load(runs.run(asked, tmp_path / "run"))
-    (picture,) = result.figures_learned
+    picture = result.figures_learned[0]
     assert picture["name"] == "pgfed-weights" and picture["kind"] == "heatmap" and "groups" not in picture
     assert result.summary["notes"] == []
     assert Record(runs.run(tiny("fedavg"), tmp_path / "none")).figures_learned == []

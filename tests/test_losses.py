@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from motet.training.losses import bsm, cdt, ir, ldam
+from motet.training.losses import bsm, cdt, ir, ldam, resampled
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 LOSSES: dict[str, Loss] = {
     "bsm": bsm,
     "bsm(0.5)": lambda g, y, n: bsm(g, y, n, 0.5),
     "ir": ir,
+    "ir(0.5)": lambda g, y, n: ir(g, y, n, 0.5),
     "ldam": ldam,
     "ldam(3)": lambda g, y, n: ldam(g, y, n, 3.0),
     "cdt": lambda g, y, n: cdt(g, y, n, 0.3),
@@ -55,6 +56,28 @@ def test_the_mean_weight_of_a_clients_samples_is_one() -> None:
     y = torch.repeat_interleave(torch.arange(4), COUNTS)
     equal_losses = torch.zeros(len(y), 4)
     assert float(ir(equal_losses, y, COUNTS)) == pytest.approx(math.log(4), rel=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
+def test_importance_by_a_power_of_the_counts_by_hand(gamma: float) -> None:
+    n = COUNTS.tolist()
+    mean = sum(count * count**-gamma for count in n if count) / sum(n)  # of the weights over the client's samples
+    expected = by_hand(lambda g, y: -(n[y] ** -gamma) / mean * log_softmax(g, y))
+    assert float(ir(G, Y, COUNTS, gamma)) == pytest.approx(expected, rel=1e-6)
+    if gamma == 0:
+        assert float(ir(G, Y, COUNTS, gamma)) == pytest.approx(float(cross_entropy(G, Y)), rel=1e-6)
+
+
+def test_re_sampling_makes_classes_equally_frequent() -> None:
+    """Of a batch of 12, 3 and 1 samples each class has a third of the rows that are drawn; so has it of the loss."""
+    y = torch.repeat_interleave(torch.arange(4), COUNTS)
+    logits = torch.tensor([[3.0, 0.0, 0.0, 0.0]]).expand(len(y), 4)
+    rng = torch.Generator().manual_seed(0)
+    found = [float(resampled(logits, y, COUNTS, rng)) for _ in range(2000)]
+    right, wrong = (float(cross_entropy(logits[:1], torch.tensor([c]))) for c in (0, 2))
+    assert sum(found) / len(found) == pytest.approx((right + 2 * wrong) / 3, rel=0.01)
+    again = torch.Generator().manual_seed(0)
+    assert float(resampled(logits, y, COUNTS, again)) == found[0] != found[1]
 
 
 @pytest.mark.parametrize(("gamma", "used"), [(2.0, 2.0), (None, 0.5)])  # the rarest class has one sample

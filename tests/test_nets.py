@@ -145,6 +145,16 @@ def test_weights_of_a_flat_vector_are_those_that_a_net_computes_and_learns_with(
     assert not torch.allclose(net(x), before, rtol=1e-3, atol=1e-4)
 
 
+def test_switching_to_training_reaches_stages_that_somebody_else_switched() -> None:
+    net = build_net("vgg11", SMALL["vgg11"], 3).train()
+    first = getattr(net, net.stage_names[0])
+    first.eval()
+    assert all(module.training for module in net.train().modules())
+    nn.Sequential(net).eval()  # as part of another module
+    assert not any(module.training for module in net.modules())
+    assert all(module.training for module in net.train().modules())
+
+
 def test_bound_channels_last_weights_give_the_same_logits() -> None:
     net = build_net("cnn4", input_of(3, 32, 32), 10)
     x = torch.randn(4, 3, 32, 32)

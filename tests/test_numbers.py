@@ -234,7 +234,7 @@ def test_several_clients_as_one_computation_learn_the_same(homes: Path) -> None:
 
 # ---------------------------------------------------------------- methods
 
-NEED_CLASSES = {"shared-data", "bsm", "ir", "ldam", "cdt", "meta-bsm", "fedrod", "fedgen", "knn-per"}
+NEED_CLASSES = {"shared-data", "bsm", "ir", "resampling", "ldam", "cdt", "meta-bsm", "fedrod", "fedgen", "knn-per"}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -340,6 +340,11 @@ def test_the_headline_of_numbers(homes: Path, tmp_path: Path) -> None:
             "scoring.metric 'auroc' needs classes, and the target 'price' is a number; accepted: mae, r2, rmse",
         ),
         ("price", {"metrics": ["ece"]}, "scoring.metric 'ece' needs classes, and the target 'price' is a number"),
+        (
+            "price",
+            {"metrics": ["fisher"]},
+            "scoring.metrics 'fisher' needs classes, .* accepted: mae, r2, rmse, drift, update_variance, within_round",
+        ),
         ("price", {"by_class": True}, "scoring.by_class is true, but the target 'price' is a number; accepted: false"),
         ("rooms", {"metric": "r2"}, "scoring.metric 'r2' is for numbers as targets, and the label holds classes"),
     ],
@@ -349,6 +354,13 @@ def test_metrics_that_do_not_fit_are_refused(homes: Path, label: str, scoring: d
     with pytest.raises(MotetError, match=said) as caught:
         motet.run(data=str(homes), label=label, client="city", **{**TINY, **chosen})
     assert "\n" not in str(caught.value)
+
+
+def test_training_data_and_drift_are_measured_of_numbers_too(homes: Path) -> None:
+    chosen = {**TINY, "scoring.training_data": True, "scoring.metrics": ["drift"]}
+    result = motet.run(data=str(homes), label="price", client="city", **chosen)
+    assert result.figures["personal.training.r2.mean"] is not None and result.summary["training"]["drift"] > 0
+    assert not result.summary["notes"]
 
 
 # ---------------------------------------------------------------- in use

@@ -195,10 +195,11 @@ def test_a_measure_that_raises_costs_its_figure_alone(engine: str, capfd: pytest
 
 def test_measures_without_data_say_so(capfd: pytest.CaptureFixture[str]) -> None:
     """S12: with data.test_share = 0 they were empty, or a matrix without a number, without a word."""
-    words = ["--method", "fedrod", "--set", "data.test_share=0", "--metrics", "calibration", "--out", "out"]
-    assert main(["run", *TINY, *words]) == 0
+    words = ["--method", "fedrod", "--set", "data.test_share=0", "--metrics", "calibration", "--metrics", "confusion"]
+    assert main(["run", *TINY, *words, "--out", "out"]) == 0
     result = motet.load("out")
-    for name in ("calibration", "cross_client"):
-        assert f"{name}: no client has test data of its own (data.test_share = 0)" in result.summary["notes"]
-    assert not any(picture["name"].startswith("cross-client") for picture in result.figures_learned)
-    assert "calibration: no client has test data" in capfd.readouterr().err
+    assert result.summary["notes"] == ["confusion: no client has test data of its own (data.test_share = 0)"]
+    drawn = {picture["name"]: picture["series"][0]["values"] for picture in result.figures_learned}
+    assert all(value is not None for row in drawn["cross-client-personal"] for value in row)
+    assert "calibration-personal" in drawn and result.figures["personal.weighted.calibration.pooled"] is not None
+    assert "confusion: no client has test data" in capfd.readouterr().err

@@ -12,6 +12,8 @@ from vector_problem import vectors
 
 import motet
 from motet.cli import main
+from motet.data import Samples
+from motet.data.prepare import VectorPrepare
 from motet.errors import MotetError
 from motet.messages.message import tensor
 from motet.messages.task import Task
@@ -20,7 +22,7 @@ from motet.metrics.calibration import bins_of, ece
 from motet.metrics.cross_client import CrossClient
 from motet.metrics.mdl import MDL, by_class, code_length, evenly_spaced, held_out, subset_sizes
 from motet.metrics.registry import OF_A_RUN, describe_metrics, metrics_of, run_metrics_of
-from motet.metrics.run_metric import Finding, RunFacts
+from motet.metrics.run_metric import ClientScope, Cohort, Finding, RunFacts
 from motet.metrics.update_variance import UpdateVariance
 from motet.runs import run as runs
 from motet.runs.local_baseline import compared_with_local, gains_over_local
@@ -75,7 +77,7 @@ def test_options_are_read_and_logit_measures_left_alone() -> None:
         ("rounds_to(target=2)", "metric rounds_to: target is 2"),
         ("ece(bins=3)", "ece(bins=3) has options; accepted: ece, which takes none"),
         ("ece+mce", "is a sum; accepted: one name"),
-        ("mdl(layer=fc9)", "mdl(layer=fc9) names no inner stage of the net; accepted: fc1"),
+        ("mdl(layer=fc9)", "mdl(layer=fc9) names no inner stage of the net; accepted: fc1, fc2, logits"),
         ("mdl(layer=head)", "names no inner stage"),
     ],
 )
@@ -203,7 +205,7 @@ def test_rounds_to_reads_the_curve_and_names_its_data() -> None:
 
 def test_update_variance_by_hand() -> None:
     sent, models = torch.tensor([1.0, 1.0]), [torch.tensor([2.0, 1.0]), torch.tensor([0.0, 3.0])]
-    found = UpdateVariance().in_round(sent, models)  # updates (1, 0) and (−1, 2), mean (0, 1)
+    found = UpdateVariance().in_round(Cohort(sent, models, [1, 3]))  # updates (1, 0) and (−1, 2), mean (0, 1)
     assert found == {"update_variance": 2.0, "update_variance_per_weight": 1.0}
 
 
@@ -349,7 +351,9 @@ def test_pictures_of_heads_do_not_depend_on_how_a_reply_came(tmp_path: Path) -> 
         written[engine] = (runs.run(asked, tmp_path / engine) / "figures_learned.json").read_bytes()
     assert written["inline"] == written["pool"]
     row = torch.tensor([0.5, 0.25])
-    facts = SimpleNamespace(training_ids=[0, 1], by_id={0: SimpleNamespace(name="a"), 1: SimpleNamespace(name="b")})
+    facts = SimpleNamespace(
+        training_ids=[0, 1], by_id={0: SimpleNamespace(name="a", test=1), 1: SimpleNamespace(name="b", test=1)}
+    )
     run = RunFacts(facts, None, None, 0)  # type: ignore[arg-type]
     for order in (("personal", "generic", "b"), ("b", "generic", "personal")):
         found = CrossClient().found(run, {i: {head: row for head in order} for i in (0, 1)})
@@ -358,3 +362,47 @@ def test_pictures_of_heads_do_not_depend_on_how_a_reply_came(tmp_path: Path) -> 
             "cross-client-b",
             "cross-client-generic",
         ]
+
+
+# ---------------------------------------------------------------- without test data of clients' own
+
+
+@pytest.mark.parametrize("weights", ["literal", "count_corrected"])
+def test_without_own_tests_both_are_of_the_common_set_weighted_by_class(weights: str) -> None:
+    played = asking(
+        "fedrod",
+        "cross_client(samples=1000)",
+        "calibration",
+        data={"test_share": 0.0},
+        scoring={"class_weights": weights},
+    )
+    found, federation = found_in(played), played.assembly.federation
+    table = torch.tensor(pictures_of(found)["cross-client-personal"].series[0].values)
+    own = [row["personal.weighted.accuracy"] for row in played.clients if row["round"] == 3]
+    assert torch.allclose(table.diagonal(), torch.tensor(own), atol=1e-3)  # Eq. 20, computed by the scorer
+    others = (table.sum() - table.diagonal().sum()) / 12
+    assert found.figures["personal.weighted.cross_client.mean"] == pytest.approx(float(others), abs=1e-3)
+    assert not found.notes and "personal.split.cross_client.mean" not in found.figures
+
+    net = played.assembly.evaluator.generic_net  # the generic model's diagram, by hand: every sample by its weight
+    generic = played.assembly.method.generic(played.server)
+    assert generic is not None
+    Layout(net).bind(net.eval(), generic)
+    sums = torch.zeros(15, 3, dtype=torch.float64)
+    for client in (c for c in federation.clients if not c.new):
+        test, P = federation.test, client.train.counts(10).double()
+        T = test.counts(10).double()
+        with torch.no_grad():
+            confidence, said = net(test.batch(torch.arange(len(test)))[0]).softmax(1).max(1)
+        weight = torch.stack([P[c] / (T[c] if weights == "count_corrected" else 1) for c in test.y.tolist()])
+        for p, right, w in zip(confidence.double(), said == test.y, weight / weight.sum(), strict=True):
+            b = min(14, math.ceil(float(p) * 15) - 1)
+            sums[b] += w * torch.tensor([1.0, float(p), float(right)])
+    by_hand = float((sums[:, 1] - sums[:, 2]).abs().sum() / sums[:, 0].sum())
+    assert found.figures["generic.weighted.calibration.pooled"] == pytest.approx(by_hand, abs=1e-6)
+
+
+def test_a_common_set_sorted_by_class_is_not_cut_to_its_first_classes() -> None:
+    y = torch.arange(10).repeat_interleave(20)
+    some = ClientScope.spread_over_classes(Samples(torch.zeros(200, 2), y, VectorPrepare((2,))), 50)
+    assert some.counts(10).tolist() == [5] * 10

@@ -16,7 +16,9 @@ Decimal = Literal["auto", ".", ","]
 Dates = Literal["auto", "dmy", "mdy"]
 Numbers = Literal["auto", "standard", "rank"]
 TargetKind = Literal["auto", "class", "number"]
-AugmentName = Literal["none", "flip-crop"]
+AugmentName = Literal["none", "flip-crop", "random-resized-crop"]
+LEAST_AREA = 0.08
+"""The least share of an image's area in a random resized crop (Szegedy et al., CVPR 2015)."""
 PAD = 4
 """Black pixels added on every side before a random crop (He et al., CVPR 2016, section 4.2)."""
 
@@ -186,6 +188,12 @@ class DataSettings(Section):
     new_share: float = Field(
         1.0, gt=0, le=1, description="share of its training data that a new client has (PFLBED: S is 0.5, M 1.0)"
     )
+    new_test_share: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="share of its samples that a new client keeps as its own test split; left out: `test_share`",
+    )
     domains: str = Field(
         "",
         description="simulated domains for data that have none, dealt one by one: such as plain,rotate:90,invert,"
@@ -242,9 +250,14 @@ class DataSettings(Section):
         "everybody's test data and new clients, as statistics of a whole data set have it",
     )
     augment: AugmentName = Field(
-        "none", description="vary images in training batches: mirrored at random and moved by up to `augment_pad`"
+        "none",
+        description="vary images in training batches: mirrored at random and moved by up to `augment_pad` (flip-crop), "
+        "or mirrored at random and a random part of each stretched to the whole (random-resized-crop)",
     )
-    augment_pad: int = Field(PAD, ge=1, le=64, description="pixels; FED-ROD has 2")
+    augment_pad: int = Field(PAD, ge=1, le=64, description="of flip-crop: pixels; FED-ROD has 2")
+    augment_scale: float = Field(
+        LEAST_AREA, gt=0, le=1, description="of random-resized-crop: the least share of an image's area that is kept"
+    )
     resize: int = Field(
         0, ge=0, le=1024, description="side of square images, made once from the stored ones; 0 = theirs"
     )

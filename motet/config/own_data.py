@@ -15,7 +15,7 @@ IN_MEMORY_TABLE = f"{IN_MEMORY}table-"
 FILES = (".npz", *TABLES)
 
 OF_TABLES: Mapping[str, Any] = {
-    "rounds": {"count": "auto", "most": 40, "patience": 8, "cohort": 1.0},
+    "rounds": {"count": "auto", "most": 80, "patience": 8, "cohort": 1.0},
     "local": {"lr": 0.03, "weight_decay": 0.003, "epochs": 2, "batch": 0},
 }
 OF_OTHER_FILES: Mapping[str, Any] = {"rounds": {"count": "auto"}}

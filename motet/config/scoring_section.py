@@ -63,11 +63,20 @@ class ScoringSettings(Section):
         "last",
         description="round reported: the last, the best on test data (as some papers do), the best on validation",
     )
-    common_test: Literal["always", "last"] = Field(
+    common_test: Literal["always", "last", "whole"] = Field(
         "always",
         description="at every scoring, or in the last round alone: personal models on the common test set, and the "
         "generic model where clients' own test data make that set (its plain accuracy comes from theirs); on classes "
-        "that a client does not hold, always in the last round alone",
+        "that a client does not hold in the last round alone, but with whole at every scoring",
+    )
+    heads: bool = Field(
+        False,
+        description="score other heads of clients' personal models too, such as FED-ROD's generic head as the client "
+        "trained it: the figures of personal@generic_head",
+    )
+    training_data: bool = Field(
+        False,
+        description="score models on clients' training data too: the figures of personal.training and generic.training",
     )
     metric: str = Field(
         "auto",

@@ -45,7 +45,7 @@ def _build(settings: DataSettings, seed: int) -> Federation:
     malicious = _draw_malicious([i for i in range(len(splits)) if i not in new], settings, seed)
 
     seen = dealt.pool if settings.normalize_on == "all" else _training_rows(splits, new)
-    augment = augment_of(settings.augment, settings.augment_pad)
+    augment = augment_of(settings.augment, settings.augment_pad, settings.augment_scale)
     constants = (settings.normalize_mean, settings.normalize_std)
     prepare = fit_prepare(raw, settings.normalize, seen, augment, constants)
     stored = _gather(raw, np.concatenate([rows for split in splits for rows in split]), prepare)

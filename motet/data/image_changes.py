@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from motet.config.data_section import PAD, AugmentName
+from motet.config.data_section import LEAST_AREA, PAD, AugmentName
 from motet.data.readers.raw import Array
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -33,8 +33,34 @@ def flip_crop(images: Tensor, rng: torch.Generator, pad: int = PAD) -> Tensor:
     return padded[torch.arange(n)[:, None, None], rows[:, :, None], columns[:, None, :]]
 
 
-def augment_of(name: AugmentName, pad: int = PAD) -> Augment | None:
+ASPECTS = (3 / 4, 4 / 3)  # width to height of a crop, relative to the image's
+
+
+def random_resized_crop(images: Tensor, rng: torch.Generator, least: float = LEAST_AREA) -> Tensor:
+    """Stretch a random part of each image to the whole, mirrored or not (Szegedy et al. 2015).
+
+    Its area is uniform from `least` to all of the image, its aspect uniform in its logarithm from 3/4 to 4/3, its place
+    uniform; a side that would be longer than the image's is as long. Five draws per image decide all.
+    """
+    area, aspect, down, right, mirror = torch.rand(len(images), 5, generator=rng).T
+    area = least + (1 - least) * area
+    low, high = map(math.log, ASPECTS)
+    ratio = torch.exp(low + (high - low) * aspect).sqrt()
+    width, height = (area.sqrt() * ratio).clamp_max(1), (area.sqrt() / ratio).clamp_max(1)
+    theta = torch.zeros(len(images), 2, 3)  # from places of the result to places of the image, both from −1 to 1
+    theta[:, 0, 0], theta[:, 1, 1] = torch.where(mirror < 0.5, -width, width), height
+    theta[:, 0, 2], theta[:, 1, 2] = (2 * right - 1) * (1 - width), (2 * down - 1) * (1 - height)
+    x = images.permute(0, 3, 1, 2).to(torch.float32)
+    grid = functional.affine_grid(theta, list(x.shape), align_corners=False)
+    cropped = functional.grid_sample(x, grid, padding_mode="border", align_corners=False).permute(0, 2, 3, 1)
+    cropped = cropped if images.is_floating_point() else cropped.round().clamp(0, 255)
+    return cropped.to(images.dtype).contiguous()
+
+
+def augment_of(name: AugmentName, pad: int = PAD, least: float = LEAST_AREA) -> Augment | None:
     """Return the function that a word of `data.augment` stands for; it can be pickled."""
+    if name == "random-resized-crop":
+        return partial(random_resized_crop, least=least)
     return None if name == "none" else partial(flip_crop, pad=pad)
 
 

@@ -91,6 +91,11 @@ class APFL(Averaging):
             return w
         return self.mixed(w, self.v(client).to(w), self.alpha(client))
 
+    def local_weights(self, client: Client, message: Message) -> Tensor:
+        """v, with w's statistics"""
+        w = self.received(client, message)
+        return self.layout.convert(self.mixed(w, self.v(client).to(w), 1.0), self.plain)
+
     def client_snapshot(self, client: Client, message: Message) -> Message:
         """α"""
         return super().client_snapshot(client, message) | {"apfl.alpha": self.alpha(client)}

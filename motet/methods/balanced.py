@@ -11,7 +11,7 @@ from torch import Tensor
 from motet.config.section import tried
 from motet.methods.base import Forward, MethodEntry, Part, Training
 from motet.methods.base.part import Acts
-from motet.training.losses import bsm, cdt, ir, ldam
+from motet.training.losses import bsm, cdt, ir, ldam, resampled
 
 
 class BalancedRisk(Part):
@@ -34,11 +34,26 @@ class BSM(BalancedRisk):
 
 
 class IR(BalancedRisk):
-    """Importance re-weighting: q_y ∝ 1/N_y (Eq. 5)"""
+    """Importance re-weighting: q_y ∝ N_y^(−γ) (Eq. 5)"""
+
+    gamma: float = Field(
+        1.0,
+        ge=0,
+        description="γ, power of the class counts (Eq. 5: 1; the appendix: 0.5, which is 1/√N)",
+        json_schema_extra=tried(0.5, 1.0),
+    )
 
     def criterion(self, t: Training, out: Forward, y: Tensor) -> Tensor:
         """L_BR = mean q_y CE(g, y)"""
-        return ir(out.logits, y, t.counts)
+        return ir(out.logits, y, t.counts, self.gamma)
+
+
+class Resampling(BalancedRisk):
+    """Re-sampling: every batch is drawn again, so that the client's classes are equally frequent in it"""
+
+    def criterion(self, t: Training, out: Forward, y: Tensor) -> Tensor:
+        """L_BR = mean CE(g_i, y_i) over rows i drawn with probability ∝ 1/N_y, with replacement"""
+        return resampled(out.logits, y, t.counts, t.client.rng(f"resampling-{t.descent.steps}"))
 
 
 class LDAM(BalancedRisk):
@@ -71,6 +86,9 @@ class CDT(BalancedRisk):
 ENTRIES = (
     MethodEntry("bsm", "balanced softmax loss: FedAvg (BRM) of FED-ROD", "Ren et al. 2020", part=BSM),
     MethodEntry("ir", "loss re-weighted by inverse class counts", "Hsu et al. 2020", part=IR),
+    MethodEntry(
+        "resampling", "batches drawn again with equally frequent classes", "FED-ROD's appendix", part=Resampling
+    ),
     MethodEntry("ldam", "loss with larger margins for rarer classes", "Cao et al. 2019", part=LDAM),
     MethodEntry("cdt", "loss with class-dependent temperatures", "Ye et al. 2020", part=CDT),
 )

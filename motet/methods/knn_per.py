@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from motet.config.section import Section, tried
 from motet.data import Samples
 from motet.messages.message import Message, number
-from motet.methods.base import Learned, LearnedFigure, MethodEntry, Wrapped
+from motet.methods.base import Learned, LearnedFigure, Method, MethodEntry, Wrapped
 from motet.methods.base.personal_model import PersonalModel, through
+from motet.methods.finetuning import FineTuned
 from motet.nets import Net
 from motet.training.client import Client
 
@@ -22,7 +23,7 @@ class KNNPer(Wrapped):
     """λ·p_knn + (1 − λ)·softmax(model), p_knn(y|x) ∝ Σ_{j ∈ kNN(x)} 1[y_j = y]·e^{−‖z − z_j‖²/(D·s)}.
 
     z are the D features before the head, the z_j those of the client's training data. λ is given, or the best of 0,
-    0.1, …, 1 on the client's validation data (½ without any). Nothing is trained, also for new clients.
+    0.1, …, 1 on the client's validation data (½ without any). Without `ft` nothing is trained, also for new clients.
     """
 
     needs_validation = True
@@ -36,16 +37,26 @@ class KNNPer(Wrapped):
         lam: float | None = Field(
             None, ge=0, le=1, description="λ, the neighbours' share; left out: on validation data"
         )
+        ft: int = Field(0, ge=0, description="epochs of fine-tuning before (kNN-Per + FT of FedBasis); 0: none")
 
     options: Options
 
     def personal(self, client: Client, message: Message) -> nn.Module | None:
-        model = self.inner.personal(client.from_the_global_model(), message)
+        model = self.served.personal(client.from_the_global_model(), message)
         return None if model is None else self.beside(model, client)
 
     def adapt(self, client: Client, message: Message) -> nn.Module:
+        """Return a new client's model; it is trained only with `ft`, for `adapt.epochs`."""
+        if self.options.ft:
+            return self.beside(self.served.adapt(client, message), client)
         model = self.personal(client, message)
         return self.inner.adapt(client, message) if model is None else model
+
+    @property
+    def served(self) -> Method:
+        """The method whose model gives features and softmax: the inner one, or the inner one fine-tuned."""
+        ft = self.options.ft
+        return FineTuned(self.inner, FineTuned.Options(epochs=ft, lr="adapt")) if ft else self.inner
 
     def beside(self, model: nn.Module, client: Client) -> nn.Module:
         """Return the model with the client's neighbour memory and its λ."""

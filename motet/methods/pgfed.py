@@ -10,7 +10,7 @@ from torch import Tensor
 from motet.config.section import tried
 from motet.messages.message import Message, State, number, tensor
 from motet.messages.replies import Rule
-from motet.methods.base import Learned, LearnedFigure, MethodEntry, Part, Serving, Training
+from motet.methods.base import Axis, Learned, LearnedFigure, MethodEntry, Part, Serving, Training
 from motet.methods.base.method import COPIES, Facts, MemoryNeed
 from motet.nets import Net
 from motet.training.client import Client
@@ -133,17 +133,16 @@ class PGFed(Part):
         }
 
     def figures_learned(self, learned: Learned) -> list[LearnedFigure]:
-        """A"""
-        return [
-            LearnedFigure.heatmap(
-                "pgfed-weights",
-                "PGFed: how much each client takes from each other one (α)",
-                "High columns are clients whose risk many others weigh; low rows take little from anybody.",
-                tensor(learned.server, "pgfed.A"),
-                x=learned.clients("client j, from whom"),
-                y=learned.clients("client i, who takes"),
-            )
-        ]
+        """A, α over rounds, and by how much it changed against n (Figure 3)"""
+        weights = LearnedFigure.heatmap(
+            "pgfed-weights",
+            "PGFed: how much each client takes from each other one (α)",
+            "High columns are clients whose risk many others weigh; low rows take little from anybody.",
+            tensor(learned.server, "pgfed.A"),
+            x=learned.clients("client j, from whom"),
+            y=learned.clients("client i, who takes"),
+        )
+        return [weights, *over_rounds(learned), *against_samples(learned)]
 
 
 class PGFedMo(PGFed):
@@ -171,6 +170,54 @@ class PGFedMo(PGFed):
         super().after(t, reply)
         if "pgfed.g" in t.values:
             t.client.private["pgfed.g"] = t["pgfed.g"]
+
+
+def over_rounds(learned: Learned) -> list[LearnedFigure]:
+    """Return the mean, the smallest and the largest α of each round's clients (Figure 3a)."""
+    names = ("mean", "min", "max")
+    rounds, values = learned.over_rounds(*(f"pgfed_alpha_{name}" for name in names))
+    if not rounds.ticks:
+        return []
+    return [
+        LearnedFigure.lines(
+            "pgfed-alpha-rounds",
+            "PGFed: α of each round's clients",
+            "Lines that stay where they began are weights that do not adapt: η₂ is too small for these risks.",
+            dict(zip(("mean", "smallest", "largest"), values, strict=True)),
+            x=rounds,
+            y="α",
+        )
+    ]
+
+
+def against_samples(learned: Learned) -> list[LearnedFigure]:
+    """Return by how much α changed from 1/M, of what others take from a client and of what it takes (Figure 3b, c)."""
+    cohort = next((len(row["cohort"]) for row in learned.rows if row.get("round")), 0)
+    if not cohort or len(learned.samples) < 2:
+        return []
+    given, taken = changes(tensor(learned.server, "pgfed.A"), 1 / cohort)
+    ids = [*learned.samples]
+    by_size = sorted(range(len(ids)), key=lambda place: learned.samples[ids[place]])
+    return [
+        LearnedFigure.lines(
+            "pgfed-alpha-samples",
+            "PGFed: change of α against the number of a client's samples",
+            "Clients by their n. In the paper what others take from a client grows with n, what it takes falls.",
+            {
+                "taken from the client (α_·j)": [float(given[place]) for place in by_size],
+                "taken by the client (α_i·)": [float(taken[place]) for place in by_size],
+            },
+            x=Axis("training samples n", tuple(learned.samples[ids[place]] for place in by_size)),
+            y="mean change of α",
+        )
+    ]
+
+
+def changes(alpha: Tensor, first: float) -> tuple[Tensor, Tensor]:
+    """Return the mean change of α_·j and of α_i· from their first value, without what a client takes from itself."""
+    moved = alpha - first
+    moved = moved - torch.diag(moved.diagonal())
+    return moved.sum(0) / (len(moved) - 1), moved.sum(1) / (len(moved) - 1)
 
 
 def _places(server: State, ids: Iterable[int]) -> Tensor:

@@ -47,6 +47,7 @@ from motet.methods import (
     pfedhn,
     pfedme,
     pgfed,
+    pgfed_exact,
     robust,
     scaffold,
     shared_data,
@@ -66,7 +67,7 @@ AUTO = "auto"
 MODULES: tuple[ModuleType, ...] = (
     *(local, centralized, averaging, fedprox, scaffold, feddyn, moon, mtl, lg_fedavg, fedper, fedrep, fedbabu, fedbn),
     *(per_fedavg, pfedme, ditto, apfl, fedfomo, apple, pfedhn, l2gd, shared_data, balanced, meta_bsm, fedrod, dbe),
-    *(pgfed, fedbasis, superfed, fedgen, robust, fednova, fedavgm, fedopt, finetuning, knn_per),
+    *(pgfed, pgfed_exact, fedbasis, superfed, fedgen, robust, fednova, fedavgm, fedopt, finetuning, knn_per),
 )
 
 

@@ -200,6 +200,12 @@ class SuPerFedMM(Averaging):
         w[self.mixed] = w_g.lerp(self.local_model(client, w_g), float(name))
         return self.predictor(client, w)
 
+    def local_weights(self, client: Client, message: Message) -> Tensor:
+        """w^l, with the statistics of the global model"""
+        w = tensor(message, "w").clone()
+        w[self.mixed] = self.local_model(client, w[self.mixed].clone())
+        return self.layout.convert(w, self.plain)
+
     def personal(self, client: Client, message: Message) -> nn.Module:
         """Return W(λ) with the λ fixed in advance; a new client has no w^l and uses the global model (section 3.1,
         Figure 2C)."""

@@ -6,13 +6,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from motet.data import Samples
 from motet.messages.message import Message, tensor
 from motet.methods.base import Axis, LearnedFigure
 from motet.metrics.metric import SetMetric
 from motet.metrics.names import GENERIC, PERSONAL, MetricName
 from motet.metrics.run_metric import ClientScope, Finding, RunFacts, RunMetric
+from motet.training.client import Client
 
 BINS = 15
+_WEIGHTED, _CORRECTED = "calibration.weighted", "calibration.corrected"
 
 
 def ece(confidence: Tensor, correct: Tensor, bins: int = BINS, per_batch: int = 0) -> float | None:
@@ -30,12 +33,16 @@ def mce(confidence: Tensor, correct: Tensor, bins: int = BINS, per_batch: int = 
     return _mean([float(gap.max()) for _, gap in _gaps(confidence, correct, bins, per_batch)])
 
 
-def bins_of(confidence: Tensor, correct: Tensor, bins: int = BINS) -> Tensor:
-    """Return for each bin (l, u] of confidence: samples, the sum of their confidence, how many are right."""
+def bins_of(confidence: Tensor, correct: Tensor, bins: int = BINS, weight: Tensor | None = None) -> Tensor:
+    """Return for each bin (l, u] of confidence: samples, the sum of their confidence, how many are right.
+
+    With weights, a sample counts as much as its own says.
+    """
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64)[1:]
     p = confidence.double()
     bin_of = torch.bucketize(p, edges).clamp_max(bins - 1)  # rounding may lift a confidence above one
-    weights = (torch.ones_like(p), p, correct.double())
+    one = torch.ones_like(p) if weight is None else weight.double()
+    weights = (one, one * p, one * correct.double())
     return torch.stack([torch.bincount(bin_of, weights=each, minlength=bins) for each in weights], 1)
 
 
@@ -87,23 +94,35 @@ MCE = SetMetric(
 
 
 class Calibration(RunMetric):
-    """The calibration diagram: counts in each bin on clients' own test data, added up over clients."""
+    """The calibration diagram: counts in each bin on clients' own test data, added up over clients.
+
+    Where no client keeps test data it is the common test set, each class weighted by its share of the client's training
+    data (FED-ROD's Eq. 20), and each client weighs the same.
+    """
 
     name: ClassVar[str] = "calibration"
     summary: ClassVar[str] = "the calibration diagram of both models over all clients' test data, and its ECE"
     paper: ClassVar[str] = "DeGroot and Fienberg 1983; Guo et al., ICML 2017"
     asks_clients: ClassVar[bool] = True
     needs_own_tests: ClassVar[bool] = True
+    takes_common_test: ClassVar[bool] = True
     needs_generic: ClassVar[bool] = True
+
+    def asked(self, run: RunFacts, client_id: int) -> Message:
+        """Return whether to use the common test set, and by which weights."""
+        corrected = run.scoring.class_weights == "count_corrected"
+        return {_WEIGHTED: not run.has_own_tests, _CORRECTED: corrected}
 
     def at_client(self, here: ClientScope) -> Message:
         """Return three numbers for each bin and model; the samples themselves do not leave the client."""
-        found: Message = {}
+        test, weight = here.client.data.test, None
+        common = here.common_test(here.client.data) if here.message[_WEIGHTED] else None
+        if common is not None:
+            test = common.classes_only(here.client.counts > 0)
+            weight = class_weights(test, here.client, corrected=bool(here.message[_CORRECTED]))
         models = {PERSONAL: here.heads().get(PERSONAL), GENERIC: here.generic()}
-        for name, model in models.items():
-            if model is not None and len(here.client.data.test):
-                found[name] = _table(model, here)
-        return found
+        there = {name: model for name, model in models.items() if model is not None and len(test)}
+        return {name: _table(model, here, test, weight) for name, model in there.items()}
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """Return one diagram per model."""
@@ -113,15 +132,23 @@ class Calibration(RunMetric):
             if tables:
                 table = torch.stack(tables).sum(0)
                 share, gap = _gaps_of(table)
-                finding.figures[str(MetricName(name, "split", self.name, "pooled"))] = float((share * gap).sum())
+                figure = MetricName(name, run.test_data, self.name, "pooled")
+                finding.figures[str(figure)] = float((share * gap).sum())
                 finding.figures_learned.append(_diagram(name, words, table))
         return finding
 
 
-def _table(model: nn.Module, here: ClientScope) -> Tensor:
-    said = [(torch.softmax(logits, 1).max(1), y) for logits, y in here.answers(model, here.client.data.test)]
+def class_weights(samples: Samples, client: Client, corrected: bool) -> Tensor:
+    """Return the weight of each sample of a common set for a client, Σ = 1: P_m(y), or P_m(y)/T_y if corrected."""
+    counts = samples.counts(client.classes).clamp_min(1) if corrected else torch.ones(client.classes)
+    weight = (client.counts.double() / counts)[samples.y]
+    return weight / weight.sum()
+
+
+def _table(model: nn.Module, here: ClientScope, test: Samples, weight: Tensor | None) -> Tensor:
+    said = [(torch.softmax(logits, 1).max(1), y) for logits, y in here.answers(model, test)]
     confidence = torch.cat([top.values for top, _ in said])
-    return bins_of(confidence, torch.cat([top.indices == y for top, y in said]))
+    return bins_of(confidence, torch.cat([top.indices == y for top, y in said]), weight=weight)
 
 
 def _diagram(model: str, words: str, table: Tensor) -> LearnedFigure:

@@ -74,8 +74,11 @@ class Scorer:
         return reply
 
     def on_own_data(self, name: str, model: nn.Module, client: Client) -> Message:
-        """Return a model's scores on the client's test and validation data."""
+        """Return a model's scores on the client's test and validation data, and where asked on its training data."""
         reply: Message = {}
+        if self.scoring.training_data:
+            learned = one_pass(model, client.data.train, self.metrics, client.classes)
+            self._put_values(reply, name, "training", learned)
         own = {"split": client.data.test, "validation": client.data.val}
         for data, samples in own.items():
             if data == "split" and not self.scoring.looks_at_test:
@@ -111,9 +114,11 @@ class Scorer:
             "common": test is not None and common == "all",
             "split": bool(len(client.data.test)) and self.scoring.looks_at_test,
             "validation": bool(len(client.data.val)),
+            "training": self.scoring.training_data,
         }
         reply: Message = {diverged(name): True}
         rows, classes = {"split": client.data.test, "validation": client.data.val, "common": test}, client.classes
+        rows["training"] = client.data.train
         for metric in self.metrics:
             for data in (data for data, scored in there.items() if scored):
                 if isinstance(metric, SampleMetric) or (

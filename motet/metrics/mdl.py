@@ -20,9 +20,9 @@ from torch.nn.functional import cross_entropy
 from motet.data import Samples
 from motet.messages.message import Message, tensor
 from motet.methods.base import Axis, LearnedFigure
-from motet.metrics.names import GENERIC, MetricName
-from motet.metrics.run_metric import BATCH, ClientScope, Finding, RunFacts, RunMetric
-from motet.nets import Net
+from motet.metrics.feature_metric import LOGITS, WORDS, FeatureMetric
+from motet.metrics.names import MetricName
+from motet.metrics.run_metric import ClientScope, Finding, RunFacts
 from motet.training.flat_weights import Layout
 from motet.training.randomness import generator, seeded
 
@@ -31,33 +31,24 @@ HIDDEN, PROBE_BATCH, PROBE_LR = 512, 256, 1e-4
 _Z, _Y, _WHICH = "mdl.z", "mdl.y", "mdl.which"
 
 
-class MDL(RunMetric):
-    """Of the generic model's features at a stage, on a pooled sample of all training clients' test data.
+class MDL(FeatureMetric):
+    """Of a model's features at a stage, on a pooled sample of all training clients' test data.
 
     Classes keep their shares in the sample. Features and labels leave their clients, so this is for simulations only.
-    If clients have no test data, the common test set is used and nothing leaves. With DBE, z^g: before p is added.
+    If clients have no test data, the generic model's are of the common test set and nothing leaves. With DBE they are
+    z^g up to the split: before p is added.
     """
 
     name: ClassVar[str] = "mdl"
     summary: ClassVar[str] = (
-        "description length of the labels given the generic model's features at a stage: nats, bits"
+        "description length of the labels given a model's features at a stage, or its logits: nats, bits"
     )
     paper: ClassVar[str] = "Whitney et al. 2020; Voita and Titov 2020; reported by DBE"
-    asks_clients: ClassVar[bool] = True
-    needs_generic: ClassVar[bool] = True
 
-    layer: str = Field("", description="features after this stage of the net; left out: those that its head sees")
     samples: int = Field(2000, ge=20, description="samples in the pool (a tenth of them for validation)")
     sizes: int = Field(5, ge=2, description="sizes of training sets, from 10 to all (the library: 10)")
     seeds: int = Field(3, ge=1, description="probes of each size (the library: 5)")
     steps: int = Field(1000, ge=1, description="steps of Adam for each (the library: 4000)")
-
-    def refuse(self, run: RunFacts) -> str | None:
-        """Return a sentence if the net does not have the stage."""
-        inner = run.net.stage_names[:-1]
-        if self.layer and self.layer not in inner:
-            return f"mdl(layer={self.layer}) names no inner stage of the net; accepted: {', '.join(inner)}"
-        return None
 
     # ------------------------------------------------------------ the pool
 
@@ -79,32 +70,25 @@ class MDL(RunMetric):
 
     def at_client(self, here: ClientScope) -> Message:
         """Return the features and labels of the client's samples."""
-        net, which = here.generic(), tensor(here.message, _WHICH)
-        return {} if net is None else self._seen(net, here.client.data.test, which, here.client.rng("mdl"))
+        model, which = self.model_here(here), tensor(here.message, _WHICH)
+        return {} if model is None else self._seen(model, here.client.data.test, which, here.client.rng("mdl"))
 
-    def _seen(self, net: Net, samples: Samples, which: Tensor, rng: torch.Generator) -> Message:
+    def _seen(self, model: nn.Module, samples: Samples, which: Tensor, rng: torch.Generator) -> Message:
         some = samples.take(by_class(samples.y, rng)[which])
-        z = [self._features(net, x) for x, _ in some.all_batches(BATCH)]
-        return {_Z: torch.cat(z), _Y: some.y}
-
-    def _features(self, net: Net, x: Tensor) -> Tensor:
-        device = next(net.parameters()).device
-        with torch.no_grad():
-            return net.eval().between(x.to(device), None, self._end(net)).flatten(1).float().cpu()
-
-    def _end(self, net: Net) -> str:
-        """Return the stage before which the features are taken."""
-        return net.stage_names[net.stage_names.index(self.layer) + 1] if self.layer else net.split
+        z = self.features(model, some)
+        return {} if z is None else {_Z: z, _Y: some.y}
 
     # ------------------------------------------------------------ the code length
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """Return the MDL of the clients' features, or of the common test set."""
-        if run.generic is None:
+        if self.model != "generic" and not run.has_own_tests:
+            return Finding(notes=["mdl: no client has test data of its own (data.test_share = 0)"])
+        if self.model == "generic" and run.generic is None:
             return Finding(notes=["mdl: the method has no generic model; accepted: scoring.derived_generic = true"])
         pooled = [reply for reply in replies.values() if _Z in reply]
         data = "split" if pooled else "common"
-        if not pooled and run.facts.test is not None:
+        if not pooled and run.facts.test is not None and run.generic is not None and self.model == "generic":
             Layout(run.net).bind(run.net, run.generic)
             which = torch.tensor(evenly_spaced(len(run.facts.test), self.samples))
             pooled = [self._seen(run.net, run.facts.test, which, generator(run.seed, "mdl"))]
@@ -138,12 +122,13 @@ class MDL(RunMetric):
         return losses
 
     def _finding(self, run: RunFacts, data: str, sizes: Sequence[int], losses: Sequence[float]) -> Finding:
-        nats, end = code_length(sizes, losses), self._end(run.net)
-        layer = run.net.stage_names[run.net.stage_names.index(end) - 1]
+        nats, layer = code_length(sizes, losses), self.stage(run.net)
         figures = {f"mdl:{layer}": nats, f"mdl_bits:{layer}": nats / math.log(2)}
         curve = LearnedFigure.lines(
-            f"mdl-{re.sub('[^a-z0-9]+', '-', layer.lower()).strip('-')}",
-            f"What a probe learns of the labels from the features after {layer}",
+            f"mdl-{re.sub('[^a-z0-9]+', '-', layer.lower()).strip('-')}"
+            + ("" if self.model == "generic" else f"-{self.model}"),
+            f"What a probe learns of the labels from the {'logits' if layer == LOGITS else f'features after {layer}'}"
+            + ("" if self.model == "generic" else f" {WORDS[self.model]}"),
             f"The area under the stairs is the description length, {nats:.0f} nats: the sooner the loss falls, the "
             "easier the features are to read.",
             {"validation loss (nats)": losses},
@@ -151,7 +136,7 @@ class MDL(RunMetric):
             y="nats",
         )
         return Finding(
-            {str(MetricName(GENERIC, data, k, "pooled")): v for k, v in figures.items()}, figures_learned=[curve]
+            {str(MetricName(self.whose, data, k, "pooled")): v for k, v in figures.items()}, figures_learned=[curve]
         )
 
 

@@ -27,7 +27,10 @@ DATA = {
     "weighted": "the same set, each class weighted by its share of the client's training data (FED-ROD Eq. 20)",
     "split": "the client's own test data",
     "validation": "the client's validation data",
+    "training": "the client's training data, where scoring.training_data asks for it",
 }
+IF_ASKED = frozenset({"training"})
+"""Data that are scored only where the experiment says so: elsewhere the record has no column of them."""
 STATISTICS = {
     "mean": "over clients, each alike",
     "by_samples": "mean over clients by their samples",

@@ -14,6 +14,7 @@ from motet.metrics.names import (
     DATA,
     FROM_SUMS,
     GENERIC,
+    IF_ASKED,
     MAJORITY,
     PERSONAL,
     MetricName,
@@ -22,7 +23,7 @@ from motet.metrics.names import (
 )
 
 TRAINING, SPLIT, VALIDATION = "n", "n.split", "n.validation"  # how many samples a client has of each kind
-SAMPLES = {"common": TRAINING, "weighted": TRAINING, "split": SPLIT, "validation": VALIDATION}
+SAMPLES = {"common": TRAINING, "weighted": TRAINING, "split": SPLIT, "validation": VALIDATION, "training": TRAINING}
 INSTEAD_OF = {PERSONAL: GENERIC, AFTER: BEFORE}  # what a client would have without the model
 
 Figures = dict[str, float | int | None]
@@ -58,7 +59,7 @@ def figures_over(replies: Sequence[Message], models: Sequence[str], metrics: Seq
     for model in models:
         for data in DATA:
             for metric in metrics:
-                if metric is ACCURACY and (model, data) != (GENERIC, "common"):
+                if metric is ACCURACY and (model, data) != (GENERIC, "common") and data not in IF_ASKED:
                     figures[str(MetricName(model, data).over("mean"))] = None
                 figures |= _statistics(replies, MetricName(model, data, metric.name), metric)
         if model != GENERIC:

@@ -94,11 +94,11 @@ def without_pooled(reply: Message) -> Message:
 def renamed(reply: Message, model: str, to: str) -> Message:
     """Return what the reply tells of one model, as if it were of another one."""
     found: Message = {}
-    for name, value in reply.items():
+    for name in [name for name in reply if name.startswith(POOL)]:
         for kind in _KINDS:
             start = _field(kind, model, "")
             if name.startswith(start):
-                found[_field(kind, to, name.removeprefix(start))] = value
+                found[_field(kind, to, name.removeprefix(start))] = reply[name]
     return found
 
 

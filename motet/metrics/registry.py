@@ -19,17 +19,27 @@ from motet.config.section import checked
 from motet.errors import MotetError, unknown
 from motet.io.plugins import is_import, load_object
 from motet.metrics import classification, numbers
+from motet.metrics.adaptation import Adaptation
 from motet.metrics.calibration import ECE, MCE, Calibration
 from motet.metrics.confusion import ConfusionMatrix
+from motet.metrics.convergence import Convergence
 from motet.metrics.cross_client import CrossClient
+from motet.metrics.curves import Curves
+from motet.metrics.drift import Drift
+from motet.metrics.feature_plane import FeaturePlane
+from motet.metrics.fisher import Fisher
+from motet.metrics.line import Line
 from motet.metrics.mdl import MDL
 from motet.metrics.metric import ACCURACY, LOSS, TOP5, Metric, MetricFailed, SampleMetric, SetMetric
 from motet.metrics.names import ALIASES, BENIGN, DATA, STATISTICS
 from motet.metrics.numbers import NumberMetric
 from motet.metrics.rounds_to import RoundsTo
 from motet.metrics.run_metric import RunMetric
+from motet.metrics.summaries import Summaries
 from motet.metrics.threshold import ThresholdChoice
 from motet.metrics.update_variance import UpdateVariance
+from motet.metrics.weight_plane import WeightPlane
+from motet.metrics.within_round import WithinRound
 
 __all__ = [
     "ACCURACY",
@@ -52,7 +62,11 @@ METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (ACCURACY, LOSS, TOP5, ECE, MCE, *classification.ALL, *numbers.ALL)
 }
 OF_A_RUN: dict[str, type[RunMetric]] = {
-    metric.name: metric for metric in (Calibration, ConfusionMatrix, CrossClient, MDL, RoundsTo, UpdateVariance)
+    metric.name: metric
+    for metric in (
+        *(Adaptation, Calibration, ConfusionMatrix, Convergence, CrossClient, Curves, Drift, FeaturePlane, Fisher),
+        *(Line, MDL, RoundsTo, Summaries, UpdateVariance, WeightPlane, WithinRound),
+    )
 }
 _FIELD = "metric (scoring.metrics)"
 _HEADLINE = "metric (scoring.metric)"

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from motet.config.scoring_section import ScoringSettings
 from motet.config.section import Section
-from motet.data import FederationFacts, Samples
+from motet.data import ClientData, FederationFacts, Samples
 from motet.messages.message import Message
 from motet.methods.base import LearnedFigure
 from motet.nets import Net
@@ -50,6 +50,25 @@ class RunFacts:
         ends = list(accumulate((self.facts.by_id[i].test for i in ids), initial=0))
         return {i: range(*between) for i, between in zip(ids, pairwise(ends), strict=True)}
 
+    @property
+    def has_own_tests(self) -> bool:
+        """Whether any training client keeps test data of its own."""
+        return any(map(len, self.own_tests.values()))
+
+    @property
+    def test_data(self) -> str:
+        """The data on which a metric with `takes_common_test` is: clients' own, or the common set weighted by class."""
+        return "split" if self.has_own_tests else "weighted"
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """The net's own weights in a round: as they were sent, and as each client sent them back."""
+
+    sent: Tensor
+    models: Sequence[Tensor]
+    samples: Sequence[float]  # n_m of each of these clients
+
 
 @dataclass(frozen=True)
 class ClientScope:
@@ -59,7 +78,21 @@ class ClientScope:
     message: Message
     generic: Callable[[], Net | None]  # the generic model, if it was sent
     heads: Callable[[], Mapping[str, nn.Module]]  # the client's personal model as it is scored, and other heads of it
-    tests: Mapping[int, Samples]  # the test data of every client whose data are here
+    data: Mapping[int, ClientData]  # the data of every client that are here
+    common_test: Callable[[ClientData], Samples | None]  # the common test set, of a client's domain where it has one
+    trained: Callable[[], nn.Module | None]  # the client's model after one more local training
+    own_weights: Callable[[bool], Tensor | None]  # its own plain weights; True: after one more local training
+    bound: Callable[[Tensor], nn.Module]  # the plain net with these weights
+    after_epochs: Callable[[int], Mapping[str, float]]  # the method's numbers after so many epochs of training
+    adapted: Callable[[int, float], nn.Module]  # a new client's model after so many epochs at this learning rate
+
+    @staticmethod
+    def spread_over_classes(samples: Samples, most: int) -> Samples:
+        """Return at most so many samples, evenly spaced among all sorted by class: sets are often stored like that."""
+        if len(samples) <= most:
+            return samples
+        places = torch.tensor([k * len(samples) // most for k in range(most)])
+        return samples.take(samples.y.argsort(stable=True)[places])
 
     @staticmethod
     def answers(model: nn.Module, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
@@ -90,14 +123,21 @@ class RunMetric(Section):
     paper: ClassVar[str]
     asks_clients: ClassVar[bool] = False
     needs_generic: ClassVar[bool] = False
+    needs_classes: ClassVar[bool] = True  # False: it can be measured where a number is predicted
     needs_own_tests: ClassVar[bool] = False  # whether clients need own test data, which some presets do not give them
+    takes_common_test: ClassVar[bool] = False  # whether the common test set, weighted by class, serves in their place
+
+    @property
+    def trains(self) -> bool:
+        """Whether clients train for it, and need all that a round sends them."""
+        return False
 
     def refuse(self, run: RunFacts) -> str | None:
         """Return a sentence if the experiment lacks what the metric needs, or None; called before anything runs."""
         return None
 
-    def in_round(self, sent: Tensor, models: Sequence[Tensor]) -> dict[str, float]:
-        """Return numbers for the row of a round, from the net's own weights as sent and as they came back."""
+    def in_round(self, cohort: Cohort) -> dict[str, float]:
+        """Return numbers for the row of a round, from the weights of its clients."""
         return {}
 
     def whom(self, run: RunFacts) -> list[int]:
@@ -111,6 +151,10 @@ class RunMetric(Section):
     def at_client(self, here: ClientScope) -> Message:
         """Return a client's reply."""
         return {}
+
+    def follow_up(self, run: RunFacts, replies: Mapping[int, Message]) -> Callable[[int], Message] | None:
+        """Return what to ask each client after its first reply, or None; both replies are handed to `found`."""
+        return None
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
         """Return the result, computed at the server from the run and the replies."""

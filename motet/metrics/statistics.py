@@ -200,6 +200,11 @@ def holm(ps: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def share_error(share: float, samples: int) -> float:
+    """Return the standard error of a share of so many samples; 0 where they are not known or it is no share."""
+    return sqrt(share * (1 - share) / samples) if samples and 0 < share < 1 else 0.0
+
+
 def tied(a: float, b: float, samples: int = 0) -> bool:
     """Return whether two shares look equal: the same in a table, or no more than one sample apart.
 

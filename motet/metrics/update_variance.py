@@ -1,15 +1,14 @@
 """The variance of the clients' updates in a round (FED-ROD's Figures 5 and 9)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from motet.messages.message import Message
 from motet.methods.base import Axis, LearnedFigure
-from motet.metrics.run_metric import Finding, RunFacts, RunMetric
+from motet.metrics.run_metric import Cohort, Finding, RunFacts, RunMetric
 
 WHOLE, PER_WEIGHT = "update_variance", "update_variance_per_weight"
 
@@ -20,10 +19,11 @@ class UpdateVariance(RunMetric):
     name: ClassVar[str] = "update_variance"
     summary: ClassVar[str] = "variance of the local updates of a round, V and V/d, round by round and their means"
     paper: ClassVar[str] = "FED-ROD, Chen and Chao 2022, Figures 5 and 9"
+    needs_classes: ClassVar[bool] = False
 
-    def in_round(self, sent: Tensor, models: Sequence[Tensor]) -> dict[str, float]:
+    def in_round(self, cohort: Cohort) -> dict[str, float]:
         """Return V and V/d of one round."""
-        updates = torch.stack([model.double() - sent.double() for model in models])
+        updates = torch.stack([model.double() - cohort.sent.double() for model in cohort.models])
         V = float((updates - updates.mean(0)).square().sum(1).mean())
         return {WHOLE: V, PER_WEIGHT: V / max(1, updates.shape[1])}
 

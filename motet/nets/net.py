@@ -66,6 +66,15 @@ class Net(nn.Sequential):
         finally:
             self._collecting = before
 
+    def train(self, mode: bool = True) -> "Net":
+        """Switch between training and evaluation; free where net and stages are in that mode already.
+
+        Tasks switch before they know, and small nets would spend a tenth of their time on it.
+        """
+        if self.training == mode and all(module.training == mode for module in self._modules.values() if module):
+            return self
+        return super().train(mode)
+
     def training_loss(self, outputs: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
         """Return the loss of a batch by which this net is trained: cross-entropy, or a loss of numbers."""
         return loss_by(self.criterion, outputs, y, reduction)

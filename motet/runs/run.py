@@ -136,7 +136,9 @@ def _finish(
     notes = assembly.federation_facts.notes
     warnings = [w for w in (loaded.warning if loaded else None, slow_precision(experiment), *notes) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
-    stopping = Stopping.of(experiment, method.settled_after, record.rounds)
+    facts = assembly.federation_facts
+    validated = sum(facts.by_id[i].val for i in facts.training_ids)
+    stopping = Stopping.of(experiment, method.settled_after, validated, record.rounds)
     log = _RecordLog(assembly, record, checkpoints, watcher, stopping)
     keep_first_weights(experiment, record.folder)
     loop = RoundLoop(assembly, log, already_prepared=loaded is not None, stopping=stopping)

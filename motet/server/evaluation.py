@@ -1,6 +1,6 @@
 """Score the generic model and the personal models of a server state, through the engine."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
@@ -17,7 +17,7 @@ from motet.methods.base import Family, Method
 from motet.metrics import family
 from motet.metrics.client_scores import COUNTS, FAILED, right_of
 from motet.metrics.metric import Metric, SampleMetric
-from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, MetricName, one_class
+from motet.metrics.names import AFTER, BEFORE, DERIVED, GENERIC, PERSONAL, MetricName, one_class, variant
 from motet.metrics.one_pass import Answers, one_pass
 from motet.metrics.over_clients import figures_over, majority_figures, of_benign, pooled_from_splits
 from motet.metrics.pooling import pooled_figures, without_pooled
@@ -84,14 +84,15 @@ class Evaluator:
         """Score the generic and the personal models on the clients that take part in training."""
         generic, derived = self._generic(server, round)
         tested = self.scoring.looks_at_test
-        common = tested and self.facts.test is not None and (last or self.scoring.common_test == "always")
+        common = tested and self.facts.test is not None and (last or self.scoring.common_test != "last")
+        whole = common and (last or self.scoring.common_test == "whole")
         by_clients = not common and self.facts.test_is_clients and not self.facts.new_ids
         answers = {} if generic is None or by_clients or not tested else self._on_common_test(generic)
         sync = last and self.policy.trains_at_the_end
 
         def build_message(client_id: int) -> Message:
             message = dict(self.method.broadcast(server, client_id, scoring=not sync))  # may be the server's state
-            message |= {"score.common": common, "score.whole": common and last}
+            message |= {"score.common": common, "score.whole": whole}
             if generic is not None:
                 message |= generic_beside(message, generic)
             if answers and self.scoring.by_class:
@@ -111,7 +112,7 @@ class Evaluator:
         if self.method.family:
             replies, chosen = self._choose_members(replies, self.method.family)
             figures |= chosen
-        models = [GENERIC, *self.policy.scored]
+        models = [GENERIC, *self.policy.scored, *_heads_in(replies, self.policy.scored)]
         figures |= self._over(replies, models)
         if answers and answers[None].one_class:
             figures[one_class(GENERIC)] = len(self.facts.training_ids)
@@ -214,6 +215,12 @@ class Evaluator:
             | dict(sorted(without_pooled(replies.get(o.client_id, {})).items()))
             for o in outcomes
         ]
+
+
+def _heads_in(replies: Mapping[int, Message], scored: Collection[str]) -> list[str]:
+    """Return the names of other heads of personal models that clients scored (`scoring.heads`)."""
+    models = {figure.model for reply in replies.values() for name in reply if (figure := MetricName.read(name))}
+    return sorted(model for model in models if model.startswith(variant(PERSONAL, "")) and model not in scored)
 
 
 def generic_beside(message: Message, generic: Tensor) -> Message:

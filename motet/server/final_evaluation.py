@@ -114,8 +114,8 @@ class FinalEvaluation:
         return RunFacts(self.evaluator.facts, self.evaluator.generic_net, self.evaluator.scoring, self.seed)
 
     def _measured(self, metric: RunMetric, which: int, end: FinalState) -> Finding:
-        facts = self.evaluator.facts
-        if metric.needs_own_tests and not any(facts.by_id[i].test for i in facts.training_ids):
+        facts, own = self.evaluator.facts, self.before.has_own_tests
+        if metric.needs_own_tests and not own and not (metric.takes_common_test and facts.test is not None):
             return Finding(notes=[f"{metric.name}: no client has test data of its own (data.test_share = 0)"])
         generic = self.evaluator.generic(end.server, end.round) if metric.needs_generic else None
         run = replace(self.before, rows=end.rows, generic=generic)
@@ -123,6 +123,9 @@ class FinalEvaluation:
         if metric.asks_clients:
             build_message = partial(self._build_message, metric, which, end.server, run, self._members_of(end.clients))
             replies = self._ask("run_metric", metric.whom(run), end.round, build_message)
+            if more := metric.follow_up(run, replies):
+                again = self._ask("run_metric", [*replies], end.round, lambda i: build_message(i) | more(i))
+                replies = {i: reply | again.get(i, {}) for i, reply in replies.items()}
         return metric.found(run, replies)
 
     def _shown(self, metric: RunMetric, which: int, end: FinalState) -> Finding:
@@ -134,7 +137,7 @@ class FinalEvaluation:
         self, metric: RunMetric, which: int, server: State, run: RunFacts, members: Mapping[int, int], client_id: int
     ) -> Message:
         """Return the message for scoring a client, with the index of the metric and what the metric adds."""
-        syncs = self.evaluator.policy.headline == "final_sync"  # then the client trains once more
+        syncs = metric.trains or self.evaluator.policy.headline == "final_sync"  # then the client trains once more
         message = dict(self.evaluator.method.broadcast(server, client_id, scoring=not syncs))
         if run.generic is not None:
             message |= generic_beside(message, run.generic)
@@ -161,7 +164,9 @@ class FinalEvaluation:
                 "client_snapshot", some, end.round, lambda i: method.broadcast(end.server, i, scoring=True)
             )
         members = self._means_of_members(end.rows)
-        learned = Learned(end.server, self.before.names, snapshots, end.rows, members, self.seed)
+        by_id = self.evaluator.facts.by_id
+        samples = {i: by_id[i].train for i in self.evaluator.facts.training_ids}
+        learned = Learned(end.server, self.before.names, snapshots, end.rows, members, self.seed, samples)
         return [_drawable(picture) for picture in method.figures_learned(learned)]
 
     def _means_of_members(self, rows: Rows) -> dict[str, float]:

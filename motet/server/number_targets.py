@@ -9,7 +9,7 @@ from motet.data import FederationFacts, build
 from motet.errors import MotetError, shown
 from motet.metrics.names import FROM_SUMS, name_of_metric
 from motet.metrics.numbers import R2, RMSE
-from motet.metrics.registry import METRICS
+from motet.metrics.registry import METRICS, OF_A_RUN, run_metrics_of
 from motet.nets.criterion import Criterion
 
 FEW_ROWS = 10
@@ -45,6 +45,13 @@ def refuse_metrics_of_others(experiment: Experiment, facts: FederationFacts) -> 
     scoring = experiment.scoring
     if facts.target and scoring.by_class:
         raise MotetError(f"scoring.by_class is true, but the target {shown(facts.target)} is a number; accepted: false")
+    for metric in run_metrics_of(scoring.metrics) if facts.target else ():
+        if metric.needs_classes:
+            others = (name for name, kind in OF_A_RUN.items() if not kind.needs_classes)
+            raise MotetError(
+                f"scoring.metrics {metric.name!r} needs classes, and the target {shown(facts.target)} is a number; "
+                f"accepted: {', '.join((*sorted(FROM_SUMS), *others))}"
+            )
     for name in map(name_of_metric, scoring.asked_metrics):
         if facts.target and name in METRICS and name not in FROM_SUMS:
             raise MotetError(

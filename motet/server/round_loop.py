@@ -15,7 +15,7 @@ from motet.messages.message import Message, State
 from motet.messages.replies import Replies, ReplyCollector, Rule
 from motet.messages.task import Outcome, Task, TaskKind, in_task_order
 from motet.messages.transform import Arrival, open_reply
-from motet.metrics.run_metric import RunMetric
+from motet.metrics.run_metric import Cohort, RunMetric
 from motet.server.assembly import ServerSide
 from motet.server.evaluation import Row
 from motet.server.stopping import Stopping
@@ -197,11 +197,12 @@ class RoundLoop:
 
     def _measured(self, server: State, replies: Mapping[int, Message]) -> Row:
         """Return what run metrics compute of a round, from the weights that were sent and that came back."""
-        sent, came = server.get("w"), [w for reply in replies.values() if isinstance(w := reply.get("w"), Tensor)]
-        if not isinstance(sent, Tensor) or not came or any(w.shape != sent.shape for w in came):
+        sent, came = server.get("w"), {i: w for i, reply in replies.items() if isinstance(w := reply.get("w"), Tensor)}
+        if not isinstance(sent, Tensor) or not came or any(w.shape != sent.shape for w in came.values()):
             return {}
-        own = self.side.method.own_weights
-        found = (m.in_round(sent[own], [w[own] for w in came]) for m in self.side.evaluator.run_metrics)
+        own, samples = self.side.method.own_weights, self.side.samples_of([*came])
+        cohort = Cohort(sent[own], [w[own] for w in came.values()], [samples[i] for i in came])
+        found = (m.in_round(cohort) for m in self.side.evaluator.run_metrics)
         return {name: value for numbers in found for name, value in numbers.items()}
 
 

@@ -1,19 +1,24 @@
 """Rounds that end by themselves: when the figure on validation data has not improved for a while.
 
-What decides is the headline metric of the clients' models on their validation data; of two equal rounds, the one with
-the lower loss is better. Test data are not looked at. Everything here follows from the rows of the record, so that a
-resumed run decides as an uninterrupted one.
+What decides is the headline metric of the clients' models on their validation data. On few rows the highest of many
+such figures is luck: of rounds within a standard error of the highest one, that with the lowest loss is kept. Test data
+are not looked at. Everything here follows from the rows of the record, so that a resumed run decides as an
+uninterrupted one.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from motet.config.experiment import Experiment
 from motet.metrics.names import MetricName
 from motet.metrics.registry import headline_metric
+from motet.metrics.statistics import share_error
 
 _EQUAL = 1e-9
+_LESS = 1e-3
+"""The part by which a loss must fall to count as an improvement; else rounds would go on for digits nobody sees."""
 
 
 @dataclass
@@ -25,32 +30,47 @@ class Stopping:
     patience: int
     most: int
     after: int = 0  # rounds up to here are not chosen, since the method has not settled
+    samples: int = 0  # validation samples of all clients; 0: not known, and the highest figure decides
     best: int = 0  # the best round so far; 0: none was scored
-    _value: float = 0.0
-    _loss: float = 0.0
+    _highest: float = -inf
+    _value: float = -inf  # of the best round
+    _loss: float = inf
 
     @classmethod
-    def of(cls, experiment: Experiment, after: int, rows: Iterable[Mapping[str, Any]] = ()) -> "Stopping | None":
+    def of(
+        cls, experiment: Experiment, after: int, samples: int, rows: Iterable[Mapping[str, Any]] = ()
+    ) -> "Stopping | None":
         """Return the rule of an experiment whose rounds are `auto`, after these rows; None for a fixed number."""
         rounds = experiment.rounds
         if rounds.count != "auto":
             return None
         figure = replace(experiment.training_headline, data="validation")
         higher = headline_metric(experiment.scoring).higher_is_better
-        made = cls(figure, higher, rounds.patience, rounds.most, min(after, rounds.most - 1))
+        made = cls(figure, higher, rounds.patience, rounds.most, min(after, rounds.most - 1), samples)
         for row in rows:
             made.see(row)
         return made
 
     def see(self, row: Mapping[str, Any]) -> None:
-        """Take note of a round; one without a figure on validation data is passed over."""
+        """Take note of a round; one without a figure on validation data is passed over.
+
+        The choice only moves forward, so that no models but those of the best round must be held.
+        """
         value, loss = self.figure.of(row), replace(self.figure, metric="loss").of(row)
         round = row["round"]
         if value is None or round <= self.after:
             return
-        score, less = value if self.higher_is_better else -value, float("inf") if loss is None else loss
-        better = score > self._value + _EQUAL or (score >= self._value - _EQUAL and less < self._loss)
-        if not self.best or better:
+        score, less = value if self.higher_is_better else -value, inf if loss is None else loss
+        self._highest = max(self._highest, score)
+        enough = self._highest - share_error(self._highest, self.samples) - _EQUAL
+        equal = abs(score - self._value) <= _EQUAL
+        if loss is None:
+            better = score > self._value + _EQUAL
+        elif self._value < enough:
+            better = score >= enough
+        else:
+            better = score >= enough and (less < (1 - _LESS) * self._loss or (equal and less < self._loss))
+        if better:
             self.best, self._value, self._loss = round, score, less
 
     def is_over(self, round: int) -> bool:

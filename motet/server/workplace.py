@@ -206,15 +206,51 @@ class Workplace:
             reply |= self._score_model(name, adapt, client, common)
         return compared(reply)
 
+    def _trained(self, client: Client, message: Message) -> nn.Module | None:
+        """Return the client's model after one more local training; nothing of it is stored."""
+        return self.method.personal(self.shown(self.trained_once_more(client, message)), message)
+
+    def _own_weights(self, client: Client, message: Message, trained: bool) -> Tensor | None:
+        """Return the client's own weights of the plain net, as it has them or after one more local training."""
+        client = self.trained_once_more(client, message) if trained else self.read(client, message)
+        return self.method.local_weights(self.shown(client), message)
+
+    def _after_epochs(self, client: Client, message: Message, epochs: int) -> Mapping[str, float]:
+        self.method.net.train()
+        return self.method.after_epochs(self.shown(client.reading(client.source)), message, epochs)
+
+    def _bound(self, w: Tensor) -> Net:
+        """Return the plain net with these weights."""
+        self.generic_layout.bind(self.generic_net.eval(), w)
+        return self.generic_net
+
+    def _adapted(self, client: Client, message: Message, epochs: int, lr: float) -> nn.Module:
+        """Return a new client's model after so many epochs of adaptation."""
+        self.method.net.train()
+        apart = client.reading(client.source)  # what it stores must not reach the next number of epochs
+        return self.method.adapt(self.shown(apart.adapting(epochs=epochs, lr=lr, select="last")), message)
+
     def _measure(self, client: Client, message: Message) -> Message:
         """Return a client's reply to a run metric, which may hold more than scores and is for simulations only."""
         scoring = self.experiment.scoring
         metrics = run_metrics_of((*scoring.metrics, *self.method.shows), scoring.threshold)
         clients = self.holdings.clients
         there = clients.items() if isinstance(clients, Mapping) else enumerate(clients)
-        tests = {i: data.test for i, data in there}
         heads, generic = partial(self._heads, client, message), partial(self._generic_model, message)
-        return metrics[int(number(message, WHICH))].at_client(ClientScope(client, message, generic, heads, tests))
+        here = ClientScope(
+            client,
+            message,
+            generic,
+            heads,
+            dict(there),
+            self.holdings.common_test,
+            trained=partial(self._trained, client, message),
+            own_weights=partial(self._own_weights, client, message),
+            bound=self._bound,
+            after_epochs=partial(self._after_epochs, client, message),
+            adapted=partial(self._adapted, client, message),
+        )
+        return metrics[int(number(message, WHICH))].at_client(here)
 
     # ------------------------------------------------------------ making the models that are scored
 
@@ -247,6 +283,8 @@ class Workplace:
 
     def _heads(self, client: Client, message: Message) -> Mapping[str, nn.Module]:
         """Return the personal model of the headline under `PERSONAL`, and its other heads by name."""
+        if client.data.new:  # as it is served before it adapts
+            return self.method.heads(self.shown(client), message)
         client = self.shown(self.read(client, message))
         if self.method.family:
             name = self.method.family.members[int(number(message, MEMBER))]
@@ -282,10 +320,23 @@ class Workplace:
                 return {k: v for one in names for k, v in self.scorer.nothing_right(one, client, common).items()}
         shown = self.shown(client)
         if not members:
-            return self._score_model(name, partial(self.method.personal, shown, message), client, common)
-        reply: Message = {}
+            reply = self._score_model(name, partial(self.method.personal, shown, message), client, common)
+            return reply | (self._score_heads(shown, message, client, common) if name == PERSONAL else {})
+        reply = {}
         for one in members:
             reply |= self._score_model(member(one), partial(self.method.member, shown, message, one), client, common)
+        return reply
+
+    def _score_heads(self, shown: Client, message: Message, client: Client, common: Common) -> Message:
+        """Return the scores of other heads of the personal model, where the experiment asks for them."""
+        reply: Message = {}
+        if self.experiment.scoring.heads:
+            try:
+                heads = self.method.heads(shown, message)
+            except Diverged:
+                return reply
+            for head in sorted(heads.keys() - {PERSONAL}):
+                reply |= self.scorer.score(variant(PERSONAL, f"{head}_head"), heads[head], client, common)
         return reply
 
     def _score_model(self, name: str, make: Callable[[], nn.Module | None], client: Client, common: Common) -> Message:

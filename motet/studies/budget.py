@@ -17,7 +17,7 @@ from motet.io.json_models import FileModel
 from motet.metrics.statistics import CONTROL
 from motet.metrics.wording import duration
 from motet.studies.folder import Name, Sentence, read_file, write_file
-from motet.studies.tuning import ends_by_itself, first_rung, rounds_of
+from motet.studies.tuning import ends_by_itself, first_rung, halves, rounds_of
 
 FEWEST_TRIALS, FEWEST_SEEDS = 2, 2
 MOST_TRIALS, MOST_SEEDS = 10_000, 1000
@@ -46,7 +46,7 @@ def planned(asked: Plan, per_round: Mapping[str, float], experiment: Experiment,
     trials, seeds, repeats, left = asked.trials, asked.seeds, asked.repeats, dict(per_round)
     auto = ends_by_itself(experiment)
     rounds = round(experiment.rounds.last * (EXPECTED if auto else 1))
-    first = min(first_rung(experiment, 0), rounds) if auto else 0
+    first = (min(first_rung(experiment, 0), rounds) if halves(experiment) else rounds) if auto else 0
 
     def cost() -> float:
         each = repeats * (rounds_of(trials, rounds, first) + seeds * rounds)

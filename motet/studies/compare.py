@@ -164,11 +164,9 @@ def _tuned(splits: Splits, trials: int, folder: Path, jobs: int, progress: Study
         for split, study in enumerate(splits.studies)
         for each, line in tuning_lines(study, trials, folder, splits.suffix(split)).items()
     }
-    named = {f"{name}\n{split}": line for (name, split), line in lines.items()}
-    found = work_off(named, jobs, progress)
+    found = work_off(lines, jobs, progress)
     return {
-        each.name: [found[f"{each.name}\n{split}"] for split in range(len(splits.studies))]
-        for each in splits.first.methods
+        each.name: [found[each.name, split] for split in range(len(splits.studies))] for each in splits.first.methods
     }
 
 

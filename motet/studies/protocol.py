@@ -13,7 +13,7 @@ from motet.studies.budget import Plan
 from motet.studies.recommend import ENOUGH_ALONE, LOSSES_ALIKE, margin_of, named
 from motet.studies.results import Results
 from motet.studies.study_methods import StudyMethods
-from motet.studies.tuning import FEWEST_TO_THE_END, Tuned, ends_by_itself, rungs
+from motet.studies.tuning import FEWEST_TO_THE_END, Tuned, ends_by_itself, halves, rungs
 
 _DATA = {
     "weighted": "the common test set, weighted by each client's classes",
@@ -120,10 +120,11 @@ def _halved(rounds: Sequence[int], trials: int) -> str:
 
 def _ended(experiment: Experiment) -> str:
     rounds = experiment.rounds
+    half = f" the worse half, but for two, stopped after its first {rounds.patience} rounds, the others"
     return (
-        f"; the worse half, but for two, stopped after its first {rounds.patience} rounds, the others when their "
-        f"figure there had not improved for {rounds.patience} rounds, at most after {rounds.most}, and the best round "
-        f"counts"
+        f";{half if halves(experiment) else ' trials ended'} when their figure there had not improved for "
+        f"{rounds.patience} rounds, at most after {rounds.most}, and the best round counts: the lowest loss of those "
+        f"within a standard error of the best figure"
     )
 
 

@@ -5,7 +5,7 @@ after any interruption.
 """
 
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +16,7 @@ from motet.studies.job import Job, attempt
 from motet.studies.workers import Workers
 
 T = TypeVar("T")
+Key = TypeVar("Key", bound=Hashable)  # the name of a workflow, and its split
 
 Failures = dict[str, str]  # by the job's label, the sentence with which it ended
 Workflow = Generator[Sequence[Job], Failures, T]
@@ -52,16 +53,16 @@ def sharing_data(jobs: int) -> AbstractContextManager[None]:
     return built_once() if jobs == 1 else nullcontext()
 
 
-def work_off(lines: Mapping[str, Workflow[T]], jobs: int, progress: StudyWatcher) -> dict[str, T]:
+def work_off(lines: Mapping[Key, Workflow[T]], jobs: int, progress: StudyWatcher) -> dict[Key, T]:
     """Run workflows to their end and return what each returned; at most so many jobs at a time.
 
     One at a time runs in this process, several run in worker processes.
     """
-    results: dict[str, T] = {}
+    results: dict[Key, T] = {}
     states = {name: _State(line) for name, line in lines.items()}
-    queue: deque[tuple[str, Job]] = deque()
+    queue: deque[tuple[Key, Job]] = deque()
 
-    def go_on(name: str, first: bool = False) -> None:
+    def go_on(name: Key, first: bool = False) -> None:
         """Continue a workflow until it waits for a job, or ends."""
         state = states[name]
         while True:
@@ -80,7 +81,7 @@ def work_off(lines: Mapping[str, Workflow[T]], jobs: int, progress: StudyWatcher
                 queue.extend((name, job) for job in missing)
                 return
 
-    def ended(name: str, job: Job, failure: str | None) -> None:
+    def ended(name: Key, job: Job, failure: str | None) -> None:
         progress.ended(job, failure)
         state = states[name]
         if failure is not None:
@@ -99,16 +100,11 @@ def work_off(lines: Mapping[str, Workflow[T]], jobs: int, progress: StudyWatcher
     return {name: results[name] for name in lines}
 
 
-def _in_this_process(queue: deque[tuple[str, Job]], progress: StudyWatcher, ended: "Ended") -> None:
+def _in_this_process(
+    queue: deque[tuple[Key, Job]], progress: StudyWatcher, ended: Callable[[Key, Job, str | None], None]
+) -> None:
     with built_once():
         while queue:
             name, job = queue.popleft()
             progress.began(job)
             ended(name, job, attempt(job, partial(progress.round, job)))
-
-
-class Ended(Protocol):
-    """A function that is called when a job of a workflow ended."""
-
-    def __call__(self, name: str, job: Job, failure: str | None) -> None:
-        """Take the workflow's name, the job, and the sentence with which it failed, or None."""

@@ -15,7 +15,7 @@ from motet.studies.folder import AskedFile, Name, Number, Options, Sentence, ope
 from motet.studies.schedule import StudyWatcher, Workflow, sharing_data, work_off
 from motet.studies.space import size_of, space_of, with_setting
 from motet.studies.study_methods import StudyMethod, StudyMethods, prepare_methods
-from motet.studies.tuning import Tuned, ends_by_itself, first_rung, rounds_of, tune, validating
+from motet.studies.tuning import Tuned, ends_by_itself, first_rung, halves, rounds_of, tune, validating
 
 FILE = "tuning.json"
 FORMAT: Final = 1
@@ -96,10 +96,18 @@ def tuning_rounds(study: StudyMethods, trials: int) -> int:
         rounds_of(
             min(trials, size_of(space_of(each.experiment, each.nets))),
             each.experiment.rounds.last,
-            first_rung(each.experiment, each.settled) if ends_by_itself(each.experiment) else 0,
+            _only_rung(each),
         )
         for each in study.methods
     )
+
+
+def _only_rung(method: StudyMethod) -> int:
+    """Return the one rung of trials whose rounds end by themselves; 0 where their number is fixed."""
+    rounds = method.experiment.rounds
+    if not ends_by_itself(method.experiment):
+        return 0
+    return first_rung(method.experiment, method.settled) if halves(method.experiment) else rounds.last
 
 
 def tune_all(study: StudyMethods, trials: int, folder: Path, jobs: int, progress: StudyWatcher) -> dict[str, Tuned]:

@@ -2,111 +2,34 @@
 
 Trials come in generations. All trials of one run to the first rung; the better half, and no fewer than two, goes on to
 the next, and so on to the last round. What is chosen is the best setting of those that ran to the end. Where rounds end
-by themselves, there is one rung, when a trial's first patience is over; the score of a trial is that of its best round.
-The next generation is drawn with what the ones before found. A trial is a run of its own, stopped at a rung and resumed
-if it goes on, so that its rounds are those of the whole run. No test data are looked at.
+by themselves, there is one rung, when a trial's first patience is over, and on a table none; the score of a trial is
+that of its best round. The next generation is drawn with what the ones before found. A trial is a run of its own,
+stopped at a rung and resumed if it goes on, so that its rounds are those of the whole run. No test data are looked at.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf, log, sqrt
+from math import inf, log
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import Field
+from typing import Any
 
 from motet.config.experiment import Experiment
+from motet.config.own_data import is_table
 from motet.config.section import dotted_fields
 from motet.errors import MotetError
-from motet.io.files import append_lines, make_folder, open_own, read_own, truncate
-from motet.io.json_models import FileModel, fitted, loads_object
+from motet.io.files import make_folder
+from motet.io.json_models import fitted
 from motet.metrics.registry import headline_metric
+from motet.metrics.statistics import share_error
 from motet.runs.record import Record
 from motet.server.evaluation import Row
 from motet.server.stopping import Stopping
 from motet.studies.comparison_file import TrialResult
-from motet.studies.folder import Number, Options
 from motet.studies.job import Job, row_of
+from motet.studies.journal import Drawn, Journal, Judged
 from motet.studies.schedule import Workflow
-from motet.studies.space import NET, Setting, Space, first_setting, settings_in, size_of, space_of, with_setting
-
-# -------- The journal of a tuning
-
-
-MOST_BYTES = 2**26
-
-
-class Drawn(FileModel):
-    """A line of the journal with a trial's setting; its values are checked when the experiment is built from it."""
-
-    trial: int = Field(ge=0)
-    options: Options
-
-
-class Judged(FileModel):
-    """A line of the journal with a trial's score at a rung."""
-
-    trial: int = Field(ge=0)
-    round: int = Field(ge=0)
-    score: Number | None
-    loss: Number | None
-    failure: str | None
-
-
-Line = TypeVar("Line", Drawn, Judged)
-
-
-@dataclass(frozen=True)
-class Journal:
-    """trials.jsonl, which only grows; half a line of a process that was killed is cut off before the next one."""
-
-    path: Path
-
-    def lines(self) -> list[Drawn | Judged]:
-        """Return what was written so far."""
-        try:
-            data = read_own(self.path, MOST_BYTES)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise MotetError(f"cannot read {self.path}: {error.strerror}") from error
-        whole = data[: data.rfind(b"\n") + 1]
-        return [_checked(line, f"line {i} of {self.path}") for i, line in enumerate(whole.splitlines(), 1)]
-
-    def ensure(self, known: list[Drawn | Judged], line: Line) -> Line:
-        """Return the next line: the first known one, which must be of the same kind, or this one, which is written."""
-        if known:
-            before = known.pop(0)
-            if not isinstance(before, type(line)) or before.trial != line.trial:
-                raise self.of_another_tuning()
-            return before
-        self._cut_half_a_line()
-        append_lines(self.path, [line.model_dump()])
-        return line
-
-    def of_another_tuning(self) -> MotetError:
-        """Return the error for a journal whose lines are not what this tuning would write."""
-        return MotetError(f"{self.path} is of another tuning; choose another --out")
-
-    def _cut_half_a_line(self) -> None:
-        if not self.path.exists():
-            return
-        with os.fdopen(open_own(self.path, os.O_RDONLY), "rb") as file:
-            data = file.read()
-        if not data.endswith(b"\n") and data:
-            truncate(self.path, data.rfind(b"\n") + 1)
-
-
-def _checked(line: bytes, where: str) -> Drawn | Judged:
-    if "options" in loads_object(line, where):
-        return Drawn.from_json(line, where)
-    return Judged.from_json(line, where)
-
-
-# -------- The tuner
-
+from motet.studies.space import NET, Setting, Space, first_setting, recipe, settings_in, size_of, space_of, with_setting
 
 GENERATION = 10  # trials that are drawn before any of them is judged
 FEWEST_TO_THE_END = 2
@@ -190,7 +113,7 @@ def tune(
     if ends_by_itself(experiment):
         first = first_rung(experiment, settled)
         experiment = experiment.with_({"checkpoint": {"every": first}})
-        steps = [first, None] if first < experiment.rounds.most else [None]
+        steps = [first, None] if halves(experiment) and first < experiment.rounds.most else [None]
     found: list[Trial] = []
     sign = headline_metric(experiment.scoring).direction
     while len(found) < asked:
@@ -205,7 +128,7 @@ def tune(
             jobs = {trial.number: _job(experiment, trial, folder, label, rung) for trial in running}
             failures = yield list(jobs.values())
             for trial in running:
-                _judge(trial, jobs[trial.number], rung, settled, failures, journal, known)
+                _judge(trial, jobs[trial.number], rung, settled, rows, failures, journal, known)
             running = _better(running, _going_on(len(running)), rows)
         found += generation
     finished = [t for t in found if t.score is not None and t.to_the_end]
@@ -227,7 +150,7 @@ def best_of(trials: Sequence[Trial], rows: int) -> Trial:
     it is the earlier.
     """
     best = max(map(_score, trials))
-    error = sqrt(best * (1 - best) / rows) if rows and 0 < best < 1 else 0.0  # of a share, at most of others
+    error = share_error(best, rows)  # of a share, at most of others
     near = [trial for trial in trials if _score(trial) >= best - error - 1e-12]
     if not rows or any(trial.loss is None for trial in near):
         return max(near, key=lambda t: (_score(t), -t.number))
@@ -257,6 +180,14 @@ def _job(experiment: Experiment, trial: Trial, folder: Path, label: str, rung: i
     return Job(f"{label}, trial {trial.number + 1}", folder / f"trial-{trial.number}", chosen, rung)
 
 
+def halves(experiment: Experiment) -> bool:
+    """Return whether the worse half of the trials is stopped early.
+
+    Not on a table, whose rounds are short and end by themselves: settings with few local steps begin slowly.
+    """
+    return not (ends_by_itself(experiment) and is_table(experiment.data.name))
+
+
 def first_rung(experiment: Experiment, settled: int) -> int:
     """Return the round after which trials whose rounds end by themselves are compared."""
     rounds = experiment.rounds
@@ -268,13 +199,14 @@ def _judge(
     job: Job,
     rung: int | None,
     settled: int,
+    samples: int,
     failures: Mapping[str, str],
     journal: Journal,
     known: list[Drawn | Judged],
 ) -> None:
     """Read the score of the rung, or of the best round so far, or keep the sentence with which the trial failed."""
     failure = failures.get(job.label)
-    row = {} if failure else _deciding_row(job, rung, settled)
+    row = {} if failure else _deciding_row(job, rung, settled, samples)
     figure = replace(job.experiment.training_headline, data="validation")
     found = {
         "trial": trial.number,
@@ -290,13 +222,13 @@ def _judge(
     trial.to_the_end = rung in (None, job.experiment.rounds.last)
 
 
-def _deciding_row(job: Job, rung: int | None, settled: int) -> Row:
+def _deciding_row(job: Job, rung: int | None, settled: int, samples: int) -> Row:
     """Return the row of the rung, or, where rounds end by themselves, that of the best round up to it."""
     if not ends_by_itself(job.experiment):
         assert rung is not None
         return row_of(job.folder, rung)
     rows = [row for row in Record(job.folder).rounds if rung is None or row["round"] <= rung]
-    stopping = Stopping.of(job.experiment, settled, rows)
+    stopping = Stopping.of(job.experiment, settled, samples, rows)
     assert stopping is not None
     return row_of(job.folder, stopping.kept or rows[-1]["round"])
 
@@ -352,14 +284,13 @@ def _alike_for_all(space: Space, experiment: Experiment, number: int) -> Setting
     alike = [name for name in space if name in {field for field, _ in dotted_fields(Experiment)}]
     found = dict(first) if number < max(_DEFAULTS_FIRST, 2 * len(space.get(NET, ()))) else {}
     orders = {name: _from_own(first[name], space[name]) for name in alike}
-    if NET not in orders:
-        return found | {name: order[_NEAREST[number % GENERATION] % len(order)] for name, order in orders.items()}
-    nets = orders.pop(NET)
-    turn, which = divmod(number % GENERATION, len(nets))
-    found[NET] = nets[which]
-    for name, order in orders.items():
-        found[name] = order[_NEAREST[turn] % len(order)]
-    return found
+    turn, place = number % GENERATION, number % GENERATION
+    if NET in orders:
+        nets = orders.pop(NET)
+        turn, place = divmod(place, len(nets))
+        found[NET] = nets[place]
+    nearest = {name: order[_NEAREST[turn] % len(order)] for name, order in orders.items()}
+    return found | nearest | recipe(space, turn)
 
 
 def _from_own(own: Any, values: Sequence[Any]) -> list[Any]:

@@ -24,7 +24,7 @@ class _Worker:
     """The parent's view of one process."""
 
     process: "subprocess.Popen[str]"
-    at: tuple[str, Job] | None = None
+    at: tuple[Any, Job] | None = None  # the key of a workflow, and its job
 
 
 class Workers:
@@ -47,7 +47,7 @@ class Workers:
             worker.process.wait()
 
     def work_off(
-        self, queue: deque[tuple[str, Job]], progress: Any, ended: Callable[[str, Job, str | None], None]
+        self, queue: deque[tuple[Any, Job]], progress: Any, ended: Callable[[Any, Job, str | None], None]
     ) -> None:
         """Run jobs until the queue is empty and none is running; jobs that end may put others into the queue."""
         while queue or any(worker.at for worker in self.workers):
@@ -61,7 +61,7 @@ class Workers:
                 (name, job), worker.at = worker.at, None
                 ended(name, job, word["why"])
 
-    def _hand_out(self, queue: deque[tuple[str, Job]], progress: Any) -> None:
+    def _hand_out(self, queue: deque[tuple[Any, Job]], progress: Any) -> None:
         while queue:
             idle = next((worker for worker in self.workers if worker.at is None), None)
             if idle is None and len(self.workers) >= self.most:

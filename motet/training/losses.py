@@ -11,13 +11,24 @@ from torch.nn.functional import cross_entropy, one_hot
 LARGEST_MARGIN = 0.5  # LDAM's default γ gives the rarest class that the client has this margin
 
 
-def ir(logits: Tensor, y: Tensor, counts: Tensor) -> Tensor:
-    """Importance re-weighting (Hsu et al. 2020): (Σ_c N_c)/N_y on each sample's cross-entropy.
+def ir(logits: Tensor, y: Tensor, counts: Tensor, gamma: float = 1.0) -> Tensor:
+    """Importance re-weighting (Hsu et al. 2020): q_y ∝ N_y^(−γ) on each sample's cross-entropy; γ = ½ is 1/√N_y.
 
-    Divided by the number of classes that the client has, which makes the mean weight of its samples 1.
+    Scaled so that the mean weight of the client's samples is 1: with γ = 1, (Σ_c N_c)/N_y over the number of classes
+    that it has.
     """
-    weight = counts.sum() / (counts * (counts > 0).sum())
+    if gamma == 1:
+        weight = counts.sum() / (counts * (counts > 0).sum())
+    else:
+        weight = counts.clamp_min(1).to(logits) ** -gamma
+        weight = weight * (counts.sum() / (counts * weight).sum())
     return (cross_entropy(logits, y, reduction="none") * weight[y]).mean()
+
+
+def resampled(logits: Tensor, y: Tensor, counts: Tensor, rng: torch.Generator) -> Tensor:
+    """Re-sampling: mean cross-entropy of as many samples, drawn from the batch with probability ∝ 1/N_y."""
+    drawn = torch.multinomial((1 / counts.clamp_min(1))[y].cpu(), len(y), replacement=True, generator=rng)
+    return cross_entropy(logits[drawn.to(y.device)], y[drawn.to(y.device)])
 
 
 def ldam(logits: Tensor, y: Tensor, counts: Tensor, gamma: float | None = None) -> Tensor:

@@ -90,7 +90,13 @@ def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
         f"data {settings.name!r} with {len(rows_per_client)} clients and {raw.classes} classes",
         "fewer",
     )
-    splits = [split_rows(raw, pool[rows], settings, seed, client) for client, rows in enumerate(rows_per_client)]
+    of_new = settings
+    if settings.new_test_share is not None:
+        of_new = settings.model_copy(update={"test_share": settings.new_test_share})
+    splits = [
+        split_rows(raw, pool[rows], of_new if client in new else settings, seed, client)
+        for client, rows in enumerate(rows_per_client)
+    ]
     if settings.new_share < 1:
         splits = [_fewer(split, settings.new_share) if i in new else split for i, split in enumerate(splits)]
     names = _names(raw, pool, rows_per_client, spec)

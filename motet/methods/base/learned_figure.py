@@ -216,6 +216,7 @@ class Learned:
     rows: Sequence[Mapping[str, Any]] = ()  # the rows of rounds.jsonl
     members: Mapping[str, float] = field(default_factory=dict)  # mean accuracy of each of the method's family
     seed: int = 0
+    samples: Mapping[int, int] = field(default_factory=dict)  # n_i of the training clients
 
     def clients(self, label: str = "client") -> Axis:
         """Return an axis of all training clients."""

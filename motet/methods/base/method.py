@@ -238,6 +238,17 @@ class Method(ABC):
         none."""
         return None
 
+    def local_weights(self, client: Client, message: Message) -> Tensor | None:
+        """Return the client's own end of a mixture as flat weights of the plain net, or else its personal model.
+
+        It is for figures in the space of weights, such as the line from the generic model to it.
+        """
+        return self.weights(client, message)
+
+    def after_epochs(self, client: Client, message: Message, epochs: int) -> dict[str, float]:
+        """Return numbers about a local training after so many of its epochs, for the metric `within_round`."""
+        return {}
+
     @property
     def own_weights(self) -> slice:
         """Return where the field `w` of a message or reply has the net's own trainable weights."""

@@ -81,6 +81,12 @@ class Wrapped(Method):
     def train(self, client: Client, message: Message) -> Message:
         return self.inner.train(client, message)
 
+    def local_weights(self, client: Client, message: Message) -> Tensor | None:
+        return self.inner.local_weights(client, message)
+
+    def after_epochs(self, client: Client, message: Message, epochs: int) -> dict[str, float]:
+        return self.inner.after_epochs(client, message, epochs)
+
     def most_batched(self) -> int:
         return self.inner.most_batched()
 

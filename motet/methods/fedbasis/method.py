@@ -1,6 +1,7 @@
 """FedBasis: Learning Shareable Bases for Personalized Federated Image Classification (2022)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from statistics import fmean
 from typing import Literal
@@ -230,6 +231,25 @@ class FedBasis(Method):
         learned = alpha if options.joint else softened(psi, 1.0)
         return reply | {"fedbasis.entropy": entropy(alpha), "fedbasis.entropy_learned": entropy(learned)}
 
+    def after_epochs(self, client: Client, message: Message, epochs: int) -> dict[str, float]:
+        """How alike the client's bases are, and the entropy of α, after so many epochs of step 4 (Figure 2)"""
+        if BASES not in message or self.options.k < 2:
+            return {}
+        V, options = tensor(message, BASES), self.options
+        coefficients = Coefficients(self.net, self.mixing, V)
+        if not options.joint:
+            coefficients.learn(client.descent("psi", lr=options.psi_lr), client.data.train)
+        psi, bases = coefficients.psi, V
+        alpha = softened(psi, options.tau)
+        if epochs:
+            local = client.local.model_copy(update={"epochs": epochs, "steps": 0})
+            shorter = replace(client, context=replace(client.context, local=local))
+            theta = self.mixing.theta(alpha, V)
+            phase = BasesPhase.of(shorter, self.net, self.layout, theta, options.lr_compensation, options.decay)
+            bases, alpha = train_each(phase, self.mixing, V, psi, options.tau, options.psi_lr * options.joint)
+        found = signs_of_collapse(bases[self.mixing.first :, self.layout.trainable])
+        return found | {"fedbasis_entropy": entropy(alpha)}
+
     def personal(self, client: Client, message: Message) -> nn.Module:
         """Algorithm 2 for a client that trains; for a new one, before it learns anything, α = 1/K."""
         if not client.data.new:
@@ -240,6 +260,10 @@ class FedBasis(Method):
     def adapt(self, client: Client, message: Message) -> nn.Module:
         """Algorithm 2: ψ and, as classes differ between clients, the whole classifier; other weights are frozen."""
         return self._predictor(adapted(self._coefficients(message), client, self._tau))
+
+    def local_weights(self, client: Client, message: Message) -> Tensor:
+        """θ of the client's personal model"""
+        return adapted(self._coefficients(message), client, self._tau)
 
     def client_snapshot(self, client: Client, message: Message) -> Message:
         """α of the client's personal model"""

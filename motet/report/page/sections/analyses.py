@@ -24,7 +24,7 @@ def learned(contents: PageContents) -> PageSection | None:
             blocks.append(Words([f"{contender.label}: {problem}" for problem in found.problems]))
     if not blocks:
         return None
-    see = "What a method found out about its clients, such as who learns from whom."
+    see = "What a method found out about its clients, such as who learns from whom, and the analyses asked for."
     return PageSection("learned", "What the methods learned", see, blocks, closed=True)
 
 

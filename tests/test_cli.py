@@ -313,6 +313,38 @@ def test_demo_prints_one_table_and_can_be_called_again(
     assert {line for line in again.splitlines() if "→" in line} == {line for line in out.splitlines() if "→" in line}
 
 
+def test_demo_says_what_each_of_the_five_is_for_in_the_numbers_of_its_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(demo, "METHODS", tuple(m for m in demo.METHODS if re.search("avg|rod|pg|basis|super", m)))
+    monkeypatch.setattr(demo, "SETTING", {**demo.SETTING, "rounds": 2, "epochs": 1})
+    out, _ = call(capsys, "demo")
+    runs = {run["method"]: run for run in json.loads(call(capsys, "show", "runs/demo", "--json")[0])}
+    rod, avg, tuned = runs["fedrod"], runs["fedavg"], runs["fedavg+ft"]
+    said = dict(line.split(": ", 1) for line in out.splitlines() if ": " in line and "Own models" not in line)
+
+    def percents(*shares: float) -> list[str]:
+        return [f"{100 * share:.1f}" for share in shares]
+
+    def found(name: str) -> list[str]:
+        return re.findall(r"\d+\.\d", said[name])
+
+    def own(run: dict[str, Any]) -> float:
+        return float(run["personal"]["weighted"]["personal_models"])
+
+    before = [run["new_clients"]["before"] for run in (rod, avg)]
+    assert found("FED-ROD") == percents(*before, rod["generic"]["accuracy"], avg["generic"]["accuracy"])
+    for name, method in (("PGFed", "pgfed"), ("FedBasis", "fedbasis")):
+        after = [run["new_clients"]["after"] for run in (runs[method], tuned)]
+        assert found(name) == percents(own(runs[method]), own(tuned), *after)
+    line = runs["superfed-mm(lam=0.2)"]["figures"]
+    assert found("SuPerFed") == percents(
+        *(line[f"member:{lam}.weighted.accuracy.mean"] for lam in ("0.0", "0.2", "1.0"))
+    )
+    assert found("DBE") == percents(own(runs["fedavg+dbe"]), own(avg))
+
+
 # ------------------------------------------------------------ help, progress
 
 

@@ -295,7 +295,7 @@ def peak():
 
 before = peak()
 federation = build(DataSettings(name=sys.argv[1], label="y", client="c"), seed=0)
-numbers = 4 * (len(federation.stored) + len(federation.test)) * federation.stored.x.shape[1]
+numbers = 4 * len(federation.stored) * federation.stored.x.shape[1]
 print(peak() - before, numbers)
 """
 

@@ -58,7 +58,9 @@ def _try(rng: random.Random, path: Path, kind: str) -> str:
     if kind == "holes" and rng.random() < 0.5:
         command("data", "show", str(path), *words, "--drop-missing", "--json")
     if kind != "sound" and rng.random() < 0.3:
-        words += [rng.choice(["--leave-out", "--domain", "--label", "--schema"]), rng.choice([*NAMES, "site"])]
+        option = rng.choice(["--leave-out", "--domain", "--label", "--schema"])
+        if kind != "measured" or option != "--label":  # another label makes sense of it
+            words += [option, rng.choice([*NAMES, "site"])]
     if rng.random() < 0.5:
         return command("data", "show", str(path), *words, "--json")
     if rng.random() < 0.5:

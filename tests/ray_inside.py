@@ -39,8 +39,18 @@ def all_methods(cluster: Cluster) -> Iterator[Ray]:
     engine.close()
 
 
-@pytest.mark.parametrize("most", [float("inf"), 0], ids=["driver", "cluster"])
-@pytest.mark.parametrize("name", SIX)
+WITH_THE_DRIVER, IN_THE_CLUSTER = float("inf"), 0.0  # bytes of private states that the driver keeps
+OTHER = {WITH_THE_DRIVER: IN_THE_CLUSTER, IN_THE_CLUSTER: WITH_THE_DRIVER}
+PLACES = {name: (WITH_THE_DRIVER, IN_THE_CLUSTER)[at % 2] for at, name in enumerate(SIX)}
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        *PLACES.items(),
+        *(pytest.param(n, OTHER[m], marks=pytest.mark.slow) for n, m in PLACES.items()),
+    ],
+)
 def test_the_same_bytes_as_inline(name: str, most: float, all_methods: Ray) -> None:
     assert_same_as_inline(all_methods, ALONE.index(name), ClusterStates(all_methods.ray, None, most))
     assert len(all_methods.workers) == WORKERS

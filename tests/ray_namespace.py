@@ -30,7 +30,7 @@ def inside(words: list[str]) -> list[str]:
     return ["unshare", *as_root, "--net", "sh", "-c", UP, "sh", *words]
 
 
-def pytest_inside(file: str, *options: str, timeout: float = 180) -> None:
+def pytest_inside(file: str, *options: str, timeout: float = 600) -> None:
     """Run a file of tests in a namespace; its report is the error if one fails."""
     paths = os.pathsep.join([str(HERE), *filter(None, sys.path)])  # workers import helpers of tests
     done = subprocess.run(

@@ -1,5 +1,7 @@
 """Every net in the methods that cut it into pieces: the same bits inline and in the strict twin."""
 
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,13 @@ def asked(net: str, method: str, folder: Path) -> Experiment:
         local={"batch": 8, "lr": 0.01},
         rounds={"count": 2, "cohort": 2.0},
     )
+
+
+@pytest.fixture(autouse=True)
+def memory_is_free_again() -> Iterator[None]:
+    """Models that refer to each other are freed at once: a few large nets' would fill the memory before Python does."""
+    yield
+    gc.collect()
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ SMALL = {
     **dict.fromkeys(("cnn4", "fedrod-conv", "fedrod-dropout", "fedrep-conv"), input_of(3, 20, 17)),
     **{"fedrod-conv-small": input_of(3, 19, 22), "twocnn": input_of(3, 9, 12)},
     **dict.fromkeys(("resnet8", "resnet9", "resnet18", "resnet20", "mobilenet"), input_of(3, 8, 9)),
+    "efficientnet-lite0": input_of(3, 8, 9),
     **{"vgg9": input_of(3, 16, 33), "vgg11": input_of(1, 32, 65), "har-cnn": input_of(9, 30)},
     **dict.fromkeys(("stacked-lstm", "fasttext"), Input("tokens", (7,), 11)),
 }
@@ -55,6 +56,7 @@ def some(input: Input, batch: int = 4) -> torch.Tensor:
         ("vgg11", (3, 32, 32), 10, 9_231_114),
         ("vgg11(norm=none)", (3, 32, 32), 10, 9_231_114 - 2 * (64 + 128 + 2 * 256 + 4 * 512)),
         ("mobilenet", (3, 28, 28), 10, 315_840),
+        ("efficientnet-lite0", (3, 64, 64), 1000, 4_652_008),  # as published
         ("har-cnn", (9, 128), 6, 2_253_958),
     ],
 )
@@ -311,7 +313,7 @@ def test_features_of_tokens() -> None:
         *((name, (1, 16, 16)) for name in ("cnn4", "fedrod-conv", "fedrod-dropout", "fedrep-conv", "vgg9")),
         *(("fedrod-conv-small", (1, 18, 18)), ("fedrod-conv-1m", (1, 8, 8)), ("vgg11", (1, 32, 32))),
         *((name, (1, 1, 1)) for name in ("resnet8", "resnet9", "resnet18", "resnet20", "mobilenet")),
-        ("har-cnn", (1, 28)),
+        *(("efficientnet-lite0", (1, 1, 1)), ("har-cnn", (1, 28))),
     ],
 )
 def test_the_smallest_sample_works(name: str, shape: tuple[int, ...]) -> None:

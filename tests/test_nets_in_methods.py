@@ -15,7 +15,7 @@ from motet.runs.run import run
 from motet.testing.twin import everything, first_difference, play, tiny
 
 METHODS = ["fedavg", "fedbasis(k=2, warm_start=0)", "dbe", "superfed-lm(start=0)", "fedper", "fedrod(head=hyper)"]
-NORMALIZED = ["resnet8", "resnet9", "resnet18", "resnet20", "vgg11", "mobilenet"]
+NORMALIZED = ["resnet8", "resnet9", "resnet18", "resnet20", "vgg11", "mobilenet", "efficientnet-lite0"]
 SMALLER = {"stacked-lstm": "stacked-lstm(hidden=8)"}
 QUICK = {"resnet8", "stacked-lstm", "fasttext", "fedrod-dropout"}
 PAIRS = [(net, method) for net in NETS for method in [*METHODS, *(["fedbn"] if net in NORMALIZED else [])]]

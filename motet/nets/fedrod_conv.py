@@ -132,8 +132,8 @@ FEDROD_CONV_SMALL = NetEntry(
 def build_fedrod_dropout(input: Input, classes: int, split: str | None = None) -> Net:
     """Build the net of FedBE's code (Chen and Chao, ICLR 2021): 21,840 parameters at 28x28x1 for 10 classes.
 
-    It has FED-ROD's unusual 50 features, and with it FedAvg is as low as in FED-ROD's tables; nothing says that it
-    was used there. Dropout draws from the randomness of the client at work.
+    It has FED-ROD's unusual 50 features; nothing says that it was used there. Dropout draws from the randomness of the
+    client at work.
     """
     flat = flat_size_after_two("fedrod-dropout", input, channels_out=20)
     conv2 = OrderedDict(

@@ -8,12 +8,12 @@ from motet.config.names import Term, parse_one
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
 from motet.io.plugins import is_import
-from motet.nets import conv, fedrod_conv, mlp, mobilenet, resnet, text, vgg
+from motet.nets import conv, efficientnet, fedrod_conv, mlp, mobilenet, resnet, text, vgg
 from motet.nets.criterion import Criterion
 from motet.nets.imported import build_imported
 from motet.nets.net import Net, NetEntry, by_batch_statistics
 
-_FAMILIES = (mlp, conv, fedrod_conv, resnet, vgg, mobilenet, text)
+_FAMILIES = (mlp, conv, fedrod_conv, resnet, vgg, mobilenet, efficientnet, text)
 NETS: dict[str, NetEntry] = {entry.name: entry for family in _FAMILIES for entry in family.ENTRIES}
 
 

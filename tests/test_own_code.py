@@ -198,7 +198,8 @@ def test_measures_without_data_say_so(capfd: pytest.CaptureFixture[str]) -> None
     words = ["--method", "fedrod", "--set", "data.test_share=0", "--metrics", "calibration", "--metrics", "confusion"]
     assert main(["run", *TINY, *words, "--out", "out"]) == 0
     result = motet.load("out")
-    assert result.summary["notes"] == ["confusion: no client has test data of its own (data.test_share = 0)"]
+    said = "confusion: no client has test data of its own (data.test_share = 0)"
+    assert result.summary["notes"] == [said, "options that were auto: fedrod.hidden = 16"]
     drawn = {picture["name"]: picture["series"][0]["values"] for picture in result.figures_learned}
     assert all(value is not None for row in drawn["cross-client-personal"] for value in row)
     assert "calibration-personal" in drawn and result.figures["personal.weighted.calibration.pooled"] is not None

@@ -65,7 +65,8 @@ class Averaging(Method):
     def __init__(self, net: Net, options: Any, parts: Sequence[Part], facts: Facts):
         super().__init__(net, options, parts, facts)
         self.options = options
-        parts = [each for part in parts for each in (part, *part.brings())]
+        parts = [part.settled(net, facts) for part in parts]  # also those that a method names itself
+        parts = [each for part in parts for each in (part, *(more.settled(net, facts) for more in part.brings()))]
         self.parts = parts = tuple(sorted(parts, key=lambda part: ORDER.index(part.acts)))
         self.plain = Layout(net)
         for part in parts:

@@ -327,6 +327,9 @@ def test_every_short_name_reaches_its_field(monkeypatch: pytest.MonkeyPatch) -> 
         "group": "patient",
         "time_column": "date",
         "seed": 8,
+        "engine": "inline",
+        "workers": 3,
+        "ray_address": "127.0.0.1:6379",
         "protocol": "pgfed",
     }
     assert values.keys() == FIELDS.keys()

@@ -1,4 +1,4 @@
-"""Build everything that runs an experiment (data, net, method, engine), and refuse experiments that cannot run."""
+"""Build everything that runs an experiment: data, net, method, engine."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,13 @@ import torch
 
 from motet.config.data_section import DataSettings
 from motet.config.experiment import Experiment
-from motet.config.names import parse
 from motet.config.scoring_section import ScoringSettings
 from motet.data import SOURCES, Federation, FederationFacts, Holdings, build, default_net, default_partition
 from motet.data.federation import SharedFederation
 from motet.data.readers.in_memory import look_in
 from motet.engines.dealing import batches_of_clients
 from motet.engines.engine import Engine
-from motet.engines.registry import EngineRequest, build_engine, factory_of
+from motet.engines.registry import EngineRequest, build_engine
 from motet.errors import MotetError, shown
 from motet.io.plugins import is_import
 from motet.messages.task import EVERY_TASK, TaskKind
@@ -26,12 +25,13 @@ from motet.messages.transform import TransformEntry as TransformEntry
 from motet.messages.transforms import TRANSFORMS, build_transforms, canonical_transforms
 from motet.methods import METHODS, build_method, canonical
 from motet.methods.base import Facts, Method, MethodEntry
-from motet.methods.registry import declared_source, entry_of
+from motet.methods.registry import declared_source
 from motet.metrics.classification import AUROC
 from motet.metrics.registry import ACCURACY, SampleMetric, headline_metric, require_metrics
 from motet.nets import Net, build_net, net_term
 from motet.nets.criterion import Criterion
 from motet.nets.pretrained import put_weights, weights_sha256
+from motet.server.contradictions import refuse_contradictions, refuse_device
 from motet.server.evaluation import Evaluator
 from motet.server.final_evaluation import FinalEvaluation
 from motet.server.memory_estimate import refuse_what_needs_too_much
@@ -233,7 +233,7 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
     """
     scoring = _settled_scoring(experiment.scoring, experiment.method, experiment.data)
     experiment = experiment.model_copy(update={"scoring": scoring})
-    _refuse_contradictions(experiment)
+    refuse_contradictions(experiment)
     if folder is not None:
         look_in(experiment.data.name, folder.parent)
     federation = build(experiment.data, experiment.seed)
@@ -342,84 +342,5 @@ def net_of(experiment: Experiment, facts: FederationFacts) -> Net:
     if asked.weights:
         put_weights(net, asked.weights, asked.weights_head, asked.weights_sha256)
     net.bf16 = experiment.precision == "bf16"
-    _refuse_device(experiment.device)
+    refuse_device(experiment.device)
     return net.to(experiment.device)
-
-
-def _refuse_device(device: str) -> None:
-    """Raise if torch cannot compute on this device."""
-    try:
-        torch.ones(1, device=device).add(1).item()
-    except Exception as error:  # each kind of device has its own
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise MotetError(f"device is {shown(device)} ({reason}); accepted: cpu, or a device torch has here") from None
-
-
-def _refuse_methods_of_the_script(experiment: Experiment) -> None:
-    """Raise if a method is defined in the calling script, which worker processes do not run."""
-    for term in parse(experiment.method):
-        thing = entry_of(term.name).thing
-        if thing.__module__ == "__main__" or "<locals>" in thing.__qualname__:
-            raise MotetError(
-                f"engine.name is {experiment.engine.name!r}, but method {term.name!r} is defined in the script that "
-                f"was called, which no worker process can import; accepted: engine.name = inline or auto, or the "
-                f"method in a file of its own"
-            )
-
-
-def _refuse_contradictions(experiment: Experiment) -> None:
-    """Raise if choices of the experiment exclude each other."""
-    data, scoring = experiment.data, experiment.scoring
-    factory_of(experiment.engine.name)
-    _refuse_device(experiment.device)
-    if experiment.engine.name in ("pool", "ray"):
-        _refuse_methods_of_the_script(experiment)
-    local = experiment.local
-    if not local.batch:
-        raise MotetError("local.batch is 0, by the size of clients, which is settled before a run; accepted: 1 or more")
-    if local.optimizer != "sgd" and local.momentum_across_rounds == "persist":
-        raise MotetError(
-            f"local.momentum_across_rounds is 'persist' but local.optimizer is {local.optimizer!r}, whose moments "
-            f"begin anew in every round; accepted: reset, or optimizer = 'sgd'"
-        )
-    if scoring.report == "best_on_validation" and not data.val_share and not data.shares_validation:
-        raise MotetError(
-            "scoring.report is 'best_on_validation' but data.val_share is 0; accepted: a val_share above 0"
-        )
-    if scoring.report == "best" and scoring.test == "common" and scoring.common_test == "last":
-        raise MotetError(
-            "scoring.report is 'best' on the common test set but scoring.common_test is 'last'; "
-            "accepted: common_test = 'always', or report = 'last' or 'best_on_validation'"
-        )
-    if scoring.report != "last" and "final_sync" in scoring.personal_sources:
-        raise MotetError(
-            f"scoring.report is {scoring.report!r} but scoring.personal_model has 'final_sync', which trains everybody "
-            "once more after the last round alone; accepted: report = 'last', or another personal_model"
-        )
-    if data.pool == "no_test" and scoring.looks_at_test:
-        raise MotetError(
-            f"data.pool is 'no_test' but scoring.test is {scoring.test!r}; accepted: scoring.test = 'none'"
-        )
-    if scoring.test == "none" and not data.val_share and data.pool != "no_test":
-        raise MotetError("scoring.test is 'none' but data.val_share is 0; accepted: a val_share above 0")
-    if scoring.test == "none" and scoring.report == "best":
-        raise MotetError(
-            "scoring.report is 'best' on test data but scoring.test is 'none'; accepted: report = 'last' or "
-            "'best_on_validation'"
-        )
-    if scoring.clients == "new" and not data.new_clients:
-        raise MotetError(
-            "scoring.clients is 'new' but data.new_clients is 0; accepted: a share above 0, or clients = 'training'"
-        )
-    if scoring.test == "common" and not scoring.by_class:
-        raise MotetError(
-            "scoring.test is 'common' but scoring.by_class is false, so that nobody tells that figure; accepted: "
-            "scoring.test = 'split', or by_class = true"
-        )
-    if scoring.test == "common" and not isinstance(headline_metric(scoring), SampleMetric):
-        raise MotetError(
-            f"scoring.metric is {scoring.metric!r}, which is no mean over rows, as the common test set weighted by "
-            f"class needs one; accepted: scoring.test = 'split' with a data.test_share above 0, or another metric"
-        )
-    if scoring.test == "split" and not data.test_share:
-        raise MotetError("scoring.test is 'split' but data.test_share is 0; accepted: a test_share above 0")

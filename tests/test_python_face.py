@@ -163,7 +163,7 @@ def test_the_command_line_and_python_say_the_same(
     assert said["recommended"] == json.loads(compared.file.to_json())["recommended"]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_data_in_memory_lie_in_the_study_once(jobs: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(160) % 2

@@ -22,7 +22,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOTET_DEBUG", raising=False)
 
 
-@pytest.mark.parametrize("engine", ["inline", "pool"])
+@pytest.mark.parametrize("engine", ["inline", pytest.param("pool", marks=pytest.mark.slow)])
 def test_sigterm_is_an_answer_like_ctrl_c(engine: str) -> None:
     """D12 of the review: it ended without the sentence that Ctrl-C gives."""
     words = ["run", "--clients", "6", "--rounds", "500", "--epochs", "1", "--set", f"engine.name={engine}"]

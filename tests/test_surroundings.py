@@ -113,7 +113,7 @@ def ended(number: signal.Signals, engine: str, after: float | None, whole_group:
     return process.returncode, err
 
 
-@pytest.mark.parametrize("engine", ["inline", "pool"])
+@pytest.mark.parametrize("engine", ["inline", pytest.param("pool", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("number", ENDS)
 def test_a_signal_to_everybody_ends_a_run_that_can_go_on(number: signal.Signals, engine: str) -> None:
     """SIGHUP, which a terminal sends to all of them, ended in a ConnectionResetError of a worker."""

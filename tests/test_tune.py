@@ -319,6 +319,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "trials: 2 there, 3 here" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_several_processes_find_the_same(tmp_path: Path) -> None:
     experiment = validating(method("fedavg"))
     one, two = (tuned(experiment, 2, tmp_path / str(jobs), jobs) for jobs in (1, 2))

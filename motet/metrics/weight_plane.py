@@ -68,7 +68,7 @@ class WeightPlane(RunMetric):
         return {} if own is None else {_W: own}
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
-        """Return the picture."""
+        """Return the loss on the plane as a picture, with the three models marked."""
         asked = self.whom(run)
         if run.generic is None or not all(_W in replies.get(i, {}) for i in asked):
             return Finding(notes=["plane: there is no generic model, or no two clients have weights of their own"])

@@ -92,7 +92,7 @@ def test_unknown_names_come_with_the_nearest(words: list[str], said: str, capsys
         (["--method", ""], "method '' cannot be read ("),
         (["--set", "local.momentum=1"], "local.momentum is 1; accepted: a number of at least 0 and below 1"),
         (["--set", "local.momentum"], "--set is 'local.momentum'; accepted: key=value, such as local.lr=0.1"),
-        (["--no-such-flag"], "No such option: --no-such-flag"),
+        (["--no-such-flag"], "No such option"),
     ],
 )
 def test_bad_values(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from itertools import product
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +105,14 @@ def test_a_run_shows_the_users_own_traceback(what: str, engine: str, capfd: pyte
     assert "bug of Motet's" not in err
 
 
-@pytest.mark.parametrize("what", ["train", "aggregate", "forward"])
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(
+    ("jobs", "what"),
+    [
+        *product("1", ("train", "aggregate", "forward")),
+        ("2", "train"),
+        *(pytest.param("2", what, marks=pytest.mark.slow) for what in ("aggregate", "forward")),
+    ],
+)
 def test_a_study_shows_it_too(what: str, jobs: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Of a study of which nothing is left the code is 1 as well."""
     words = [word for word in WRONG[what][0] if word != "--method"]
@@ -178,6 +186,7 @@ def always(logits, y):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_measure_that_raises_costs_its_figure_alone(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
     """S12 of the review: it ended the run."""
+    forkserver._forkserver._stop()  # workers write to the stderr of when their server began, which pytest has replaced
     Path("measures.py").write_text(MEASURE)
     words = ["--metrics", "measures.py:always", "--metrics", "measures.py:sometimes", "--out", "out"]
     assert main(["run", *TINY, *ENGINES[engine], *words]) == 0

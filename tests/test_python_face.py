@@ -67,7 +67,14 @@ def test_nothing_heavy_is_imported_before_it_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["motet.report.page", "motet.export.run", "motet.api.studies", "motet.config.experiment"]
+    "first",
+    [
+        "motet.report.page",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("motet.export.run", "motet.api.studies", "motet.config.experiment")
+        ),
+    ],
 )
 def test_a_room_does_not_hide_the_function_of_its_name(first: str) -> None:
     code = f"import {first}, motet; assert callable(motet.report) and callable(motet.export) and callable(motet.bench)"

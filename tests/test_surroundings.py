@@ -47,7 +47,13 @@ def test_outputs_that_are_closed(closed: str) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(
-    "words", ["--help", "--version", "list nets", "list nets --json", "data show digits --clients 4"]
+    "words",
+    [
+        "--help",
+        "--version",
+        "list nets --json",
+        *(pytest.param(words, marks=pytest.mark.slow) for words in ("list nets", "data show digits --clients 4")),
+    ],
 )
 def test_an_output_that_is_full(words: str) -> None:
     done = shell(f"{words} > /dev/full")

@@ -88,6 +88,7 @@ def test_script_and_motet_do_the_same_round(workload: str, tmp_path: Path) -> No
         assert sum(hits["personal"]) / samples == pytest.approx(row["personal.split.accuracy.by_samples"], abs=0.02)
 
 
+@pytest.mark.slow
 def test_limit_does_the_same_round() -> None:
     from throughput_parts.limit import deal, dismiss, hire, one_round
     from throughput_parts.script import right
@@ -191,6 +192,7 @@ def test_unknown_workload_is_one_sentence_and_exit_2() -> None:
     assert done.stderr.count("\n") == 1 and not done.stdout
 
 
+@pytest.mark.slow
 def test_local_training_is_profiled_beside_the_bare_loop() -> None:
     from local_training import measure
     from throughput_parts.workloads import FEDROD_CONV, Workload

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,14 +30,16 @@ from motet.messages.message import byte_count, decode, pieces
 from motet.messages.task import Outcome, Task
 
 _SAFE_PATH = "PYTHONSAFEPATH"  # Python's -P
-PATIENCE = 3.0  # seconds of work before workers are started: starting them takes about as long
+PATIENCE = 3.0  # seconds of work before workers are started: the first start takes about as long
+PRELOADED = ["motet.engines.worker", "motet.server.assembly"]
+"""Modules that a server process imports once, from which all workers of this process are forked in an instant."""
 
 
 @dataclass
 class WorkerProcess(Worker):
     """The parent's view of one worker process."""
 
-    process: SpawnProcess
+    process: ForkServerProcess
     connection: Connection
     outbox: OutBox = field(default_factory=OutBox)
     inbox: InBox = field(default_factory=InBox)
@@ -92,9 +94,13 @@ class Pool(SeveralWorkers[WorkerProcess]):
 
     def _hire(self) -> None:
         """Start one worker process; where that fails, start no more."""
-        context = multiprocessing.get_context("spawn")  # forked workers hang once torch has used its threads
+        # workers forked from this process would hang once torch has used its threads
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
         here, there = context.Pipe()
-        process = context.Process(target=work, args=(there, os.getpid(), self.build), daemon=True, name="motet-worker")
+        process = context.Process(
+            target=work, args=(there, os.getpid(), dict(os.environ), self.build), daemon=True, name="motet-worker"
+        )
         try:
             with _no_main_module(), _safe_path(), _no_ctrl_c():
                 process.start()
@@ -183,7 +189,7 @@ class Pool(SeveralWorkers[WorkerProcess]):
 
 @contextmanager
 def _no_main_module() -> Iterator[None]:
-    """Hide the main script while a process starts: `spawn` would otherwise run it again in the worker."""
+    """Hide the main script while a process starts: it would otherwise be run again in the worker."""
     script = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -196,8 +202,8 @@ def _no_main_module() -> Iterator[None]:
 def _safe_path() -> Iterator[None]:
     """Keep processes that start in this block from importing from the current folder, which may be untrusted.
 
-    A worker and the resource tracker start by `python -c`, which looks there first: a `pickle.py` in it would run
-    before any code of Motet. The user's own imports still work: workers get the parent's path after Python has started.
+    The server of workers and the resource tracker start by `python -c`, which looks there first: a `pickle.py` in it
+    would run before any code of Motet. The user's own imports still work: workers get the parent's path later.
     """
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"

@@ -2,11 +2,11 @@
 
 import gc
 import json
+import multiprocessing
 import os
 import threading
-import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -24,9 +24,14 @@ STOP = b"stop"
 NOTHING: dict[str, Any] = {"new_box": False, "sizes": [], "outcomes": [], "mistake": None, "theirs": None, "bug": None}
 
 
-def work(connection: Connection, parent: int, build: Callable[[], Work]) -> None:
-    """Run a worker process until it is stopped. Tensors travel through shared memory; the pipe carries their sizes."""
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+def work(connection: Connection, parent: int, environment: Mapping[str, str], build: Callable[[], Work]) -> None:
+    """Run a worker process until it is stopped. Tensors travel through shared memory; the pipe carries their sizes.
+
+    The environment variables are the parent's of now: those of the process that forked this one may be older.
+    """
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ.clear()
+    os.environ.update(environment)
     keep_freed_memory()
     torch.set_num_threads(1)
     inbox, outbox = InBox(), OutBox()
@@ -85,8 +90,9 @@ def what_is_wrong(error: BaseException) -> dict[str, object]:
     return {"theirs": packed(error, place)} if place else {"bug": traceback.format_exc()}
 
 
-def _end_with(parent: int) -> None:
-    """End this process when its parent is gone, even in the middle of its work."""
-    while os.getppid() == parent:
-        time.sleep(1)
+def _end_with_parent() -> None:
+    """End this process when the one that asked for it is gone, even in the middle of its work."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
     os._exit(1)

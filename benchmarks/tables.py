@@ -1,9 +1,13 @@
 """Real tables with natural clients: is the recommended model worth more than what a user has without Motet?
 
-    python benchmarks/tables.py                                 # all tables, five splits; goes on where it stopped
+    python benchmarks/tables.py                                 # all tables, five splits, but what is recorded
+    python benchmarks/tables.py --anew                          # what is recorded too
     python benchmarks/tables.py heart chile --splits 2 --jobs 1
     python benchmarks/tables.py --write FOLDER                  # the tables as CSV files, and no more
-    python benchmarks/tables.py --record                        # the table of all results, as results/tables.json too
+    python benchmarks/tables.py --record                        # and write results/tables.json after every split
+
+All splits take many hours on two cores, so that the record is made in parts: it has every split with its commit, and
+another session goes on with those that are missing.
 
 A quarter of every client's rows is held out from everything. On the rest `motet compare` chooses a method with its
 defaults, `motet.export` trains its models once more on all of these rows, and `motet.predict` answers the held-out
@@ -20,6 +24,7 @@ MOTET_DATA or ../shared/data; those that are not on this machine are skipped wit
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -351,7 +356,13 @@ def measured(table: Table, frame: Any, split: int, jobs: int) -> dict[str, Any]:
     answers, said = with_motet(table, train, test, classes, jobs)
     answers |= without_motet(table, train, test, classes)
     scores = {name: figures(table, test, each, classes) for name, each in answers.items()}
-    return {"table": table.name, "split": split, "figures": scores, **said}
+    return {"table": table.name, "split": split, "commit": commit_here(), "figures": scores, **said}
+
+
+def commit_here() -> str:
+    """Return the short name of the commit that is measured."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, cwd=HERE, capture_output=True, text=True).stdout.strip()
 
 
 # -------- The command
@@ -370,6 +381,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             for name in mine[0]["figures"]
         }
         by = table.judged_by
+        leads = [row["figures"][MOTET][by] - max(row["figures"][POOLED][by], row["figures"][ALONE][by]) for row in mine]
         lead = means[MOTET][by] - max(means[POOLED][by], means[ALONE][by])
         found[table.name] = {
             "what": table.what,
@@ -377,6 +389,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "judged_by": by,
             "means": means,
             "lead": lead,
+            "lead_by_split": leads,
             "within": lead >= -0.01,
             "above": lead > 0,
             "recommended": [row["recommended"] for row in mine],
@@ -405,11 +418,14 @@ def main(words: Sequence[str]) -> None:
         "--write", type=Path, metavar="FOLDER", help="write the tables as CSV files and measure nothing"
     )
     parser.add_argument("--record", action="store_true", help=f"write {RESULTS.name} too")
+    parser.add_argument("--anew", action="store_true", help=f"measure what {RESULTS.name} has, too")
     options = parser.parse_args(words)
     chosen = [table for table in TABLES if not options.tables or table.name in options.tables]
     options.out.mkdir(parents=True, exist_ok=True)
     journal = options.out / "splits.jsonl"
     rows = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+    known = {(row["table"], row["split"]) for row in rows}
+    rows += [row for row in recorded() if (row["table"], row["split"]) not in known and not options.anew]
     frames = {table: frame for table in chosen if (frame := loaded(table)) is not None}
     if options.write:
         options.write.mkdir(parents=True, exist_ok=True)
@@ -423,22 +439,33 @@ def main(words: Sequence[str]) -> None:
         with journal.open("a") as file:
             file.write(json.dumps(rows[-1]) + "\n")
         show(summary(rows[-1:]))
-    found = summary(rows)
+        if options.record:
+            record(rows)
     print("\nmeans over splits:")
-    show(found)
+    show(summary(rows))
     if options.record:
-        from motet.runs.environment import environment, machine_of
+        record(rows)
 
-        here = environment()
-        text = {
-            "study": "tables",
-            "command": "python benchmarks/tables.py --record",
-            "commit": here.git_commit,
-            "machine": machine_of(here),
-            "held_out": HELD_OUT,
-            "tables": found,
-        }
-        RESULTS.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
+
+def recorded() -> list[dict[str, Any]]:
+    """Return the splits that the record has."""
+    return json.loads(RESULTS.read_text(encoding="utf-8"))["splits"] if RESULTS.exists() else []
+
+
+def record(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write the record: each table's means and every split behind them."""
+    from motet.runs.environment import environment, machine_of
+
+    text = {
+        "study": "tables",
+        "command": "python benchmarks/tables.py --record",
+        "commits": sorted({row["commit"] for row in rows}),
+        "machine": machine_of(environment()),
+        "held_out": HELD_OUT,
+        "tables": summary(rows),
+        "splits": sorted(rows, key=lambda row: (row["table"], row["split"])),
+    }
+    RESULTS.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

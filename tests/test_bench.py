@@ -2,7 +2,10 @@
 
 import csv
 import json
+import re
+import shutil
 from contextlib import nullcontext
+from copy import deepcopy
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from rich.console import Console
 from test_compare import timeless
 from test_tune import Killed, KilledAfter, Nobody
 
+import motet
 from motet.cli import main
 from motet.config.experiment import resolve
 from motet.config.nesting import merge
@@ -328,3 +332,66 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "a quick look" in capsys.readouterr().out
     assert main(["bench", str(tmp_path / "nothing.toml")]) == 2
     assert "bench file" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- a record made in parts
+
+
+class Counting(Nobody):
+    """Counts the runs that are computed."""
+
+    def __init__(self) -> None:
+        self.labels: list[str] = []
+
+    def began(self, job: Any) -> None:
+        self.labels.append(job.label)
+
+
+def test_a_bench_goes_on_from_its_record_without_the_folder_of_its_runs(
+    done: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """What one session recorded, another on a new machine does not compute again; the tables are the same."""
+    result, part = deepcopy(done[1]), deepcopy(done[1])
+    for name in ("fedavg, iid", "fedper, iid"):  # as a session writes it that ended early
+        part["cases"][name] |= {"runs": [], "ended": [], "seconds": []}
+        part["cases"][name]["figures"] = {k: {"per_seed": []} for k in part["cases"][name]["figures"]}
+    before = BenchResults.from_json(json.dumps(part).encode(), "record")
+    progress = Counting()
+    bench = bench_of(TEXT, tmp_path)
+    found = run_bench(bench, tmp_path / "it", 1, lambda total: nullcontext(progress), before=before)
+    assert progress.labels == [f"{m}, iid, seed {s}" for m in ("fedavg", "fedper") for s in (0, 1)]
+    again = json.loads(found.to_json())
+    for case in (*again["cases"].values(), *result["cases"].values()):
+        case.pop("seconds")
+    assert again["cases"] == result["cases"] and again["notes"] == result["notes"]
+    assert before.is_part_of(found) and not found.is_part_of(before)
+
+
+def test_other_settings_and_own_code_are_computed_again(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    _, result = done
+    before = BenchResults.from_json(json.dumps(result).encode(), "record")
+    other = bench_of(TEXT.replace("lr = 0.05", "lr = 0.06").replace("seeds = [0, 1]", "seeds = [0]"), tmp_path)
+    progress = Counting()
+    found = run_bench(other, tmp_path / "it", 1, lambda total: nullcontext(progress), before=before)
+    assert len(progress.labels) == 4 and not before.is_part_of(found)
+    shutil.copy(BENCHMARKS.parent / "examples" / "own_method.py", tmp_path / "own_method.py")
+    own = TEXT.replace('"fedavg", "fedper"', f'"{tmp_path}/own_method.py:ServerMomentum"').replace(', "iid"', "")
+    own = re.sub(r"(?s)\[\[paper\]\].*", "", own)
+    bench, before = bench_of(own, tmp_path), None
+    for part in ("one", "two"):
+        progress = Counting()
+        before = run_bench(bench, tmp_path / part, 1, lambda total: nullcontext(progress), before=before)  # noqa: B023
+        assert len(progress.labels) == 2
+
+
+def test_the_record_is_written_after_every_run_and_read_by_the_next_call(tmp_path: Path) -> None:
+    file, record = tmp_path / "grid.toml", tmp_path / "record.json"
+    file.write_text(re.sub(r"(?s)\[\[paper\]\].*", "", TEXT).replace("seeds = [0, 1]", "seeds = [0]"))
+    motet.bench(file, jobs=1, out=tmp_path / "one", record=record)
+    first = record.read_bytes()
+    motet.bench(file, jobs=1, out=tmp_path / "two", record=record)
+    assert record.read_bytes() == first and not list((tmp_path / "two").glob("runs/*"))
+    record.write_text("{}")
+    with pytest.raises(MotetError, match=r"record\.json"):
+        motet.bench(file, jobs=1, out=tmp_path / "three", record=record)
+    assert record.read_text() == "{}"

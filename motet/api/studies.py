@@ -28,7 +28,7 @@ from motet.studies.bench import BenchResults, run_bench
 from motet.studies.bench_file import read_bench
 from motet.studies.budget import MOST_SEEDS, MOST_TRIALS
 from motet.studies.compare import SHORTLIST, CompareRequest, compare_methods
-from motet.studies.folder import HANDED_OVER, write_file
+from motet.studies.folder import HANDED_OVER, read_file, write_file
 from motet.studies.schedule import in_cluster
 from motet.studies.tune import TuneRequest, TuningFile, tune_methods
 
@@ -162,7 +162,7 @@ def bench(
     out
         The folder of the bench; default runs/bench-NAME.
     record
-        A JSON file that gets the results too.
+        A JSON file that gets the results too, after every run; runs that it has are not computed again.
     engine, workers, ray_address
         With `engine="ray"` runs are computed in a Ray cluster.
 
@@ -293,17 +293,26 @@ def bench_file(
 ) -> tuple[Path, BenchResults]:
     """Run a bench file; return its folder and the results, which are also written to `record` if it is given.
 
+    Runs that `record` has from earlier calls are not computed again, wherever they were computed.
+
     `engine` has settings of [engine]: with the name `ray`, runs are computed in a cluster.
     """
     bench = read_bench(file)
     if record:
         refuse_special(record)  # before hours of computing
+    before = read_file(record, BenchResults) if record and record.exists() else None
+
+    def draw(results: BenchResults, folder: Path) -> None:
+        draw_tables(results, folder)
+        if record and (before is None or before.is_part_of(results)):
+            write_file(record, results)
+
     words = f"bench-{bench.name}{'-quick' if quick else ''}"
     folder = out or Path("runs") / _safe(words, "bench")
     many = jobs_at_once(jobs, prefix)
     where = resolve({"engine": engine or {}}).engine
     with working(folder) if working else nullcontext(), in_cluster(where, many) as at_once:
-        results = run_bench(bench, folder, at_once, look_on, quick, draw_tables)
+        results = run_bench(bench, folder, at_once, look_on, quick, draw, before)
     if record:
         write_file(record, results)
     return folder, results

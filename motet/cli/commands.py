@@ -223,7 +223,9 @@ def bench(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="folder of the bench; default runs/bench-NAME")
     ] = None,
-    record: Annotated[Path | None, typer.Option(metavar="FILE.json", help="write the results there too")] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="write results there too; what it has is not run again")
+    ] = None,
     json: Json = False,
     **short: Any,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from pydantic import JsonValue, ValidationError
 
 from motet.config.experiment import Experiment
+from motet.config.identity import fingerprint
 from motet.errors import MotetError, shown
 from motet.io.json_models import FileModel, damaged, loads, to_json
 from motet.metrics.names import MetricName
@@ -18,6 +19,7 @@ from motet.metrics.statistics import tied
 from motet.metrics.wording import own_models
 from motet.runs.environment import environment, machine_of
 from motet.runs.record import Record
+from motet.runs.trust import imports_of
 from motet.server.assembly import settle
 from motet.studies.bench_file import BenchFile, Paper
 from motet.studies.folder import AskedFile, Name, Number, RunFolder, Sentence, opened, write_file
@@ -40,8 +42,20 @@ class FigureOverSeeds(FileModel):
     rank: Literal[1, 2] | None = None
 
 
+class EndedRun(FileModel):
+    """A run behind the figures: its seed, the fingerprint of its experiment, and which models were reported."""
+
+    seed: int
+    experiment: Name
+    commit: Name
+    reported: dict[str, JsonValue]
+
+
 class CaseResult(FileModel):
-    """The result of a case: its method, the data and rounds it shares with other cases, its runs and its figures."""
+    """The result of a case: its method, the data and rounds it shares with other cases, its runs and its figures.
+
+    `ended` has an entry for each of `runs`; it is empty in records of older versions.
+    """
 
     method: Name
     data: Name
@@ -50,6 +64,7 @@ class CaseResult(FileModel):
     figures: dict[Name, FigureOverSeeds]
     paper: dict[Name, Number]
     seconds: tuple[Number, ...]
+    ended: tuple[EndedRun, ...] = ()
 
 
 class PaperResult(FileModel):
@@ -82,22 +97,37 @@ class BenchResults(FileModel):
     paper: tuple[PaperResult, ...]
     notes: tuple[Sentence, ...]
 
+    def is_part_of(self, later: "BenchResults") -> bool:
+        """Return whether later results have every run of these, so that nothing is lost if they take their place."""
+        return all(
+            name in later.cases and len(case.ended) == len(case.runs) and set(case.runs) <= set(later.cases[name].runs)
+            for name, case in self.cases.items()
+        )
+
 
 Draw = Callable[[BenchResults, Path], None]
 """Writes the tables of results into the study's folder."""
 
 
 def run_bench(
-    bench: BenchFile, folder: Path, jobs: int, look_on: LookOn, quick: bool = False, draw: Draw = lambda *_: None
+    bench: BenchFile,
+    folder: Path,
+    jobs: int,
+    look_on: LookOn,
+    quick: bool = False,
+    draw: Draw = lambda *_: None,
+    before: BenchResults | None = None,
 ) -> BenchResults:
     """Run the experiments that have no results yet, and return all results.
 
     After each run results.json is written and `draw` is called. Cases may be added or removed between two calls: each
-    run's folder says which experiment it holds.
+    run's folder says which experiment it holds. Runs that `before` has are taken from it: a bench of many hours can be
+    recorded in parts, on several machines one after the other.
     """
     study = _Study(bench, folder, quick, draw)
+    study.take_over(before)
     asked = AskedFile(study="bench", format=FORMAT, request={"quick": quick, "bench": {"name": bench.name}})
-    runs = [job for each in study.runs.values() for job in each]
+    runs = [job for each in study.runs.values() for job in each if job.label not in study.ended]
     with opened(folder, asked), sharing_data(jobs):
         with look_on(sum(job.rounds for job in runs)) as progress:
             work_off({job.label: study.line(job) for job in runs}, jobs, progress)
@@ -130,7 +160,7 @@ class _Ended:
     commit: str
     seconds: float
     values: Mapping[str, Any]
-    reported: Mapping[str, Any]  # which models these figures belong to
+    reported: dict[str, Any]  # which models these figures belong to
 
     @classmethod
     def of(cls, record: Record, figures: Sequence[str]) -> "_Ended":
@@ -151,6 +181,27 @@ class _Study:
         self.runs = {name: _jobs(name, each, seeds, folder) for name, each in self.experiments.items()}
         self.ended: dict[str, _Ended] = {}
         self.failures: dict[str, str] = {}
+
+    def take_over(self, before: BenchResults | None) -> None:
+        """Take runs of the same experiments from earlier results, unless they ran code of the user's, which may differ
+        now."""
+        if before is None or (before.bench, before.quick) != (self.bench.name, self.quick):
+            return
+        for name, jobs in self.runs.items():
+            case = before.cases.get(name)
+            if case is None or not set(self.bench.figures) <= case.figures.keys():
+                continue
+            known = {(run.seed, run.experiment): place for place, run in enumerate(case.ended)}
+            for job in jobs:
+                place = known.get((job.experiment.seed, fingerprint(job.experiment)))
+                if place is not None and not imports_of(job.experiment):
+                    self.ended[job.label] = _Ended(
+                        Path(case.runs[place]).name,
+                        case.ended[place].commit,
+                        case.seconds[place],
+                        {figure: case.figures[figure].per_seed[place] for figure in self.bench.figures},
+                        dict(case.ended[place].reported),
+                    )
 
     def line(self, job: Job) -> Workflow[None]:
         """Return the workflow of one run, after which the results are written."""
@@ -199,8 +250,11 @@ class _Study:
         ended = self._ended(name)
         return {figure: _over_seeds([ran.values[figure] for ran in ended]) for figure in self.bench.figures}
 
+    def _ended_jobs(self, name: str) -> list[Job]:
+        return [job for job in self.runs[name] if job.label in self.ended]
+
     def _ended(self, name: str) -> list[_Ended]:
-        return [self.ended[job.label] for job in self.runs[name] if job.label in self.ended]
+        return [self.ended[job.label] for job in self._ended_jobs(name)]
 
     def _case(self, name: str, group: str, figures: dict[str, FigureOverSeeds]) -> CaseResult:
         labels, ended = [job.label for job in self.runs[name]], self._ended(name)
@@ -213,6 +267,15 @@ class _Study:
             figures=figures,
             paper={figure: value for figure, value in of_paper.items() if value is not None},
             seconds=tuple(ran.seconds for ran in ended),
+            ended=tuple(
+                EndedRun(
+                    seed=job.experiment.seed,
+                    experiment=fingerprint(job.experiment),
+                    commit=self.ended[job.label].commit,
+                    reported=self.ended[job.label].reported,
+                )
+                for job in self._ended_jobs(name)
+            ),
         )
 
     def _notes(self) -> list[str]:

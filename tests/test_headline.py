@@ -18,7 +18,7 @@ from motet.errors import MotetError
 from motet.messages.task import EVERY_TASK, SITE_TASKS, Task
 from motet.metrics.metric import ACCURACY
 from motet.metrics.registry import METRICS
-from motet.metrics.wording import points, signed_written, title_of_metric, with_unit, written
+from motet.metrics.wording import megabytes, points, signed_written, title_of_metric, with_unit, written
 from motet.report.finished import read_finished
 from motet.report.tables.compared import compared_table
 from motet.report.tables.runs import best_of
@@ -322,3 +322,15 @@ def test_a_comparison_says_who_gains(comparison: Any, capsys: pytest.CaptureFixt
     text = capsys.readouterr().out
     assert "Clients: AUROC alone (local), with FedAvg's one model" in " ".join(text.split())
     assert re.search(rf"site 0 +\d+ +12 +\d+\.\d % +{RANK} +{RANK} +{RANK}", text)
+
+
+def test_a_few_bytes_are_not_shown_as_none() -> None:
+    assert [megabytes(n) for n in (0, 50, 2560, 4200, 9999, 1_234_000)] == [
+        "0.00",
+        "0.00005",
+        "0.003",
+        "0.004",
+        "0.01",
+        "1.23",
+    ]
+    assert megabytes(None, 5) == megabytes() == "–"

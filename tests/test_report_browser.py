@@ -98,6 +98,11 @@ def test_it_fits_a_phone(chromium: Any, report: Path) -> None:
             "cells => cells.map(cell => cell.getBoundingClientRect().right)"
         )
         assert len(ends) == 6 and max(ends) < 366, "what methods are judged by is seen without scrolling"
+        names = opened.page.locator("tbody th").evaluate_all(
+            "cells => cells.filter(c => c.offsetParent).map(c => [c.textContent, c.getBoundingClientRect().width])"
+        )
+        assert len(names) > 20
+        assert [name for name, width in names if width < 80 and len(name) > 12] == [], "names broken letter by letter"
         small = opened.page.evaluate(
             """[...document.querySelectorAll('svg text')].filter(t => t.getBoundingClientRect().width)
                .map(t => parseFloat(getComputedStyle(t).fontSize) *

@@ -1,5 +1,6 @@
 """The text form of figures, sizes and times in tables and sentences, and of which model was scored."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -74,9 +75,16 @@ def level_words(metric: "Metric") -> str:
 
 
 def megabytes(*counts: object, runs: int = 1) -> str:
-    """Return the sum of byte counts in millions, or its mean over several runs; a dash if one is missing."""
+    """Return the sum of byte counts in millions, or its mean over several runs; a dash if one is missing.
+
+    A few bytes are not "0.00": a number below a hundredth has one digit that is not 0.
+    """
     known = [count for count in counts if isinstance(count, int | float)]
-    return f"{sum(known) / runs / 1e6:.2f}" if known and len(known) == len(counts) else NOTHING
+    if not known or len(known) < len(counts):
+        return NOTHING
+    millions = sum(known) / runs / 1e6
+    digits = -math.floor(math.log10(millions)) if 1e-6 <= millions < 0.005 else 2
+    return f"{millions:.{digits}f}"
 
 
 def duration(seconds: float) -> str:

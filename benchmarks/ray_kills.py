@@ -24,7 +24,7 @@ from motet.runs.environment import environment, machine_of
 from motet.testing.twin import last_states
 
 SETTING = (
-    "--data digits --partition dirichlet:0.3 --clients 6 --rounds 12 --cohort 1.0 --epochs 10 "
+    "--data digits --partition dirichlet:0.3 --clients 6 --rounds 12 --cohort 1.0 --epochs 3 "
     "--net mlp(hidden=512x256) --set checkpoint.every=3 --set local.batched_clients=false"
 )
 WORDS = SETTING.split()

@@ -1,7 +1,9 @@
 """What Ray costs beside the pool on one machine: the same rounds in turns, and the cost of a task by its size.
 
-    python benchmarks/ray_overhead.py --record           # under twelve minutes, idle machine; results/ray-overhead.json
+    python benchmarks/ray_overhead.py --record           # under twelve minutes on an idle machine
     python benchmarks/ray_overhead.py --quick            # a look in two minutes; writes nothing
+
+It writes results/ray-overhead.json, and the figures that follow from it into docs/scale.md (`scale_table.py`).
 
 Rounds: the workloads dbe-cnn and fedrod-conv of `throughput.py`, by its referee: a process for each engine, one round
 each in turn. Tasks: clients that add 1 to a model of 1 or 40 MB, ten in a round, on two workers, whose replies the
@@ -22,6 +24,7 @@ from statistics import median
 from typing import Any
 
 import psutil
+import scale_table
 import torch
 from throughput_parts import sides
 from throughput_parts.contestants import ALONE
@@ -37,7 +40,7 @@ from motet.messages.replies import ReplyCollector
 from motet.messages.task import Outcome, Task
 from motet.runs.environment import environment, machine_of
 
-HERE = Path(__file__).parent
+HERE, INSIDE = Path(__file__).parent, "--inside"
 CONTEST = ("dbe-cnn", "fedrod-conv")
 REPEATS, QUICK_REPEATS = 7, 2
 TASKS, WORKERS, WARM_UP = 10, 2, 2
@@ -49,23 +52,24 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small rounds and few of them; writes nothing")
-    parser.add_argument("--record", action="store_true", help="write results/ray-overhead.json")
-    parser.add_argument("--tasks", action="store_true", help="only the cost of a task, in this process")
+    parser.add_argument("--record", action="store_true", help="write results/ray-overhead.json and docs/scale.md")
+    parser.add_argument("--tasks", action="store_true", help="only the cost of a task, no rounds")
+    parser.add_argument(INSIDE, action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.tasks:
+    if asked.inside:
         json.dump(cost_of_tasks(asked.quick), sys.stdout)
         return
     load = round(os.getloadavg()[0], 2)
     tasks = measured_alone(asked.quick)
     for row in tasks:
         print(row, flush=True)
-    rounds = {name: contest(name, asked.quick) for name in CONTEST}
+    rounds = {} if asked.tasks else {name: contest(name, asked.quick) for name in CONTEST}
     for name, found in rounds.items():
         print(name, found, flush=True)
     here = environment()
     result = {
         "study": "Ray beside the pool",
-        "command": "python benchmarks/ray_overhead.py --record",
+        "command": f"python benchmarks/ray_overhead.py {'--tasks ' * asked.tasks}--record",
         "commit": here.git_commit,
         "machine": machine_of(here),
         "load_before": load,
@@ -74,6 +78,7 @@ def main() -> None:
     }
     if asked.record and not asked.quick:
         (HERE / "results" / "ray-overhead.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+        scale_table.PAGE.write_text(scale_table.written(), "utf-8")
 
 
 # -------- Rounds of a workload, in turns
@@ -109,7 +114,7 @@ def build(keeps: bool) -> OneByOne:
 
 def measured_alone(quick: bool) -> list[dict[str, Any]]:
     """Measure the cost of tasks in a process that has a machine of its own: its processes are all there are."""
-    words = [*ALONE, sys.executable, __file__, "--tasks", *(["--quick"] if quick else [])]
+    words = [*ALONE, sys.executable, __file__, INSIDE, *(["--quick"] if quick else [])]
     paths = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])  # workers import `build`
     done = subprocess.run(words, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths}, check=True)
     found: list[dict[str, Any]] = json.loads(done.stdout)

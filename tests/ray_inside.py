@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from every_method import assert_same_as_inline, assert_same_run, build
@@ -54,6 +55,12 @@ PLACES = {name: (WITH_THE_DRIVER, IN_THE_CLUSTER)[at % 2] for at, name in enumer
 def test_the_same_bytes_as_inline(name: str, most: float, all_methods: Ray) -> None:
     assert_same_as_inline(all_methods, ALONE.index(name), ClusterStates(all_methods.ray, None, most))
     assert len(all_methods.workers) == WORKERS
+
+
+def test_workers_are_served_by_the_processor_as_the_driver_is(all_methods: Ray) -> None:
+    """As the pool's are; Ray's own choice lets every other program of the machine go first."""
+    there = [p for p in psutil.Process().children(recursive=True) if p.name().startswith("ray::Actor")]
+    assert {worker.nice() for worker in there} == {psutil.Process().nice()}
 
 
 @pytest.mark.slow

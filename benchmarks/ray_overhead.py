@@ -139,6 +139,7 @@ def cost_of_tasks(quick: bool) -> list[dict[str, Any]]:
 
 def in_turns(kind: str, names: tuple[str, ...], megabytes: int, rounds: int) -> list[dict[str, Any]]:
     """Let the engines do a round each in turn; return medians per task."""
+    print(f"{megabytes} MB, {kind}: {', '.join(names)}", file=sys.stderr, flush=True)
     engines = {name: engine_of(name, kind == "state") for name in names}
     taken: dict[str, list[Mapping[str, float]]] = {name: [] for name in names}
     try:

@@ -8,6 +8,7 @@ somebody forgot.
 
 import json
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ BEGIN, END = "<!-- written by scale_table.py -->\n", "<!-- end of scale_table.py
 
 CLIENTS, COHORTS, NODES, CPUS, PARCEL = 1_000_000, (1_000, 10_000), 10, 16, 16
 MEGABYTE = 10**6  # of a model, and of a private state
-NODE_ROWS = ("ray", "ray, states with the driver", "ray, states in the cluster")
+STATES_THERE = "ray, states in the cluster"
 
 
 def written() -> str:
@@ -33,12 +34,15 @@ def block() -> str:
 
 
 def read(name: str) -> Any:
-    """Return a recorded result."""
-    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    """Return a recorded result; None if there is none."""
+    file = RESULTS / f"{name}.json"
+    return json.loads(file.read_text("utf-8")) if file.exists() else None
 
 
 def constants(cost: Any) -> list[str]:
     """Return the lines of what a task costs, and of what rounds take more than with the pool."""
+    if cost is None:
+        return [_wrapped("What a task costs, and what whole rounds take beside the pool's, is not recorded yet.")]
     lines = [
         _wrapped(
             f"Milliseconds per task whose client does next to nothing (`benchmarks/results/ray-overhead.json`; two "
@@ -72,35 +76,43 @@ def of_memory(memory: Any) -> list[str]:
 
 
 def arithmetic(cost: Any, memory: Any) -> list[str]:
-    """Return the table of a million clients."""
-    plain = next(r for r in cost["tasks"] if r["megabytes"] == 1 and r["engine"] == "ray")
-    kept = next(r for r in cost["tasks"] if r["megabytes"] == 1 and r["engine"] == NODE_ROWS[2])
-    driver, added = kept["driver_cpu_milliseconds"] / 1000, plain["driver_cpu_milliseconds"] / 1000
-    nodes = (kept["cpu_milliseconds"] - kept["driver_cpu_milliseconds"]) / 1000
+    """Return the table of a million clients; its seconds only where the cost of a task is recorded."""
     per_client, peak = driver_bytes_per_client(memory), memory["peak_driver_anonymous"]
-    rows = {
+    rows: dict[str, Callable[[int], str]] = {
         "up to the driver, each reply": lambda c: _bytes(c * MEGABYTE),
         f"the same with `engine.partial_sums = {PARCEL}`": lambda c: _bytes(-(-c // PARCEL) * MEGABYTE),
         "down to the nodes, what all share": lambda c: _bytes(NODES * MEGABYTE),
         "private states between nodes, at most": lambda c: _bytes(c * MEGABYTE * (NODES - 1) // NODES),
         "into a checkpoint, per round since the last": lambda c: _bytes(c * MEGABYTE),
-        "seconds of the driver's processor": lambda c: f"{c * driver:.0f}",
-        "the same with partial sums, at least": lambda c: f"{-(-c // PARCEL) * added:.0f}",
-        "seconds of each node beside training": lambda c: f"{c * nodes / NODES / CPUS:.1f}",
         "memory of the driver": lambda c: _bytes(peak + CLIENTS * per_client),
         "private states on each node, memory and disk": lambda c: _bytes(CLIENTS * MEGABYTE // NODES),
+        **(seconds(cost) if cost else {}),
     }
     heads = " | ".join(f"cohort {cohort:,}" for cohort in COHORTS)
     return [
         _wrapped(
-            f"From these constants, a round of {CLIENTS:,} clients with a model and private states of 1 MB each, on "
-            f"{NODES} nodes with {CPUS} CPUs:"
+            f"What a round of {CLIENTS:,} clients comes to from this, with a model and private states of 1 MB each, on "
+            f"{NODES} nodes with {CPUS} CPUs; the driver's memory grew by {per_client / 1000:.1f} kB for each client "
+            f"that got a state:"
         ),
         "",
         f"| | {heads} |",
         "|---|---|---|",
         *(f"| {name} | {' | '.join(of(cohort) for cohort in COHORTS)} |" for name, of in rows.items()),
     ]
+
+
+def seconds(cost: Any) -> dict[str, Callable[[int], str]]:
+    """Return the rows of seconds, by the processor's milliseconds per task of 1 MB."""
+    plain = next(r for r in cost["tasks"] if r["megabytes"] == 1 and r["engine"] == "ray")
+    kept = next(r for r in cost["tasks"] if r["megabytes"] == 1 and r["engine"] == STATES_THERE)
+    driver, added = kept["driver_cpu_milliseconds"] / 1000, plain["driver_cpu_milliseconds"] / 1000
+    nodes = (kept["cpu_milliseconds"] - kept["driver_cpu_milliseconds"]) / 1000
+    return {
+        "seconds of the driver's processor": lambda c: f"{c * driver:.0f}",
+        "the same with partial sums, at least": lambda c: f"{-(-c // PARCEL) * added:.0f}",
+        "seconds of each node beside training": lambda c: f"{c * nodes / NODES / CPUS:.1f}",
+    }
 
 
 def driver_bytes_per_client(memory: Any) -> int:

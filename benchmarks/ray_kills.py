@@ -18,25 +18,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
+from two_nodes import Nodes, enter_namespace
 
-from motet.engines.ray_cluster import import_ray
+from motet.runs.environment import environment, machine_of
 from motet.testing.twin import last_states
 
-INSIDE = "MOTET_INSIDE_NAMESPACE"
-WORDS = (
-    *("--data", "digits", "--partition", "dirichlet:0.3", "--clients", "6", "--rounds", "12", "--cohort", "1.0"),
-    *(
-        "--epochs",
-        "10",
-        "--net",
-        "mlp(hidden=512x256)",
-        "--set",
-        "checkpoint.every=3",
-        "--set",
-        "local.batched_clients=false",
-    ),
+SETTING = (
+    "--data digits --partition dirichlet:0.3 --clients 6 --rounds 12 --cohort 1.0 --epochs 3 "
+    "--net mlp(hidden=512x256) --set checkpoint.every=3 --set local.batched_clients=false"
 )
+WORDS = SETTING.split()
 VICTIMS = ("worker", "node", "driver")
 METHODS = ("fedavg", "scaffold")
 PLACES = ("driver", "cluster")
@@ -49,19 +40,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", type=Path)
     asked = parser.parse_args()
-    if INSIDE not in os.environ:
-        os.environ[INSIDE] = "1"
-        up = 'ip link set lo up && exec "$@"'
-        os.execvp("unshare", ["unshare", "--net", "sh", "-c", up, "sh", sys.executable, *sys.argv])
+    enter_namespace()
     rows: list[dict[str, Any]] = []
     draw = random.Random(asked.seed)
     with tempfile.TemporaryDirectory(prefix="motet-kills-") as name:
         folder = Path(name)
         for method in METHODS:
-            assert (
-                motet("run", "--method", method, *WORDS, "--engine", "inline", "--out", str(folder / method)).wait()
-                == 0
-            )
+            undisturbed = motet("run", "--method", method, *WORDS, "--engine", "inline", "--out", str(folder / method))
+            assert undisturbed.wait() == 0
         nodes = Nodes()
         try:
             while sum(row["killed"] for row in rows) < asked.kills:
@@ -72,16 +58,27 @@ def main() -> None:
                 if asked.record:
                     write(asked.record, asked.seed, rows)
         finally:
-            nodes.cluster.shutdown()
+            nodes.end()
     kills = sum(row["killed"] for row in rows)
     print(f"{kills} kills, {sum(not row['same'] for row in rows)} runs with other bytes or none")
 
 
 def write(path: Path, seed: int, rows: list[dict[str, Any]]) -> None:
-    """Write all rows, with the number of kills and of runs that ended otherwise."""
-    kills, differing = sum(row["killed"] for row in rows), sum(not row["same"] for row in rows)
-    found = {"seed": seed, "kills": kills, "differing": differing, "rows": rows}
-    path.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    """Write all rows, with the number of kills, of runs that failed, and of runs that ended with other bytes."""
+    here = environment()
+    found = {
+        "study": "random kills of runs in a Ray cluster of two nodes",
+        "command": f"python benchmarks/ray_kills.py --kills 30 --seed {seed}",
+        "commit": here.git_commit,
+        "machine": machine_of(here),
+        "setting": SETTING,
+        "kills": sum(row["killed"] for row in rows),
+        "failed": sum(row["exit_code"] != 0 for row in rows),
+        "differing": sum(row["exit_code"] == 0 and not row["same"] for row in rows),
+        "went_back": sum(row["went_back"] for row in rows),
+    }
+    lines = ",\n  ".join(map(json.dumps, rows))
+    path.write_text(f'{json.dumps(found, indent=1)[:-2]},\n "rows": [\n  {lines}\n ]\n}}\n', "utf-8")
 
 
 def motet(*words: str) -> "subprocess.Popen[bytes]":
@@ -94,37 +91,12 @@ def motet(*words: str) -> "subprocess.Popen[bytes]":
     )
 
 
-class Nodes:
-    """A cluster of two nodes with a CPU each; the second can be killed and replaced."""
-
-    def __init__(self) -> None:
-        import_ray()  # before anything of Ray, so that it sends no statistics
-        from ray.cluster_utils import Cluster
-
-        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        self.second = self.cluster.add_node(num_cpus=1)
-
-    def kill_second(self) -> None:
-        """Kill the second node without warning."""
-        self.cluster.remove_node(self.second, allow_graceful=False)
-
-    def replace_second(self) -> None:
-        """Add a node for the one that was killed."""
-        self.second = self.cluster.add_node(num_cpus=1)
-
-    def workers(self) -> list[int]:
-        """Return the processes of Motet's workers on both nodes."""
-        raylets = [node.all_processes["raylet"][0].process.pid for node in self.cluster.list_all_nodes()]
-        found = [child for pid in raylets for child in psutil.Process(pid).children()]
-        return [child.pid for child in found if (child.cmdline() or [""])[0].startswith("ray::Actor")]
-
-
 def one_kill(
     nodes: Nodes, out: Path, folder: Path, victim: str, method: str, states: str, draw: random.Random
 ) -> dict[str, Any]:
     """Run once, kill the victim in the middle, let the run come to its end, and compare it with inline's."""
     round, late = draw.randint(1, 9), draw.uniform(0, 0.5)
-    address = ("--engine", "ray", "--ray-address", nodes.cluster.address, "--workers", "2")
+    address = ("--engine", "ray", "--ray-address", nodes.address, "--workers", "2")
     process = motet("run", "--method", method, *WORDS, *address, "--set", f"engine.states={states}", "--out", str(out))
     rows = out / "rounds.jsonl"
     while process.poll() is None and not (rows.exists() and rows.read_bytes().count(b"\n") >= round):

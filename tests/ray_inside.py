@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from every_method import assert_same_as_inline, assert_same_run, build
@@ -18,7 +19,7 @@ from motet.errors import MotetError
 from motet.messages.message import State
 from motet.messages.task import Outcome, Task
 from motet.runs.run import run
-from motet.testing.twin import ALONE, tiny
+from motet.testing.twin import ALONE, NEED_ANOTHER_NET, NEED_MORE_CLIENTS, tiny
 
 SIX = ("fedavg", "scaffold", "ditto", "fedrod", "pgfed", "dbe")
 WORKERS = 2
@@ -56,10 +57,44 @@ def test_the_same_bytes_as_inline(name: str, most: float, all_methods: Ray) -> N
     assert len(all_methods.workers) == WORKERS
 
 
+def test_workers_are_served_by_the_processor_as_the_driver_is(all_methods: Ray) -> None:
+    """As the pool's are; Ray's own choice lets every other program of the machine go first."""
+    there = [p for p in psutil.Process().children(recursive=True) if p.name().startswith("ray::Actor")]
+    assert {worker.nice() for worker in there} == {psutil.Process().nice()}
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("most", [WITH_THE_DRIVER, IN_THE_CLUSTER])
 @pytest.mark.parametrize("number", [i for i, name in enumerate(ALONE) if name not in SIX])
-def test_every_other_method_has_the_same_bytes(number: int, all_methods: Ray) -> None:
-    assert_same_as_inline(all_methods, number, ClusterStates(all_methods.ray, None, 0))
+def test_every_other_method_has_the_same_bytes(number: int, most: float, all_methods: Ray) -> None:
+    assert_same_as_inline(all_methods, number, ClusterStates(all_methods.ray, None, most))
+
+
+NET = f"{Path(__file__).parent / 'batchnorm_net.py'}:build"
+IN_ANOTHER_SETTING: dict[str, dict[str, dict[str, object]]] = {  # the names that the tiny one does not suit
+    **{name: {"data": {"clients": 8}, "rounds": {"count": 3, "cohort": 1.0}} for name in sorted(NEED_MORE_CLIENTS)},
+    **{name: {"net": {"name": NET}} for name in sorted(NEED_ANOTHER_NET)},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("states", ["driver", "cluster"])
+@pytest.mark.parametrize("name", IN_ANOTHER_SETTING)
+def test_methods_that_need_another_setting_have_the_same_bytes(
+    name: str, states: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    asked = IN_ANOTHER_SETTING[name]
+    run(tiny(name, **asked), tmp_path / "inline")
+    run(tiny(name, **asked, engine={"name": "ray", "workers": WORKERS, "states": states}), tmp_path / "ray")
+    assert_same_run(tmp_path / "ray", tmp_path / "inline")
+
+
+@pytest.mark.slow
+def test_partial_sums_have_the_bits_that_they_have_in_one_process(cluster: Cluster, tmp_path: Path) -> None:
+    asked = {"data": {"clients": 8}, "rounds": {"count": 3, "cohort": 1.0}}
+    run(tiny("scaffold", **asked, engine={"name": "inline", "partial_sums": 3}), tmp_path / "inline")
+    run(tiny("scaffold", **asked, engine={"name": "ray", "workers": WORKERS, "partial_sums": 3}), tmp_path / "ray")
+    assert_same_run(tmp_path / "ray", tmp_path / "inline")
 
 
 def test_signals_are_handled_as_before(cluster: Cluster) -> None:

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import pages  # noqa: E402
+import scale_table  # noqa: E402
 
 WRITTEN = pages.written()
 
@@ -44,3 +45,7 @@ def test_a_value_is_read_from_its_own_case() -> None:
     mean = found["cases"]["fedper"]["figures"]["personal.split.personal_models"]["mean"]
     page = (pages.METHODS / "fedper.md").read_text("utf-8")
     assert f"| `fedper` | Fashion-MNIST | 25 | {100 * mean:.1f} | – | 97.44 |" in page
+
+
+def test_what_was_measured_of_a_cluster_is_what_is_read() -> None:
+    assert scale_table.PAGE.read_text("utf-8") == scale_table.written(), "python benchmarks/scale_table.py writes it"

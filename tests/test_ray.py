@@ -23,7 +23,7 @@ from motet.engines.registry import ray as ray_engine
 from motet.errors import Diverged, MotetError
 from motet.messages.message import State, encode
 from motet.messages.task import Task
-from motet.server.assembly import _read_there, assemble
+from motet.server.assembly import _read_there, assemble, net_of
 from motet.server.workplace import Workplace
 from motet.testing.twin import tiny
 
@@ -106,8 +106,15 @@ def test_private_states_come_to_the_device_of_the_experiment() -> None:
     with pytest.raises(Diverged):
         there.perform(order.task([]), private)
     assert there.seen == {"c_i": "meta", "half": "meta"}
-    net = here.generic_net.to("meta")
-    assert {tensor.device.type for tensor in (*net.parameters(), *net.buffers())} == {"meta"}
+
+
+def test_weights_and_buffers_of_a_net_are_on_the_device_of_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU: on torch's meta device, which cannot pass the check that a device computes."""
+    monkeypatch.setattr("motet.server.assembly.refuse_device", lambda device: None)
+    asked = tiny("fedavg", net={"name": f"{Path(__file__).parent / 'batchnorm_net.py'}:build"})
+    net = net_of(asked.model_copy(update={"device": "meta"}), assemble(asked).federation_facts)
+    assert {tensor.device.type for tensor in net.parameters()} == {"meta"}
+    assert [tensor.device.type for tensor in net.buffers()] == ["meta"] * len(list(net.buffers())) != []
 
 
 def test_what_goes_to_a_cluster_and_back_is_the_same_to_the_bit() -> None:

@@ -14,10 +14,15 @@ from typing import Any
 from motet.config.experiment import Experiment
 from motet.config.nesting import flatten
 from motet.config.section import dotted_fields
+from motet.config.sections import EngineSettings
 from motet.errors import MotetError
 
 BY_METHOD = "scoring.personal_model"
 """The field whose default depends on the method."""
+
+
+IN_ENGINE = "partial_sums"
+"""The one field of [engine] that can change a number, by rounding."""
 
 
 def field_of(experiment: Experiment, dotted: str) -> object:
@@ -32,9 +37,9 @@ def differs(experiments: Sequence[Experiment], name: str) -> bool:
 
 
 def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
-    """Return the dotted names of the fields that differ, except method, engine and checkpoint."""
+    """Return the dotted names of the fields that differ, except method, checkpoint and what is no matter in engine."""
     names = [name for name, _ in dotted_fields(Experiment) if not name.startswith(("method", "engine.", "checkpoint."))]
-    return [name for name in names if differs(experiments, name)]
+    return [name for name in [*names, f"engine.{IN_ENGINE}"] if differs(experiments, name)]
 
 
 # -------- Fingerprint
@@ -45,7 +50,7 @@ DEFAULTS = 6
 
 # Fields that may change without changing a number of the run.
 _NO_MATTER: dict[str, bool | dict[str, bool]] = {
-    "engine": True,
+    "engine": dict.fromkeys(EngineSettings.model_fields.keys() - {IN_ENGINE}, True),
     "checkpoint": True,
     "data": {"download": True, "dir": True},
     "scoring": {"figures_learned": True},
@@ -54,7 +59,7 @@ _NO_MATTER: dict[str, bool | dict[str, bool]] = {
 
 
 def fingerprint(experiment: Experiment) -> str:
-    """Return the hash of every choice that can change a number: not the engine, nor how often a run is saved."""
+    """Return the hash of every choice that can change a number: not where it is computed, nor how often it is saved."""
     usual = _choices(Experiment.model_validate({}))
     chosen = {name: value for name, value in _choices(experiment).items() if repr(value) != repr(usual[name])}
     return f"{DEFAULTS}:{hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()}"

@@ -148,7 +148,7 @@ class AdaptSettings(Section):
 
 
 class EngineSettings(Section):
-    """[engine]: where client work runs; the numbers are the same everywhere."""
+    """[engine]: where client work runs; the numbers are the same everywhere, but for `partial_sums` up to rounding."""
 
     name: str = Field(
         "auto",
@@ -171,6 +171,13 @@ class EngineSettings(Section):
     )
     gpus: float = Field(
         0.0, ge=0, le=64, description="with ray, GPUs per worker, such as 0.25; 0 = 1 with device = cuda, else none"
+    )
+    partial_sums: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="how many clients' uploads a worker adds up before they travel, where their rule is mean or sum; "
+        "the numbers are then equal up to rounding alone; 0 = each travels by itself",
     )
 
 

@@ -20,15 +20,16 @@ from motet.errors import MotetError, shown
 LONGEST = 40  # characters of a folder for Ray: the names of its sockets must have no more than 107
 LOOPBACK = "127.0.0.1"
 CONNECT = 10.0  # seconds for the head of a cluster to answer
-SILENT = {
+SURROUNDINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # Ray sends no statistics
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without a GPU leave CUDA_VISIBLE_DEVICES as it is
+    "RAY_worker_niceness": "0",  # workers are served as the pool's are, not after everything else (15)
 }
 
 
 def import_ray() -> Any:
     """Return the module `ray`, set up to send no statistics; raise `MotetError` where it is not installed."""
-    for name, value in SILENT.items():
+    for name, value in SURROUNDINGS.items():
         os.environ.setdefault(name, value)
     try:
         import ray

@@ -2,6 +2,6 @@
 
 `message.py` has the one form of every message and state: named tensors and numbers. `task.py` says what is asked of a
 client and what comes back, `transform.py` what a transform of a reply is (`transforms.py` lists them by name),
-`checks.py` decides which replies can be used, and `replies.py` adds them up. May import config, io and randomness.
-Start reading in `message.py`.
+`checks.py` decides which replies can be used, and `replies.py` adds them up; `partial_sums.py` is the form of sums that
+workers made before. May import config, io and randomness. Start reading in `message.py`.
 """

@@ -48,16 +48,21 @@ class ReplyChecks:
         self._names: Counter[frozenset[str]] = Counter()
         self._forms: dict[str, Counter[Form]] = {}
 
-    def wrong(self, reply: Message) -> str | None:
-        """Return why a reply that just arrived cannot be used, or None; its form counts for the majority either way."""
-        self._names[frozenset(reply.keys() & self.declared if self.declared else reply)] += 1
-        for name, value in reply.items():
-            self._forms.setdefault(name, Counter())[form_of(value)] += 1
-        unknown = sorted(reply.keys() - self.declared.keys()) if self.declared else []
+    def wrong(self, reply: Message, added_up: Mapping[str, Form] | None = None) -> str | None:
+        """Return why a reply that just arrived cannot be used, or None; its form counts for the majority either way.
+
+        `added_up` has the forms of fields that were added up before the reply travelled, where their values were
+        checked.
+        """
+        forms = forms_of(reply) | dict(added_up or {})
+        self._names[frozenset(forms.keys() & self.declared if self.declared else forms)] += 1
+        for name, form in forms.items():
+            self._forms.setdefault(name, Counter())[form] += 1
+        unknown = sorted(forms.keys() - self.declared.keys()) if self.declared else []
         if unknown:
             return _not_known(unknown[0], set(self.declared or ()))
-        for name, value in reply.items():
-            why = _wrong_form(name, form_of(value), self.known) or _wrong_value(name, value)
+        for name, form in forms.items():
+            why = _wrong_form(name, form, self.known) or (_wrong_value(name, reply[name]) if name in reply else None)
             if why:
                 return why
         return None

@@ -2,7 +2,8 @@
 
 A method declares for every field of its replies how the server uses it: `mean`, `sum`, or `each` (one by one). Tensors
 with `mean` or `sum` are added up as they arrive, in the order of client ids, so that the bits are those of adding them
-up at once; ten thousand clients take the memory of one. Numbers and fields with `each` are kept as they are.
+up at once; ten thousand clients take the memory of one. Numbers and fields with `each` are kept as they are. Workers
+may add up the replies of several clients before they travel (`packed`), which gives other bits.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,12 +16,11 @@ from torch import Tensor
 from motet.errors import MotetError
 from motet.messages.checks import Form, Reasons, ReplyChecks, forms_of
 from motet.messages.message import AddedUp, Message, number, tensor
+from motet.messages.partial_sums import FIRST, PartialSums, own_fields
+from motet.messages.partial_sums import Weighting as Weighting
 
 Rule = Literal["mean", "each", "sum"]
 """How the server uses a field of the replies: their mean, each client's own, or their sum."""
-
-Weighting = Literal["samples", "uniform"]
-"""How a mean weights clients: by their numbers of samples, or uniformly."""
 
 _Signature = tuple[tuple[str, Form], ...]
 _K = TypeVar("_K")
@@ -111,7 +111,7 @@ class ReplyCollector:
 
     A mean needs the weights of all clients before the first reply is added. `expected` has the number of samples of
     each client of the cohort, as the server knows it. If a client fails or reports another number, the sum is scaled by
-    the ratio at the end, which is right up to rounding.
+    the ratio at the end, which is right up to rounding. With `partial`, workers are trusted to have added up replies.
     """
 
     def __init__(
@@ -120,18 +120,23 @@ class ReplyCollector:
         rules: Mapping[str, Rule],
         weightings: Callable[[str], Sequence[Weighting]],
         expected: Mapping[int, float],
+        partial: bool = False,
     ):
-        self.checks, self.rules, self.weightings = checks, rules, weightings
+        self.checks, self.rules, self.weightings, self.partial = checks, rules, weightings, partial
         self.expected: dict[Weighting, float] = {"samples": sum(expected.values()), "uniform": float(len(expected))}
         self.reasons: Reasons = {}
         self._by_form: dict[_Signature, _Sums] = {}  # one of them, unless clients differ
+        self._carried: dict[int, dict[str, Form]] = {}  # forms of fields in partial sums, by who carries these
 
     def add(self, client_id: int, reply: Message) -> None:
         """Add one reply; its fields that are added up are not kept."""
+        if self.partial and FIRST in reply:
+            self._add_partial(client_id, reply)
+            return
         if why := self.checks.wrong(reply):
             self.reasons[client_id] = why
             return
-        sums = self._by_form.setdefault(tuple(sorted(forms_of(reply).items())), _Sums())
+        sums = self._sums_of(forms_of(reply))
         kept = dict(reply)
         for name, value in reply.items():
             rule = self.rules.get(name, "each")
@@ -145,6 +150,39 @@ class ReplyCollector:
                 share = _share(reply, weighting) / self.expected[weighting]
                 _start(sums.means, (name, weighting), value).add_(value, alpha=share)
         sums.replies[client_id] = kept
+
+    def _add_partial(self, client_id: int, reply: Message) -> None:
+        """Add a reply of which a worker has added up some fields; the first client of a sum carries it."""
+        own, first = own_fields(reply), int(number(reply, FIRST))
+        carried = PartialSums.of(reply) if first == client_id else None
+        if carried:
+            self._carried[first] = forms_of(dict(carried.like()))
+        added_up = self._carried[first]
+        if why := self.checks.wrong(own, added_up):
+            self.reasons[client_id] = why
+            return
+        sums = self._sums_of(forms_of(own) | added_up)
+        if carried:
+            for (name, weighting), total in carried.means.items():
+                share = carried.weights[weighting] / self.expected[weighting]
+                _start(sums.means, (name, weighting), total).add_(total, alpha=share)
+            for name, total in carried.sums.items():
+                _start(sums.sums, name, total).add_(total)
+        marks = {name: AddedUp(name, self.rules[name]) for name in added_up}
+        sums.replies[client_id] = own | marks  # type: ignore[assignment]  # marks, not values
+
+    def packed(self) -> dict[int, Message]:
+        """Return what travels of each reply that was added: its own fields, and the sums with the first of a form."""
+        found: dict[int, Message] = {}
+        for sums in self._by_form.values():
+            first = next(iter(sums.replies))
+            for client_id, reply in sums.replies.items():
+                found[client_id] = {n: v for n, v in reply.items() if not isinstance(v, AddedUp)} | {FIRST: first}
+            found[first] |= PartialSums(sums.means, sums.sums, self.expected).fields()
+        return found
+
+    def _sums_of(self, forms: Mapping[str, Form]) -> _Sums:
+        return self._by_form.setdefault(tuple(sorted(forms.items())), _Sums())
 
     def finish(self) -> tuple[Replies, Reasons]:
         """Return the usable replies, and why others are set aside."""

@@ -14,8 +14,7 @@ from motet.config.scoring_section import ScoringSettings
 from motet.data import SOURCES, Federation, FederationFacts, Holdings, build, default_net, default_partition
 from motet.data.federation import SharedFederation
 from motet.data.readers.in_memory import look_in
-from motet.engines.dealing import batches_of_clients
-from motet.engines.engine import Engine
+from motet.engines.engine import Engine, Work
 from motet.engines.registry import EngineRequest, build_engine
 from motet.errors import MotetError, shown
 from motet.io.plugins import is_import
@@ -36,8 +35,8 @@ from motet.server.evaluation import Evaluator
 from motet.server.final_evaluation import FinalEvaluation
 from motet.server.memory_estimate import refuse_what_needs_too_much
 from motet.server.number_targets import criterion_of, refuse_metrics_of_others, settled_target
+from motet.server.partial_sums import adding_up, batches_of, parcels
 from motet.server.workplace import POOLED, Workplace
-from motet.training.flat_weights import parameter_count
 from motet.training.personal_model_policy import PersonalModelPolicy
 from motet.training.randomness import seeded
 
@@ -253,14 +252,15 @@ def _engine(experiment: Experiment, federation: Federation, workplace: Workplace
     if experiment.engine.name == "ray" and experiment.engine.data == "path":
         there = partial(_read_there, experiment.data, experiment.seed, federation.content_hash)
     build = partial(_perform_elsewhere, experiment, there, dict(METHODS), dict(TRANSFORMS))
+    size = experiment.engine.partial_sums
     return build_engine(
         EngineRequest(
             experiment.engine,
             experiment.device,
-            workplace,
+            adding_up(workplace),
             build,
             {client.id: client.train for client in workplace.facts.clients},
-            batches_of_clients(workplace.most_batched, workplace.samples_of, parameter_count(workplace.generic_net)),
+            parcels(size) if size else batches_of(workplace),
             folder,
         )
     )
@@ -271,14 +271,14 @@ def _perform_elsewhere(
     there: Callable[[], Federation],
     methods: dict[str, MethodEntry],
     transforms: dict[str, TransformEntry],
-) -> Workplace:
-    """Return the same workplace in a worker process: the same experiment and registries; `there` returns the data."""
+) -> Work:
+    """Return the same work in a worker process: the same experiment and registries; `there` returns the data."""
     METHODS.clear()
     METHODS.update(methods)  # the caller may have added some
     TRANSFORMS.clear()
     TRANSFORMS.update(transforms)
     federation = there()
-    return workplace_of(experiment, federation, FederationFacts.of(federation))
+    return adding_up(workplace_of(experiment, federation, FederationFacts.of(federation)))
 
 
 def _read_there(data: DataSettings, seed: int, content_hash: str) -> Federation:

@@ -4,7 +4,7 @@ import torch
 
 from motet.config.experiment import Experiment
 from motet.config.names import parse
-from motet.engines.registry import factory_of
+from motet.engines.registry import ENGINES, factory_of
 from motet.errors import MotetError, shown
 from motet.methods.registry import entry_of
 from motet.metrics.registry import SampleMetric, headline_metric
@@ -31,6 +31,21 @@ def _refuse_methods_of_the_script(experiment: Experiment) -> None:
             )
 
 
+def _refuse_partial_sums(experiment: Experiment) -> None:
+    """Raise if workers are to add up replies that the server must see one by one, or that come from real sites."""
+    engine = experiment.engine
+    if engine.partial_sums and experiment.transforms:
+        raise MotetError(
+            f"engine.partial_sums is {engine.partial_sums} but transforms is {shown(experiment.transforms)}, which the "
+            f"server undoes reply by reply; accepted: partial_sums = 0, or no transforms"
+        )
+    if engine.partial_sums and engine.name not in ENGINES:
+        raise MotetError(
+            f"engine.partial_sums is {engine.partial_sums} but engine.name is {shown(engine.name)}; accepted: "
+            f"partial_sums = 0, or one of {', '.join(ENGINES)}"
+        )
+
+
 def refuse_contradictions(experiment: Experiment) -> None:
     """Raise if choices of the experiment exclude each other."""
     data, scoring = experiment.data, experiment.scoring
@@ -38,6 +53,7 @@ def refuse_contradictions(experiment: Experiment) -> None:
     refuse_device(experiment.device)
     if experiment.engine.name in ("pool", "ray"):
         _refuse_methods_of_the_script(experiment)
+    _refuse_partial_sums(experiment)
     local = experiment.local
     if not local.batch:
         raise MotetError("local.batch is 0, by the size of clients, which is settled before a run; accepted: 1 or more")

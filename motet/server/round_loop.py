@@ -12,12 +12,14 @@ from torch import Tensor
 from motet.errors import MotetError
 from motet.messages.checks import Reasons, ReplyChecks, unusable
 from motet.messages.message import Message, State
-from motet.messages.replies import Replies, ReplyCollector, Rule
+from motet.messages.partial_sums import bytes_left_behind
+from motet.messages.replies import Replies, ReplyCollector
 from motet.messages.task import Outcome, Task, TaskKind, in_task_order
 from motet.messages.transform import Arrival, open_reply
-from motet.metrics.run_metric import Cohort, RunMetric
+from motet.metrics.run_metric import Cohort
 from motet.server.assembly import ServerSide
 from motet.server.evaluation import Row
+from motet.server.partial_sums import upload_rules
 from motet.server.stopping import Stopping
 from motet.training.randomness import numpy_generator
 
@@ -133,11 +135,10 @@ class RoundLoop:
         method = self.side.method
         opener = _ReplyOpener(self.side, server, Arrival(-1, round, len(cohort), self.side.experiment.seed))
         w = server.get("w") if kind == "train" else None
-        rules: dict[str, Rule] = {"n": "sum", **method.uploads} if kind == "train" else {}
+        rules = upload_rules(method, self.side.evaluator.run_metrics) if kind == "train" else {}
         checks = ReplyChecks({"n": "sum", **method.uploads}, {"w": w} if isinstance(w, Tensor) else None)
-        if any(type(metric).in_round is not RunMetric.in_round for metric in self.side.evaluator.run_metrics):
-            rules["w"] = "each"  # a metric needs every client's model
-        collector = ReplyCollector(checks, rules, method.weightings, self.side.samples_of(cohort))
+        added_up = kind == "train" and self.side.experiment.engine.partial_sums > 0
+        collector = ReplyCollector(checks, rules, method.weightings, self.side.samples_of(cohort), added_up)
         found = _Exchange(Replies({}), {})
         waiting = set(cohort)
         tasks = [
@@ -147,7 +148,7 @@ class RoundLoop:
             why = unusable(outcome, kind, round, waiting, cohort)
             waiting.discard(outcome.client_id)
             found.bytes_down += outcome.sent
-            found.bytes_up += outcome.received
+            found.bytes_up += outcome.received + (bytes_left_behind(outcome.reply) if added_up else 0)
             if why:
                 found.set_aside[outcome.client_id] = why
                 continue

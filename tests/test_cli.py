@@ -303,7 +303,7 @@ def test_demo_prints_one_table_and_can_be_called_again(
     monkeypatch.setattr(demo, "SETTING", {**demo.SETTING, "rounds": 1, "epochs": 1})
     out, err = call(capsys, "demo")
     assert re.search(r"^local(?: !)? +– +– +(\d+\.\d[*~]? +){3}– +–$", out, re.MULTILINE)
-    assert re.search(r"^local(?: !)? +– +\d+\.\d +– → +\d+\.\d +0\.0+\d? +\d+\.\d$", out, re.MULTILINE)
+    assert re.search(r"^local(?: !)? +– +\d+\.\d +– → +\d+\.\d +0\.0+[1-9] +\d+\.\d$", out, re.MULTILINE)
     assert re.search(r"^fedavg(?: !)? +(\d+\.\d[*~]? +){5}\d+ of 32 +\d+ of 32$", out, re.MULTILINE)
     assert re.search(r"^fedavg(?: !)? +(\d+\.\d +){2}\d+\.\d → +\d+\.\d +\d\.\d+ +\d+\.\d$", out, re.MULTILINE)
     assert "Report in runs/demo/report.html" in err and "Recorded in runs/demo;" in err

@@ -325,9 +325,10 @@ def test_a_comparison_says_who_gains(comparison: Any, capsys: pytest.CaptureFixt
 
 
 def test_a_few_bytes_are_not_shown_as_none() -> None:
-    assert [megabytes(n) for n in (0, 50, 2560, 4200, 9999, 1_234_000)] == [
+    assert [megabytes(n) for n in (0, 50, 96, 2560, 4200, 9999, 1_234_000)] == [
         "0.00",
         "0.00005",
+        "0.0001",
         "0.003",
         "0.004",
         "0.01",

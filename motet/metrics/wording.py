@@ -83,7 +83,7 @@ def megabytes(*counts: object, runs: int = 1) -> str:
     if not known or len(known) < len(counts):
         return NOTHING
     millions = sum(known) / runs / 1e6
-    digits = -math.floor(math.log10(millions)) if 1e-6 <= millions < 0.005 else 2
+    digits = -math.floor(math.log10(float(f"{millions:.1g}"))) if 1e-6 <= millions < 0.005 else 2
     return f"{millions:.{digits}f}"
 
 

@@ -3,10 +3,10 @@
 from motet.config.names import Term, parse
 from motet.config.section import checked
 from motet.errors import unknown
-from motet.messages import clip
+from motet.messages import clip, compression, noise
 from motet.messages.transform import Transform, TransformEntry
 
-TRANSFORMS: dict[str, TransformEntry] = {entry.name: entry for entry in [clip.ENTRY]}
+TRANSFORMS: dict[str, TransformEntry] = {entry.name: entry for entry in [clip.ENTRY, noise.ENTRY, *compression.ENTRIES]}
 
 
 def build_transforms(text: str) -> tuple[Transform, ...]:

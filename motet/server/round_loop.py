@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -12,12 +12,13 @@ from torch import Tensor
 from motet.errors import MotetError
 from motet.messages.checks import Reasons, ReplyChecks, unusable
 from motet.messages.message import Message, State
-from motet.messages.replies import Replies, ReplyCollector, Rule
+from motet.messages.replies import Replies, ReplyCollector
 from motet.messages.task import Outcome, Task, TaskKind, in_task_order
-from motet.messages.transform import Arrival, open_reply
-from motet.metrics.run_metric import Cohort, RunMetric
+from motet.messages.transform import Collector
+from motet.metrics.run_metric import Cohort
 from motet.server.assembly import ServerSide
 from motet.server.evaluation import Row
+from motet.server.message_walk import MessageWalk, kept_by_transforms
 from motet.server.stopping import Stopping
 from motet.training.randomness import numpy_generator
 
@@ -89,10 +90,10 @@ class RoundLoop:
         came = self._exchange("train", cohort, round, server)
         row = self._row(round, cohort, came) | self._trained(cohort, came) | self._measured(server, came.replies)
         if came.replies:
-            server = {**method.aggregate(server, came.replies), "round": round}
+            server = {**kept_by_transforms(server), **method.aggregate(server, came.replies), "round": round}
         del came  # frees the replies before models are made for scoring
         row |= {"lr": experiment.local.at_round(round), "train_seconds": time.perf_counter() - began}
-        row |= method.diagnostics(server)
+        row |= method.diagnostics(server) | self._spent(round)
 
         clients: list[Row] = []
         last = round == experiment.rounds.last
@@ -130,19 +131,11 @@ class RoundLoop:
         A client that diverged or sent an unusable reply is set aside for this round, with the reason. Fields of replies
         are added up as they arrive where their rule allows it, so that they need not be held.
         """
-        method = self.side.method
-        opener = _ReplyOpener(self.side, server, Arrival(-1, round, len(cohort), self.side.experiment.seed))
-        w = server.get("w") if kind == "train" else None
-        rules: dict[str, Rule] = {"n": "sum", **method.uploads} if kind == "train" else {}
-        checks = ReplyChecks({"n": "sum", **method.uploads}, {"w": w} if isinstance(w, Tensor) else None)
-        if any(type(metric).in_round is not RunMetric.in_round for metric in self.side.evaluator.run_metrics):
-            rules["w"] = "each"  # a metric needs every client's model
-        collector = ReplyCollector(checks, rules, method.weightings, self.side.samples_of(cohort))
+        walk = MessageWalk(self.side, server, cohort, round) if kind == "train" else None
+        collector = walk.collector() if walk else self._collector(cohort)
         found = _Exchange(Replies({}), {})
         waiting = set(cohort)
-        tasks = [
-            Task(kind, i, round, opener.message_for(i) if kind == "train" else self._message(server, i)) for i in cohort
-        ]
+        tasks = [Task(kind, i, round, walk.message_for(i) if walk else self._message(server, i)) for i in cohort]
         for outcome in in_task_order(tasks, self.side.engine.run(tasks)):
             why = unusable(outcome, kind, round, waiting, cohort)
             waiting.discard(outcome.client_id)
@@ -153,11 +146,12 @@ class RoundLoop:
                 continue
             if type(outcome.train_loss) is float and math.isfinite(outcome.train_loss):
                 found.losses[outcome.client_id] = outcome.train_loss
-            self._take_in(outcome, collector, opener if kind == "train" else None, found)
+            self._take_in(outcome, collector, walk, found)
         found.set_aside |= dict.fromkeys(waiting, "no answer")
         broken = bool(found.set_aside)
-        found.replies, wrong = collector.finish()
-        if wrong and not found.replies and not broken:  # the method sends what it does not declare
+        found.replies, wrong = collector.finish(walk.stand_in if walk else None)
+        # otherwise the method sends what it does not declare
+        if wrong and not found.replies and not (broken or collector.void):
             raise MotetError(f"no reply to {kind} of round {round} can be used: {next(iter(wrong.values()))}")
         found.set_aside |= wrong
         return found
@@ -165,11 +159,17 @@ class RoundLoop:
     def _message(self, server: State, client_id: int) -> Callable[[], Message]:
         return partial(self.side.method.broadcast, server, client_id)
 
+    def _collector(self, cohort: Sequence[int]) -> Collector:
+        """Return what collects replies that are not of a training: none of their fields is added up."""
+        method = self.side.method
+        checks = ReplyChecks({"n": "sum", **method.uploads})
+        return ReplyCollector(checks, {}, method.weightings, self.side.samples_of(cohort))
+
     @staticmethod
-    def _take_in(outcome: Outcome, collector: ReplyCollector, opener: "_ReplyOpener | None", found: _Exchange) -> None:
+    def _take_in(outcome: Outcome, collector: Collector, walk: MessageWalk | None, found: _Exchange) -> None:
         assert outcome.reply is not None
         try:
-            reply = opener.reply(outcome.client_id, outcome.reply) if opener else outcome.reply
+            reply = walk.opened(outcome.client_id, outcome.reply) if walk else outcome.reply
         except MotetError as error:
             found.set_aside[outcome.client_id] = str(error)
             return
@@ -195,6 +195,11 @@ class RoundLoop:
         mean = sum(losses.values()) / len(losses) if losses else None
         return {"train_loss": mean, "train_losses": [losses.get(client_id) for client_id in cohort]}
 
+    def _spent(self, rounds: int) -> Row:
+        """Return what transforms account for after so many rounds, such as ε."""
+        found = (transform.spent(self.side.plan, rounds) for transform in self.side.transforms)
+        return {name: value for figures in found for name, value in figures.items()}
+
     def _measured(self, server: State, replies: Mapping[int, Message]) -> Row:
         """Return what run metrics compute of a round, from the weights that were sent and that came back."""
         sent, came = server.get("w"), {i: w for i, reply in replies.items() if isinstance(w := reply.get("w"), Tensor)}
@@ -204,31 +209,3 @@ class RoundLoop:
         cohort = Cohort(sent[own], [w[own] for w in came.values()], [samples[i] for i in came])
         found = (m.in_round(cohort) for m in self.side.evaluator.run_metrics)
         return {name: value for numbers in found for name, value in numbers.items()}
-
-
-class _ReplyOpener:
-    """Undoes the transforms of replies. Each message is built once and held until its reply has arrived."""
-
-    def __init__(self, side: ServerSide, server: State, arrival: Arrival):
-        self.side, self.server, self.arrival = side, server, arrival
-        self.transforms = side.transforms
-        self._sent: dict[int, Message] = {}
-
-    def message_for(self, client_id: int) -> Callable[[], Message]:
-        """Return a function that builds the message of a client."""
-        return partial(self._build, client_id)
-
-    def _build(self, client_id: int) -> Message:
-        message = self.side.method.broadcast(self.server, client_id)
-        if self.transforms:
-            self._sent[client_id] = message
-        return message
-
-    def reply(self, client_id: int, reply: Message) -> Message:
-        """Return a reply with its transforms undone, as the method expects it; raise `MotetError` if that fails."""
-        if not self.transforms:
-            return reply
-        message = self._sent.pop(client_id, None)
-        if message is None:
-            message = self.side.method.broadcast(self.server, client_id)
-        return open_reply(self.transforms, replace(self.arrival, client_id=client_id), message, reply)

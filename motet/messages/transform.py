@@ -46,6 +46,10 @@ class Sender(Protocol):
     def cohort(self) -> int:
         """How many clients take part in a round."""
 
+    @property
+    def added_up(self) -> Mapping[str, tuple[str, ...]]:
+        """How each field of a reply is added up: the weightings of its mean, or `sum`; none for one that is not."""
+
     def secret(self, purpose: str) -> bytes:
         """Return 32 bytes that only this client can know; in a simulation they come from the run's seed."""
 
@@ -80,9 +84,21 @@ class RunPlan:
     chosen_by_scores: str = ""  # where scores choose the models that are kept: a sentence about it
     statistics: bool = False  # whether w has running statistics of batch normalization
 
+    def added_up(self) -> dict[str, tuple[str, ...]]:
+        """Return how each field of a reply is added up: the weightings of its mean, or `sum`; none for `each`."""
+        return added_up(self.uploads, self.weightings)
+
     def position(self, transform: "Transform") -> int:
         """Return where in the row of transforms this one is."""
         return next(i for i, each in enumerate(self.transforms) if each is transform)
+
+
+def added_up(
+    uploads: Mapping[str, Rule], weightings: Callable[[str], Sequence[Weighting]]
+) -> dict[str, tuple[str, ...]]:
+    """Return how each of these fields is added up: the weightings of its mean, or `sum`; none for `each`."""
+    ways: dict[Rule, Callable[[str], Sequence[str]]] = {"mean": weightings, "sum": lambda _: ("sum",)}
+    return {name: tuple(ways[rule](name)) if rule in ways else () for name, rule in uploads.items()}
 
 
 class Collector(Protocol):
@@ -104,7 +120,7 @@ StandIn = Callable[[int, Mapping[str, Form]], Message]
 class Transform(Section):
     """Changes the reply of a training, of any method. Its fields are its options."""
 
-    introduces: ClassVar[bool] = False  # whether `introduce` and `introduced` are called
+    needs_one_message: ClassVar[bool] = False  # whether all clients of a round must be sent the same
     compresses: ClassVar[bool] = False  # whether what it sends is no plain tensor of the field any more
     replaces_failed: ClassVar[bool] = False  # whether a stand-in counts for a client that failed
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from motet.config.experiment import Experiment
+from motet.errors import MotetError, shown
 from motet.messages.checks import Form, ReplyChecks
-from motet.messages.message import Message, State
+from motet.messages.message import Message, Scalar, State
 from motet.messages.replies import ReplyCollector, Rule
 from motet.messages.transform import PREFIX, Arrival, Collector, RunPlan, StandIn, Transform, blank_reply, open_reply
 from motet.methods.base import Method, Wrapped
@@ -76,6 +78,24 @@ def kept_by_transforms(server: State) -> State:
 # -------- In a round
 
 
+def strangers(side: "ServerSide", server: State, cohort: Sequence[int]) -> list[int]:
+    """Return the clients of a cohort that must introduce themselves before they train, such as by a public key."""
+    return [i for i in cohort if any(transform.stranger(server, i) for transform in side.transforms)]
+
+
+def introduced(side: "ServerSide", server: State, replies: Mapping[int, Message]) -> State:
+    """Return the server state with what clients told of themselves."""
+    for transform in side.transforms:
+        server = transform.introduced(server, replies)
+    return server
+
+
+def _same(a: Tensor | Scalar | None, b: Tensor | Scalar | None) -> bool:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a is b or (a.dtype == b.dtype and torch.equal(a, b))
+    return type(a) is type(b) and a == b
+
+
 class MessageWalk:
     """Messages on their way to the clients of one round, and replies on their way back.
 
@@ -88,6 +108,7 @@ class MessageWalk:
         self.samples = side.samples_of(cohort)
         self.arrival = Arrival(-1, round, len(cohort), side.experiment.seed)
         self._sent: dict[int, Message] = {}
+        self._first: Message | None = None
 
     def message_for(self, client_id: int) -> Callable[[], Message]:
         """Return a function that builds the message of a client."""
@@ -96,10 +117,24 @@ class MessageWalk:
     def _build(self, client_id: int) -> Message:
         message = self.side.method.broadcast(self.server, client_id)
         if self.transforms:
+            self._refuse_another(message)
             for transform in self.transforms:
                 message = transform.address(self.server, self.samples, message)
             self._sent[client_id] = message
         return message
+
+    def _refuse_another(self, message: Message) -> None:
+        """Raise if clients are sent different messages where a transform needs the same one for all of them."""
+        first = self._first = message if self._first is None else self._first
+        if not any(transform.needs_one_message for transform in self.transforms):
+            return
+        for name in first.keys() | message.keys():
+            if not _same(first.get(name), message.get(name)):
+                raise MotetError(
+                    f"transforms is {shown(self.side.experiment.transforms)}, which needs one message for all clients "
+                    f"of a round, but {self.side.experiment.method!r} sends each a field {name!r} of its own; "
+                    f"accepted: another method"
+                )
 
     def opened(self, client_id: int, reply: Message) -> Message:
         """Return a reply with its transforms undone, as the method expects it; raise `MotetError` if that fails."""

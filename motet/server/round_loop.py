@@ -18,7 +18,7 @@ from motet.messages.transform import Collector
 from motet.metrics.run_metric import Cohort
 from motet.server.assembly import ServerSide
 from motet.server.evaluation import Row
-from motet.server.message_walk import MessageWalk, kept_by_transforms
+from motet.server.message_walk import MessageWalk, introduced, kept_by_transforms, strangers
 from motet.server.stopping import Stopping
 from motet.training.randomness import numpy_generator
 
@@ -47,6 +47,12 @@ class _Exchange:
     losses: dict[int, float] = field(default_factory=dict)  # training losses by client
     bytes_down: int = 0
     bytes_up: int = 0
+
+    def after(self, other: "_Exchange") -> "_Exchange":
+        """Return this exchange with the bytes of another one before it."""
+        self.bytes_down += other.bytes_down
+        self.bytes_up += other.bytes_up
+        return self
 
 
 @dataclass
@@ -87,7 +93,8 @@ class RoundLoop:
         server = {**state.server, "round": round}
 
         cohort = self.sample(round)
-        came = self._exchange("train", cohort, round, server)
+        server, met = self._introduce(cohort, round, server)
+        came = met if met.set_aside else self._exchange("train", cohort, round, server).after(met)
         row = self._row(round, cohort, came) | self._trained(cohort, came) | self._measured(server, came.replies)
         if came.replies:
             server = {**kept_by_transforms(server), **method.aggregate(server, came.replies), "round": round}
@@ -124,6 +131,28 @@ class RoundLoop:
         return sorted(there[i] for i in drawn)
 
     # ------------------------------------------------------------ what goes to clients and comes back
+
+    def _introduce(self, cohort: Sequence[int], round: int, server: State) -> tuple[State, _Exchange]:
+        """Ask clients that the transforms do not know yet to introduce themselves; return the server state with that.
+
+        If one does not, the round has nothing to send: all are set aside.
+        """
+        found, told = _Exchange(Replies({}), {}), dict[int, Message]()
+        new = strangers(self.side, server, cohort)
+        for outcome in self.side.engine.run([Task("introduce", i, round, {}) for i in new]) if new else ():
+            found.bytes_down += outcome.sent
+            found.bytes_up += outcome.received
+            if why := unusable(outcome, "introduce", round, set(new) - told.keys(), new):
+                found.set_aside[outcome.client_id] = why
+            elif outcome.reply is not None:
+                told[outcome.client_id] = outcome.reply
+        server = introduced(self.side, server, told) if told else server
+        for client_id in strangers(self.side, server, cohort):
+            found.set_aside.setdefault(client_id, "it did not introduce itself as the transforms need it")
+        if found.set_aside:
+            why = f"the round is void without client {min(found.set_aside)}"
+            found.set_aside = dict.fromkeys(cohort, why) | found.set_aside
+        return server, found
 
     def _exchange(self, kind: TaskKind, cohort: Sequence[int], round: int, server: State) -> _Exchange:
         """Send a task to every client of the cohort and collect the replies.

@@ -16,7 +16,7 @@ from motet.errors import Diverged
 from motet.messages.attacks import attack_of
 from motet.messages.message import Message, State, number, tensor
 from motet.messages.task import EVERY_TASK, Outcome, Task, TaskKind
-from motet.messages.transform import Transform, pack_reply
+from motet.messages.transform import Transform, added_up, pack_reply
 from motet.messages.transforms import build_transforms
 from motet.methods.base import Method
 from motet.metrics.client_scores import Common, Scorer
@@ -130,6 +130,7 @@ class Workplace:
             self.holdings.shared_data() if self.method.needs_shared_data else None,
             self.method.net.normalizes_batches,
             self.method.facts.cohort,
+            added_up(self.method.uploads, self.method.weightings),
             self.secret,
         )
 

@@ -1,5 +1,6 @@
 """A client as a method sees it: its data, its class counts, its private state, its randomness."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -29,6 +30,7 @@ class RunContext:
     shared_data: Samples | None = None  # the federation's small balanced set, for methods that declare it
     joins_lone: bool = False  # a last batch of one sample joins the one before, for nets that normalize over batches
     cohort: int = 1  # how many clients take part in a round
+    added_up: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # how each field of a reply is
     secret: bytes = b""  # a real site's own random bytes, from which its keys and its noise come; none in a simulation
 
 
@@ -89,6 +91,11 @@ class Client:
     def cohort(self) -> int:
         """How many clients take part in a round."""
         return self.context.cohort
+
+    @property
+    def added_up(self) -> Mapping[str, tuple[str, ...]]:
+        """How each field of a reply is added up: the weightings of its mean, or `sum`; none for one that is not."""
+        return self.context.added_up
 
     @property
     def lr(self) -> float:

@@ -222,7 +222,7 @@ def _pair(client: Sender) -> KeyPair:
 
 
 def _bytes(data: bytes) -> Tensor:
-    return torch.tensor(list(data), dtype=torch.uint8)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
 def _keys(state: State, ids: str, keys: str) -> dict[int, bytes]:
@@ -234,14 +234,15 @@ def _keys(state: State, ids: str, keys: str) -> dict[int, bytes]:
     keys_right = rows.dtype == torch.uint8 and rows.shape[1:] == (KEY_BYTES,)
     if not (ids_right and keys_right and len(told) == len(rows) == len(set(told.tolist()))):
         raise MotetError(f"message field {keys!r} holds no public keys; accepted: 32 bytes for each of {ids!r}")
-    return dict(zip(told.tolist(), (bytes(row) for row in rows.tolist()), strict=True))
+    flat = rows.contiguous().numpy().tobytes()
+    return {client_id: flat[at * KEY_BYTES : (at + 1) * KEY_BYTES] for at, client_id in enumerate(told.tolist())}
 
 
 def _written(keys: Mapping[int, bytes], ids: str, name: str) -> State:
     order = sorted(keys)
     if not order:
         return {}
-    return {ids: torch.tensor(order), name: torch.stack([_bytes(keys[i]) for i in order])}
+    return {ids: torch.tensor(order), name: _bytes(b"".join(keys[i] for i in order)).view(-1, KEY_BYTES)}
 
 
 ENTRY = TransformEntry("mask", "secure aggregation: the server reads sums alone", "Bonawitz et al. 2017", Mask)

@@ -10,6 +10,7 @@ of random numbers, new for every round. The one with the smaller id adds them, t
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,22 +47,31 @@ class KeyPair:
 
     def public(self) -> bytes:
         """Return the public key, which the server hands to the other clients."""
-        public: bytes = self._private().public_key().public_bytes_raw()
-        return public
+        return _public(self.secret)
 
     def shared_with(self, public: bytes) -> bytes:
         """Return the secret that only this client and the owner of that public key can compute."""
-        asymmetric = import_cryptography().hazmat.primitives.asymmetric.x25519
-        try:
-            shared: bytes = self._private().exchange(asymmetric.X25519PublicKey.from_public_bytes(public))
-        except ValueError:
-            raise MotetError("a public key of the cohort is none of X25519; accepted: 32 bytes of a client") from None
-        return shared
+        return _shared(self.secret, public)
 
-    def _private(self) -> Any:
-        return import_cryptography().hazmat.primitives.asymmetric.x25519.X25519PrivateKey.from_private_bytes(
-            self.secret
-        )
+
+def _private(secret: bytes) -> Any:
+    return import_cryptography().hazmat.primitives.asymmetric.x25519.X25519PrivateKey.from_private_bytes(secret)
+
+
+@lru_cache(maxsize=2**10)
+def _public(secret: bytes) -> bytes:
+    public: bytes = _private(secret).public_key().public_bytes_raw()
+    return public
+
+
+@lru_cache(maxsize=2**16)  # the same in every round, and most of the time that masks take
+def _shared(secret: bytes, public: bytes) -> bytes:
+    asymmetric = import_cryptography().hazmat.primitives.asymmetric.x25519
+    try:
+        shared: bytes = _private(secret).exchange(asymmetric.X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise MotetError("a public key of the cohort is none of X25519; accepted: 32 bytes of a client") from None
+    return shared
 
 
 @dataclass(frozen=True)

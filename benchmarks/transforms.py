@@ -44,7 +44,7 @@ TRANSFORMS = [
 
 
 def measured(transforms: str, seed: int) -> dict[str, float | None]:
-    """Run one experiment and return its figures: accuracy, bytes per client and round, seconds, ε."""
+    """Run one experiment and return its figures: accuracy, bytes per client and round, ε."""
     with tempfile.TemporaryDirectory() as folder:
         record = Record(run(resolve(SETTING | {"transforms": transforms, "seed": seed}), Path(folder) / "run"))
         row, summary = record.rounds[-1], record.summary
@@ -52,7 +52,6 @@ def measured(transforms: str, seed: int) -> dict[str, float | None]:
             "accuracy": summary.generic.accuracy,
             "up": row["bytes_up"] // len(row["cohort"]),
             "down": row["bytes_down"] // len(row["cohort"]),
-            "seconds_per_round": round(mean(r["train_seconds"] for r in record.rounds), 3),
             "epsilon": summary.privacy.epsilon if summary.privacy else None,
         }
 
@@ -68,14 +67,22 @@ def main() -> None:
             if str(seed) not in runs:
                 runs[str(seed)] = measured(transforms, seed)
                 write(table)
+    print("\n".join(lines(table)))
+
+
+def lines(table: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the table of docs/message-transforms.md."""
+    found = ["| transforms | accuracy | bytes up | bytes down | ε |", "|---|---|---|---|---|"]
     for name, row in table.items():
-        print(f"{name:50} {row['accuracy']:.3f} {row['up']:6,} up {row['down']:6,} down  epsilon {row['epsilon']}")
+        spent = "" if row["epsilon"] is None else f"{row['epsilon']:.3g}"
+        found.append(f"| `{name}` | {100 * row['accuracy']:.1f} % | {row['up']:,.0f} | {row['down']:,.0f} | {spent} |")
+    return found
 
 
 def write(table: dict[str, dict[str, Any]]) -> None:
     """Write what was measured so far, with the means over seeds."""
     for row in table.values():
-        for name in ("accuracy", "up", "down", "seconds_per_round", "epsilon"):
+        for name in ("accuracy", "up", "down", "epsilon"):
             values = [run[name] for run in row["runs"].values() if run[name] is not None]
             row[name] = round(mean(values), 4) if values else None
     result = {

@@ -261,7 +261,8 @@ def test_a_site_refuses_tasks_that_hand_over_more_than_a_reply(kind: TaskKind) -
     message = assembly.method.broadcast(assembly.method.start(), 0)
     outcome = site.perform(Task(kind, 0, 1, message), {})
     assert outcome.reply is None and outcome.private is None
-    assert outcome.failure == (f"{kind} tasks are not served here; accepted: adapt, prepare, score, sync_score, train")
+    accepted = "adapt, introduce, prepare, score, sync_score, train"
+    assert outcome.failure == f"{kind} tasks are not served here; accepted: {accepted}"
     assert all(o.failure for o in site.perform_group([Task(kind, 0, 1, message)] * 2, [{}, {}]))
     assert site.perform(Task("train", 0, 1, message), {}).reply is not None
 

@@ -248,7 +248,7 @@ def test_posts_are_read_as_methods_are_but_keep_their_order() -> None:
 @pytest.mark.parametrize(
     ("transforms", "sentence"),
     [
-        ("clap", "unknown transform 'clap': did you mean 'clip'? accepted: clip"),
+        ("clap", "unknown transform 'clap': did you mean 'clip'? accepted: clip, int8, mask, noise, top-k"),
         ("clip(norm=0)", "transform clip: norm is 0; accepted: a number above 0"),
         ("clip(length=1)", "transform clip: unknown field 'length': accepted: norm"),
         (

@@ -15,12 +15,17 @@ class Clip(Transform):
     norm: float = Field(1.0, gt=0, description="the largest L2 norm of what a reply changes")
 
     def pack(self, client: Sender, message: Message, reply: Message) -> Message:
-        start = references(message, reply)
-        change = {name: reply[name] - start[name] for name in start}
-        length = math.sqrt(sum(_square(value) for value in change.values()))
-        if length <= self.norm:
-            return reply
-        return reply | {name: start[name] + value * (self.norm / length) for name, value in change.items()}
+        return clipped(message, reply, self.norm)
+
+
+def clipped(message: Message, reply: Message, norm: float) -> Message:
+    """Return the reply with its change over all float fields scaled to this norm, or as it is if it is short enough."""
+    start = references(message, reply)
+    change = {name: reply[name] - start[name] for name in start}
+    length = math.sqrt(sum(_square(value) for value in change.values()))
+    if length <= norm:
+        return reply
+    return reply | {name: start[name] + value * (norm / length) for name, value in change.items()}
 
 
 def _square(value: Tensor | float) -> float:

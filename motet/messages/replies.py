@@ -114,6 +114,8 @@ class ReplyCollector:
     the ratio at the end, which is right up to rounding. With `partial`, workers are trusted to have added up replies.
     """
 
+    void = False  # a reply that is missing does not spoil the others
+
     def __init__(
         self,
         checks: ReplyChecks,
@@ -124,6 +126,7 @@ class ReplyCollector:
     ):
         self.checks, self.rules, self.weightings, self.partial = checks, rules, weightings, partial
         self.expected: dict[Weighting, float] = {"samples": sum(expected.values()), "uniform": float(len(expected))}
+        self.asked = frozenset(expected)
         self.reasons: Reasons = {}
         self._by_form: dict[_Signature, _Sums] = {}  # one of them, unless clients differ
         self._carried: dict[int, dict[str, Form]] = {}  # forms of fields in partial sums, by who carries these
@@ -136,7 +139,9 @@ class ReplyCollector:
         if why := self.checks.wrong(reply):
             self.reasons[client_id] = why
             return
-        sums = self._sums_of(forms_of(reply))
+        self._add_to(self._sums_of(forms_of(reply)), client_id, reply)
+
+    def _add_to(self, sums: _Sums, client_id: int, reply: Message) -> None:
         kept = dict(reply)
         for name, value in reply.items():
             rule = self.rules.get(name, "each")
@@ -184,14 +189,22 @@ class ReplyCollector:
     def _sums_of(self, forms: Mapping[str, Form]) -> _Sums:
         return self._by_form.setdefault(tuple(sorted(forms.items())), _Sums())
 
-    def finish(self) -> tuple[Replies, Reasons]:
-        """Return the usable replies, and why others are set aside."""
+    def finish(self, stand_in: Callable[[int, Mapping[str, Form]], Message] | None = None) -> tuple[Replies, Reasons]:
+        """Return the usable replies, and why others are set aside.
+
+        With `stand_in`, the reply that it makes of an id and the form of replies counts for each client that failed.
+        """
         forms = {i: dict(form) for form, sums in self._by_form.items() for i in sums.replies}
         self.reasons |= self.checks.outliers(forms)
         found = _Sums()
-        for sums in self._by_form.values():  # all clients of one form are outliers, or none
+        usual: _Signature = ()
+        for form, sums in self._by_form.items():  # all clients of one form are outliers, or none
             if sums.replies.keys() - self.reasons.keys():
                 found.take_in(sums)
+                usual = form
+        if stand_in and found.replies:
+            for client_id in sorted(self.asked - found.replies.keys()):
+                self._add_to(found, client_id, stand_in(client_id, dict(usual)))
         for (name, weighting), total in found.means.items():
             weights = [_share(reply, weighting) for reply in found.replies.values() if name in reply]
             if sum(weights) != self.expected[weighting]:

@@ -6,12 +6,14 @@ from typing import Literal, get_args
 
 from motet.messages.message import Message, State, byte_count
 
-TaskKind = Literal["prepare", "train", "score", "sync_score", "adapt", "export", "client_snapshot", "run_metric"]
+TaskKind = Literal[
+    "introduce", "prepare", "train", "score", "sync_score", "adapt", "export", "client_snapshot", "run_metric"
+]
 
 EVERY_TASK: frozenset[TaskKind] = frozenset(get_args(TaskKind))
 """The kinds of tasks that a simulation allows."""
 
-SITE_TASKS: frozenset[TaskKind] = frozenset({"prepare", "train", "score", "sync_score", "adapt"})
+SITE_TASKS: frozenset[TaskKind] = frozenset({"introduce", "prepare", "train", "score", "sync_score", "adapt"})
 """The kinds of tasks that a real site allows: they send replies or scores, never a personal model or samples."""
 
 

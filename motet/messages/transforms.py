@@ -3,10 +3,12 @@
 from motet.config.names import Term, parse
 from motet.config.section import checked
 from motet.errors import unknown
-from motet.messages import clip
+from motet.messages import clip, compression, mask, noise
 from motet.messages.transform import Transform, TransformEntry
 
-TRANSFORMS: dict[str, TransformEntry] = {entry.name: entry for entry in [clip.ENTRY]}
+TRANSFORMS: dict[str, TransformEntry] = {
+    entry.name: entry for entry in [clip.ENTRY, noise.ENTRY, *compression.ENTRIES, mask.ENTRY]
+}
 
 
 def build_transforms(text: str) -> tuple[Transform, ...]:

@@ -154,7 +154,8 @@ class Averaging(Method):
         return w
 
     def weightings(self, field: str) -> Sequence[Weighting]:
-        if field == "w" and self.added_weighting != self.weighting:
+        added = self.layout.added
+        if field == "w" and self.added_weighting != self.weighting and added.stop > added.start:
             return (self.weighting, self.added_weighting)
         return (self.weighting,)
 

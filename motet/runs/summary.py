@@ -118,6 +118,14 @@ class DivergedClients(FileModel):
     new_clients: Count
 
 
+class PrivacySpent(FileModel):
+    """The account of the transform `noise`: what all rounds tell of any one client's data."""
+
+    epsilon: Number
+    delta: Number
+    rounds: Round
+
+
 class Summary(FileModel):
     """The content of summary.json: the results of a run."""
 
@@ -142,6 +150,7 @@ class Summary(FileModel):
     notes: list[Text] = Field(default_factory=list)
     automatic: dict[Text, Number | Text] = Field(default_factory=dict)
     data_notes: list[Text] = Field(default_factory=list)
+    privacy: PrivacySpent | None = None
 
 
 def summarize(
@@ -178,7 +187,7 @@ def summarize(
     def of_headline(statistic: str) -> float | None:
         return headline.over(statistic).of(figures)
 
-    found = found or Finding()
+    found, privacy = found or Finding(), privacy_spent(trained)
     return Summary(
         method=experiment.method,
         data=experiment.data.name,
@@ -232,10 +241,29 @@ def summarize(
         ),
         seconds=round(seconds, 3),
         warnings=warnings_of(method, trained, rows, headline, experiment.data.partition in NO_SKEW),
-        notes=[*found.notes, *said_of_automatic(automatic or {})],
+        notes=[*found.notes, *said_of_automatic(automatic or {}), *said_of_privacy(privacy)],
         automatic=dict(automatic or {}),
         data_notes=list(data_notes),
+        privacy=privacy,
     )
+
+
+def privacy_spent(trained: Sequence[Row]) -> PrivacySpent | None:
+    """Return the account after the last of these rounds, or None where no noise was added."""
+    last = trained[-1] if trained else {}
+    if last.get("epsilon") is None:
+        return None
+    return PrivacySpent(epsilon=last["epsilon"], delta=last["delta"], rounds=last["round"])
+
+
+def said_of_privacy(spent: PrivacySpent | None) -> list[str]:
+    """Return one sentence with ε and what it is about, or nothing where no noise was added."""
+    if spent is None:
+        return []
+    return [
+        f"privacy: ε = {spent.epsilon:.3g} at δ = {spent.delta:g} after {spent.rounds} rounds, for all data of any one "
+        f"client in what the rounds' models tell; scores are not covered"
+    ]
 
 
 def said_of_automatic(values: Mapping[str, float | str]) -> list[str]:

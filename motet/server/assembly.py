@@ -19,7 +19,7 @@ from motet.engines.registry import EngineRequest, build_engine
 from motet.errors import MotetError, shown
 from motet.io.plugins import is_import
 from motet.messages.task import EVERY_TASK, TaskKind
-from motet.messages.transform import Transform
+from motet.messages.transform import RunPlan, Transform
 from motet.messages.transform import TransformEntry as TransformEntry
 from motet.messages.transforms import TRANSFORMS, build_transforms, canonical_transforms
 from motet.methods import METHODS, build_method, canonical
@@ -34,6 +34,7 @@ from motet.server.contradictions import refuse_contradictions, refuse_device
 from motet.server.evaluation import Evaluator
 from motet.server.final_evaluation import FinalEvaluation
 from motet.server.memory_estimate import refuse_what_needs_too_much
+from motet.server.message_walk import plan_of
 from motet.server.number_targets import criterion_of, refuse_metrics_of_others, settled_target
 from motet.server.partial_sums import adding_up, batches_of, parcels
 from motet.server.workplace import POOLED, Workplace
@@ -59,6 +60,11 @@ class ServerSide:
         """The transforms of replies that the experiment asks for."""
         return build_transforms(self.experiment.transforms)
 
+    @cached_property
+    def plan(self) -> RunPlan:
+        """What transforms may know of the run."""
+        return plan_of(self.experiment, self.method, self.evaluator.run_metrics, self.transforms)
+
     @property
     def policy(self) -> PersonalModelPolicy:
         """The rule that decides which models of clients are scored."""
@@ -80,6 +86,9 @@ class ServerSide:
                 f"transforms is {self.experiment.transforms!r} but {self.experiment.method!r} trains in one place and "
                 f"sends nothing; accepted: no transforms"
             )
+        for transform in transforms:
+            if why := transform.refuse(self.plan):
+                raise MotetError(f"transforms is {shown(self.experiment.transforms)}: {why}")
         data = self.experiment.data
         if self.method.pooled and data.malicious and data.attack != "label-poison":
             raise MotetError(
@@ -297,12 +306,15 @@ def workplace_of(
     holdings: Holdings,
     facts: FederationFacts,
     allowed: frozenset[TaskKind] = EVERY_TASK,
+    secret: bytes = b"",
 ) -> Workplace:
     """Return a workplace with a method of its own: the same from the same experiment, in any process.
 
-    `allowed` are the kinds of tasks that it serves: a real site passes `SITE_TASKS`.
+    `allowed` are the kinds of tasks that it serves: a real site passes `SITE_TASKS`, and random bytes of its own as
+    `secret`, from which its keys and its noise come; in a simulation they come from the seed.
     """
-    return Workplace(experiment, method_of(experiment, facts), net_of(experiment, facts), holdings, facts, allowed)
+    method = method_of(experiment, facts)
+    return Workplace(experiment, method, net_of(experiment, facts), holdings, facts, allowed, secret)
 
 
 def method_of(experiment: Experiment, facts: FederationFacts) -> Method:

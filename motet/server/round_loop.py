@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -15,11 +15,11 @@ from motet.messages.message import Message, State
 from motet.messages.partial_sums import bytes_left_behind
 from motet.messages.replies import Replies, ReplyCollector
 from motet.messages.task import Outcome, Task, TaskKind, in_task_order
-from motet.messages.transform import Arrival, open_reply
+from motet.messages.transform import Collector
 from motet.metrics.run_metric import Cohort
 from motet.server.assembly import ServerSide
 from motet.server.evaluation import Row
-from motet.server.partial_sums import upload_rules
+from motet.server.message_walk import MessageWalk, introduced, kept_by_transforms, strangers
 from motet.server.stopping import Stopping
 from motet.training.randomness import numpy_generator
 
@@ -48,6 +48,12 @@ class _Exchange:
     losses: dict[int, float] = field(default_factory=dict)  # training losses by client
     bytes_down: int = 0
     bytes_up: int = 0
+
+    def after(self, other: "_Exchange") -> "_Exchange":
+        """Return this exchange with the bytes of another one before it."""
+        self.bytes_down += other.bytes_down
+        self.bytes_up += other.bytes_up
+        return self
 
 
 @dataclass
@@ -88,13 +94,14 @@ class RoundLoop:
         server = {**state.server, "round": round}
 
         cohort = self.sample(round)
-        came = self._exchange("train", cohort, round, server)
+        server, met = self._introduce(cohort, round, server)
+        came = met if met.set_aside else self._exchange("train", cohort, round, server).after(met)
         row = self._row(round, cohort, came) | self._trained(cohort, came) | self._measured(server, came.replies)
         if came.replies:
-            server = {**method.aggregate(server, came.replies), "round": round}
+            server = {**kept_by_transforms(server), **method.aggregate(server, came.replies), "round": round}
         del came  # frees the replies before models are made for scoring
         row |= {"lr": experiment.local.at_round(round), "train_seconds": time.perf_counter() - began}
-        row |= method.diagnostics(server)
+        row |= method.diagnostics(server) | self._spent(round)
 
         clients: list[Row] = []
         last = round == experiment.rounds.last
@@ -126,24 +133,40 @@ class RoundLoop:
 
     # ------------------------------------------------------------ what goes to clients and comes back
 
+    def _introduce(self, cohort: Sequence[int], round: int, server: State) -> tuple[State, _Exchange]:
+        """Ask clients that the transforms do not know yet to introduce themselves; return the server state with that.
+
+        If one does not, the round has nothing to send: all are set aside.
+        """
+        found, told = _Exchange(Replies({}), {}), dict[int, Message]()
+        new = strangers(self.side, server, cohort)
+        for outcome in self.side.engine.run([Task("introduce", i, round, {}) for i in new]) if new else ():
+            found.bytes_down += outcome.sent
+            found.bytes_up += outcome.received
+            if why := unusable(outcome, "introduce", round, set(new) - told.keys(), new):
+                found.set_aside[outcome.client_id] = why
+            elif outcome.reply is not None:
+                told[outcome.client_id] = outcome.reply
+        server = introduced(self.side, server, told) if told else server
+        for client_id in strangers(self.side, server, cohort):
+            found.set_aside.setdefault(client_id, "it did not introduce itself as the transforms need it")
+        if found.set_aside:
+            why = f"the round is void without client {min(found.set_aside)}"
+            found.set_aside = dict.fromkeys(cohort, why) | found.set_aside
+        return server, found
+
     def _exchange(self, kind: TaskKind, cohort: Sequence[int], round: int, server: State) -> _Exchange:
         """Send a task to every client of the cohort and collect the replies.
 
         A client that diverged or sent an unusable reply is set aside for this round, with the reason. Fields of replies
         are added up as they arrive where their rule allows it, so that they need not be held.
         """
-        method = self.side.method
-        opener = _ReplyOpener(self.side, server, Arrival(-1, round, len(cohort), self.side.experiment.seed))
-        w = server.get("w") if kind == "train" else None
-        rules = upload_rules(method, self.side.evaluator.run_metrics) if kind == "train" else {}
-        checks = ReplyChecks({"n": "sum", **method.uploads}, {"w": w} if isinstance(w, Tensor) else None)
+        walk = MessageWalk(self.side, server, cohort, round) if kind == "train" else None
+        collector = walk.collector() if walk else self._collector(cohort)
         added_up = kind == "train" and self.side.experiment.engine.partial_sums > 0
-        collector = ReplyCollector(checks, rules, method.weightings, self.side.samples_of(cohort), added_up)
         found = _Exchange(Replies({}), {})
         waiting = set(cohort)
-        tasks = [
-            Task(kind, i, round, opener.message_for(i) if kind == "train" else self._message(server, i)) for i in cohort
-        ]
+        tasks = [Task(kind, i, round, walk.message_for(i) if walk else self._message(server, i)) for i in cohort]
         for outcome in in_task_order(tasks, self.side.engine.run(tasks)):
             why = unusable(outcome, kind, round, waiting, cohort)
             waiting.discard(outcome.client_id)
@@ -154,11 +177,12 @@ class RoundLoop:
                 continue
             if type(outcome.train_loss) is float and math.isfinite(outcome.train_loss):
                 found.losses[outcome.client_id] = outcome.train_loss
-            self._take_in(outcome, collector, opener if kind == "train" else None, found)
+            self._take_in(outcome, collector, walk, found)
         found.set_aside |= dict.fromkeys(waiting, "no answer")
         broken = bool(found.set_aside)
-        found.replies, wrong = collector.finish()
-        if wrong and not found.replies and not broken:  # the method sends what it does not declare
+        found.replies, wrong = collector.finish(walk.stand_in if walk else None)
+        # otherwise the method sends what it does not declare
+        if wrong and not found.replies and not (broken or collector.void):
             raise MotetError(f"no reply to {kind} of round {round} can be used: {next(iter(wrong.values()))}")
         found.set_aside |= wrong
         return found
@@ -166,11 +190,17 @@ class RoundLoop:
     def _message(self, server: State, client_id: int) -> Callable[[], Message]:
         return partial(self.side.method.broadcast, server, client_id)
 
+    def _collector(self, cohort: Sequence[int]) -> Collector:
+        """Return what collects replies that are not of a training: none of their fields is added up."""
+        method = self.side.method
+        checks = ReplyChecks({"n": "sum", **method.uploads})
+        return ReplyCollector(checks, {}, method.weightings, self.side.samples_of(cohort))
+
     @staticmethod
-    def _take_in(outcome: Outcome, collector: ReplyCollector, opener: "_ReplyOpener | None", found: _Exchange) -> None:
+    def _take_in(outcome: Outcome, collector: Collector, walk: MessageWalk | None, found: _Exchange) -> None:
         assert outcome.reply is not None
         try:
-            reply = opener.reply(outcome.client_id, outcome.reply) if opener else outcome.reply
+            reply = walk.opened(outcome.client_id, outcome.reply) if walk else outcome.reply
         except MotetError as error:
             found.set_aside[outcome.client_id] = str(error)
             return
@@ -196,6 +226,11 @@ class RoundLoop:
         mean = sum(losses.values()) / len(losses) if losses else None
         return {"train_loss": mean, "train_losses": [losses.get(client_id) for client_id in cohort]}
 
+    def _spent(self, rounds: int) -> Row:
+        """Return what transforms account for after so many rounds, such as ε."""
+        found = (transform.spent(self.side.plan, rounds) for transform in self.side.transforms)
+        return {name: value for figures in found for name, value in figures.items()}
+
     def _measured(self, server: State, replies: Mapping[int, Message]) -> Row:
         """Return what run metrics compute of a round, from the weights that were sent and that came back."""
         sent, came = server.get("w"), {i: w for i, reply in replies.items() if isinstance(w := reply.get("w"), Tensor)}
@@ -205,31 +240,3 @@ class RoundLoop:
         cohort = Cohort(sent[own], [w[own] for w in came.values()], [samples[i] for i in came])
         found = (m.in_round(cohort) for m in self.side.evaluator.run_metrics)
         return {name: value for numbers in found for name, value in numbers.items()}
-
-
-class _ReplyOpener:
-    """Undoes the transforms of replies. Each message is built once and held until its reply has arrived."""
-
-    def __init__(self, side: ServerSide, server: State, arrival: Arrival):
-        self.side, self.server, self.arrival = side, server, arrival
-        self.transforms = side.transforms
-        self._sent: dict[int, Message] = {}
-
-    def message_for(self, client_id: int) -> Callable[[], Message]:
-        """Return a function that builds the message of a client."""
-        return partial(self._build, client_id)
-
-    def _build(self, client_id: int) -> Message:
-        message = self.side.method.broadcast(self.server, client_id)
-        if self.transforms:
-            self._sent[client_id] = message
-        return message
-
-    def reply(self, client_id: int, reply: Message) -> Message:
-        """Return a reply with its transforms undone, as the method expects it; raise `MotetError` if that fails."""
-        if not self.transforms:
-            return reply
-        message = self._sent.pop(client_id, None)
-        if message is None:
-            message = self.side.method.broadcast(self.server, client_id)
-        return open_reply(self.transforms, replace(self.arrival, client_id=client_id), message, reply)

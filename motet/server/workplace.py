@@ -16,7 +16,7 @@ from motet.errors import Diverged
 from motet.messages.attacks import attack_of
 from motet.messages.message import Message, State, number, tensor
 from motet.messages.task import EVERY_TASK, Outcome, Task, TaskKind
-from motet.messages.transform import Transform, pack_reply
+from motet.messages.transform import Transform, added_up, pack_reply
 from motet.messages.transforms import build_transforms
 from motet.methods.base import Method
 from motet.metrics.client_scores import Common, Scorer
@@ -49,6 +49,7 @@ class Workplace:
     holdings: Holdings
     facts: FederationFacts
     allowed: frozenset[TaskKind] = EVERY_TASK  # kinds of tasks that are performed; a real site passes SITE_TASKS
+    secret: bytes = b""  # a real site's own random bytes, from which its keys and its noise come
 
     def perform(self, task: Task, private: State) -> Outcome:
         """Do one task with the client's private state; a client that diverges fails and its state does not change."""
@@ -128,6 +129,9 @@ class Workplace:
             self.policy,
             self.holdings.shared_data() if self.method.needs_shared_data else None,
             self.method.net.normalizes_batches,
+            self.method.facts.cohort,
+            added_up(self.method.uploads, self.method.weightings),
+            self.secret,
         )
 
     @cached_property
@@ -146,6 +150,7 @@ class Workplace:
     @property
     def _kinds(self) -> dict[TaskKind, Callable[[Client, Message], Message]]:
         return {
+            "introduce": self._introduce,
             "prepare": self.method.prepare,
             "train": self._train,
             "score": self._score,
@@ -155,6 +160,10 @@ class Workplace:
             "client_snapshot": self.method.client_snapshot,
             "run_metric": self._measure,
         }
+
+    def _introduce(self, client: Client, message: Message) -> Message:
+        """Return what the transforms must know of a client before its first training, such as its public key."""
+        return {name: value for transform in self.transforms for name, value in transform.introduce(client).items()}
 
     def _train(self, client: Client, message: Message) -> Message:
         reply = self._sent(client, message, self.method.train(client, message))
@@ -168,7 +177,10 @@ class Workplace:
         if isinstance(reply, Diverged):
             return reply
         transforms = (*self.attack, *self.transforms) if client.data.malicious else self.transforms
-        return pack_reply(transforms, client, message, reply)
+        try:
+            return pack_reply(transforms, client, message, reply)
+        except Diverged as failure:
+            return failure
 
     def _export(self, client: Client, message: Message) -> Message:
         """Return the weights of the client's personal model, for the mean over clients (`scoring.derived_generic`)."""

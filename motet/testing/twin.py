@@ -124,7 +124,7 @@ class Strict(Engine):
 
     def wire_bytes(self, round: int) -> tuple[int, int]:
         """Return the bytes that went down and up in a round's training; an empty message is not sent."""
-        rows = [e for e in self.exchanges if e.task.round == round and e.task.kind in ("train", "prepare")]
+        rows = [e for e in self.exchanges if e.task.round == round and e.task.kind in ("introduce", "train", "prepare")]
         down = sum(len(e.sent) for e in rows if e.task.build_message())
         up = sum(len(e.answered) for e in rows if e.answered is not None and decode(e.answered))
         return down, up + LOSS_BYTES * sum(e.train_loss is not None for e in rows)

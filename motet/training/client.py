@@ -1,5 +1,6 @@
 """A client as a method sees it: its data, its class counts, its private state, its randomness."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -12,7 +13,7 @@ from motet.data.federation import ClientData, Samples
 from motet.messages.message import State, tensor
 from motet.training.local import Descent, TrainLoss
 from motet.training.personal_model_policy import PersonalModelPolicy
-from motet.training.randomness import generator
+from motet.training.randomness import generator, secret_bytes
 
 _KEPT = "model"  # key in the private state: the full weights after the client's last training
 
@@ -28,6 +29,9 @@ class RunContext:
     policy: PersonalModelPolicy = field(default_factory=PersonalModelPolicy)
     shared_data: Samples | None = None  # the federation's small balanced set, for methods that declare it
     joins_lone: bool = False  # a last batch of one sample joins the one before, for nets that normalize over batches
+    cohort: int = 1  # how many clients take part in a round
+    added_up: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # how each field of a reply is
+    secret: bytes = b""  # a real site's own random bytes, from which its keys and its noise come; none in a simulation
 
 
 @dataclass
@@ -84,6 +88,16 @@ class Client:
         return self.context.seed
 
     @property
+    def cohort(self) -> int:
+        """How many clients take part in a round."""
+        return self.context.cohort
+
+    @property
+    def added_up(self) -> Mapping[str, tuple[str, ...]]:
+        """How each field of a reply is added up: the weightings of its mean, or `sum`; none for one that is not."""
+        return self.context.added_up
+
+    @property
     def lr(self) -> float:
         """The learning rate of this round."""
         return self.local.at_round(self.round)
@@ -93,6 +107,18 @@ class Client:
     def rng(self, purpose: str) -> torch.Generator:
         """Return a generator for this client, round and purpose."""
         return generator(self.context.seed, purpose, self.round, self.id)
+
+    def secret(self, purpose: str) -> bytes:
+        """Return 32 bytes for one purpose that only this client can know, the same in every round.
+
+        In a simulation they come from the run's seed, at a real site from its own secret.
+        """
+        return secret_bytes(self.context.secret, self.context.seed, purpose, client=self.id)
+
+    def secret_rng(self, purpose: str) -> torch.Generator:
+        """Return a generator for this client, round and purpose whose draws only this client can know."""
+        drawn = secret_bytes(self.context.secret, self.context.seed, purpose, self.round, self.id)
+        return torch.Generator().manual_seed(int.from_bytes(drawn[:8], "little") >> 1)
 
     def descent(self, purpose: str = "train", epochs: int | None = None, lr: float | None = None) -> Descent:
         """Return a local training with the experiment's settings, this round's learning rate and this client's draws.

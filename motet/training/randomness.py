@@ -14,6 +14,12 @@ def derive(seed: int, purpose: str, round: int = 0, client: int = 0) -> int:
     return int.from_bytes(hashlib.blake2b(words, digest_size=8).digest(), "little") >> 1
 
 
+def secret_bytes(secret: bytes, seed: int, purpose: str, round: int = 0, client: int = 0) -> bytes:
+    """Return 32 bytes for one purpose that only who has `secret` can know; of an empty one, who knows the seed."""
+    words = f"{seed}/{purpose}/{round}/{client}".encode()
+    return hashlib.blake2b(words, key=secret, digest_size=32).digest()
+
+
 def generator(seed: int, purpose: str, round: int = 0, client: int = 0) -> torch.Generator:
     """Return a torch generator for one purpose of one client in one round."""
     return torch.Generator().manual_seed(derive(seed, purpose, round, client))

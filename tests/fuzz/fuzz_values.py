@@ -16,7 +16,7 @@ RIGHT = {
     "method": ["'fedavg'", "'scaffold'", "'fedprox(mu=0.1)+ft'", "'local'"],
     "seed": ["1", "9223372036854775807"],
     "protocol": ["'motet'", "'dbe'", "'pgfed'"],
-    "transforms": ["''", "'clip(norm=1.0)'"],
+    "transforms": ["''", "'clip(norm=1.0)'", "'int8'", "'top-k(share=0.5)'"],
     "device": ["'cpu'"],
     "precision": ["'fp32'", "'bf16'"],
     "data.name": ["'digits'"],

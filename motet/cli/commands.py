@@ -7,6 +7,7 @@ import typer
 
 from motet.cli.exporting import add_commands
 from motet.cli.options import Json, Trust, with_choices
+from motet.cli.sites import add_site_commands
 from motet.config.nesting import nest
 from motet.config.short_names import CHOICES, ENGINE_CHOICES, FIELDS, STUDY_CHOICES, choose, engine_of
 from motet.io.user_paths import user_path
@@ -309,3 +310,4 @@ def config(**short: Any) -> None:
 
 
 add_commands(app)
+add_site_commands(app)

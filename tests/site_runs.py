@@ -110,6 +110,14 @@ class Processes:
                 env=os.environ | environment,
             )
 
+    def start_script(self, name: str, script: Path, words: Sequence[str]) -> None:
+        """Start a script with the words of a command, in place of `python -m motet`."""
+        with open(self.folder / f"{name}.log", "ab") as log:
+            command = [sys.executable, str(script), *words]
+            self.running[name] = subprocess.Popen(
+                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
     def serve(self, *options: str) -> None:
         words = ["serve", "experiment.toml", "--address", f"127.0.0.1:{self.port}", "--certs", "certs"]
         self.start("coordinator", [*words, "--sites", ",".join(self.names), "--out", "run", *options])

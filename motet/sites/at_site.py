@@ -85,7 +85,10 @@ class AtSite:
         self.name, self.key, self.ca, self.disk, self.files = name, key, ca, disk, files
         self.ask, self.address, self.said = ask, address, said
         self.who = f"the coordinator at {address}"
-        self.identity = disk.identity(name)
+        self.identity = disk.identity(name).model_copy(
+            update={"files": (str(files.data.resolve()), str(files.schema.resolve()))}
+        )
+        disk.write(SITE, self.identity)
         self.consent = disk.read(CONSENT, Consent)
         self.begun = disk.read(BEGUN, Begun)
         seen = disk.read(SEEN, Seen)
@@ -237,7 +240,7 @@ class AtSite:
         assert self.consent is not None
         if asked.kind not in SITE_TASKS or self.begun is None or asked.client != self.begun.client:
             raise MotetError(f"{self.who} asks {self.name} for {asked.kind!r} of client {asked.client}")
-        task = Task(asked.kind, asked.client, asked.round, state)  # type: ignore[arg-type]
+        task = Task(asked.kind, asked.client, asked.round, state)
         self.said(f"{asked.kind} of round {asked.round}")
         outcome = self.workplace.perform(task, self.disk.state(asked.base))
         if outcome.reply is None:

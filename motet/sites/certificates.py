@@ -182,13 +182,13 @@ def _signed(builder: "x509.CertificateBuilder", key: "ec.EllipticCurvePrivateKey
 def _pem(certificate: "x509.Certificate") -> bytes:
     from cryptography.hazmat.primitives import serialization
 
-    return certificate.public_bytes(serialization.Encoding.PEM)
+    return bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _pem_of_key(key: "ec.EllipticCurvePrivateKey") -> bytes:
     from cryptography.hazmat.primitives import serialization as s
 
-    return key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())
+    return bytes(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
 
 
 def _write(path: Path, data: bytes, mode: int) -> Path:

@@ -18,7 +18,7 @@ from motet.data import ClientData
 from motet.errors import MotetError, shown
 from motet.io.json_models import Count, FileModel, Number, Text
 from motet.messages.message import Message, State, byte_count
-from motet.messages.task import SITE_TASKS, Task
+from motet.messages.task import Task
 from motet.methods.base import Method
 from motet.metrics.client_scores import FAILED
 from motet.metrics.metric import ACCURACY, LOSS
@@ -129,13 +129,12 @@ def consent_to(run: str, workshop: Workshop, own: ClientData, how: str) -> Conse
     experiment, trial = workshop.experiment, _trial(workshop, own)
     scoring, method = experiment.scoring, trial.method
     names = {*map(name_of_metric, scoring.asked_metrics), ACCURACY.name, LOSS.name}
-    kinds: tuple[Kind, ...] = ("begin", "finish", "hello", *sorted(SITE_TASKS))
-    if not method.prepares:
-        kinds = tuple(kind for kind in kinds if kind != "prepare")
+    kinds: list[Kind] = ["hello", "begin", "train", "score", "sync_score", "finish"]
+    kinds += ["prepare"] if method.prepares else []
     return Consent(
         run=run,
         experiment=experiment.model_dump(mode="json"),
-        kinds=tuple(kind for kind in kinds if kind != "adapt"),
+        kinds=tuple(kinds),
         uploads={"n": form(1)} | dict.fromkeys(method.uploads, "") | {n: form(v) for n, v in trial.reply.items()},
         prepares={name: form(value) for name, value in trial.prepared.items()},
         figures=tuple(sorted(names)),
@@ -151,7 +150,7 @@ def consent_to(run: str, workshop: Workshop, own: ClientData, how: str) -> Conse
 
 def tells_of(method: Method, scoring: ScoringSettings) -> set[str]:
     """Return what clients reveal beside weights and numbers of samples, as the summary of a run has it."""
-    return method.tells | scoring.tells | ({TRAINING_LOSS} if scoring.train_loss else set())
+    return {*method.tells, *scoring.tells, *([TRAINING_LOSS] if scoring.train_loss else [])}
 
 
 class _Trial:

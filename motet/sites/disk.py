@@ -42,6 +42,8 @@ class SiteIdentity(FileModel):
     salt: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     data: Sha256 | None = None
     """The hash of the site's rows when it joined; they must not change during a run."""
+    files: tuple[Text, Text] | None = None
+    """Where its table and the schema were when it last joined."""
 
 
 class Begun(FileModel):

@@ -68,8 +68,8 @@ class _Connection:
                 self._one_step()
         finally:
             self._ended.set()
-            if self.site.disk.node is not None:
-                self.fleet.sign_off(self.site.disk.node)
+            if self.site.disk.node is not None and not self.site.ended:
+                self.fleet.sign_off(self.site.disk.node)  # after its last word a site stays on until that was heard
             self.fleet.close()
 
     def _one_step(self) -> None:

@@ -218,6 +218,7 @@ def _served(folder: Path, kept: SitesFile, status: int | None, watcher: Watcher,
         link.start()
         control = Control(link.socket)
         control.register(keys)
+        link.open()
         said(f"waiting for {', '.join(kept.sites)} at {kept.host}:{link.port}")
         carrier = Carrier(link.socket, link.secret, control.start_run())
         control.close()

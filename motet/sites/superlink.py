@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from motet.errors import MotetError, shown
 from motet.sites.certificates import CA, SERVER, SERVER_KEY
@@ -28,6 +28,14 @@ from motet.sites.flower.link import OPEN, environment, superlink_app
 START = 90.0
 """Seconds that a SuperLink may take to start on a busy machine."""
 MOST_RESTARTS = 100
+WHY = {
+    401: "the key is of no site, the name is another's, or the call is older than it may be",
+    404: "sites may not reach it",
+    412: "no site of this run has that key, or the site is still signed on",
+}
+REFUSED = "refused: "
+OFTEN = 60.0
+"""Seconds in which the same refusal is said once."""
 SECRET, DATABASE, LOG = "superexec.secret", "superlink.db", "superlink.log"
 
 
@@ -48,7 +56,7 @@ class SuperLink:
         self.socket = self._private / "superlink"
         self._process: subprocess.Popen[bytes] | None = None
         self._ending = threading.Event()
-        self._restarts = 0
+        self._restarts, self._opened = 0, False
 
     @property
     def secret(self) -> bytes:
@@ -80,12 +88,34 @@ class SuperLink:
             self._process = subprocess.Popen(
                 command,
                 env=environment(self.folder / "flower"),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 stderr=log,
                 pass_fds=[number],
                 start_new_session=True,  # Ctrl-C is for the coordinator, which ends it
             )
+        if self._opened:
+            self.open()
+        assert self._process.stdout is not None
+        threading.Thread(target=self._listen, args=[self._process.stdout], daemon=True, name="motet-refused").start()
+
+    def open(self) -> None:
+        """Let sites in, once they are registered; until then their calls wait."""
+        self._opened = True
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError):  # it just died, and is started again
+                self._process.stdin.write(b"open\n")
+                self._process.stdin.flush()
+
+    def _listen(self, lines: IO[bytes]) -> None:
+        """Pass on what the process says of calls that it refused; other words of Flower's are for its log."""
+        with lines, open(self.folder / LOG, "ab") as log:
+            for line in lines:
+                if line.startswith(REFUSED.encode()):
+                    self.said(line.decode(errors="replace").strip()[:300])
+                else:
+                    log.write(line)
+                    log.flush()
 
     def _wait_until_it_answers(self) -> None:
         end = time.monotonic() + START
@@ -133,12 +163,27 @@ class SuperLink:
 def only_the_fleet(app: Any) -> Any:
     """Return the application as sites see it: with the paths of the fleet protocol alone."""
 
+    said: dict[tuple[str, str, int], float] = {}
+
+    def tell(scope: dict[str, Any], status: int) -> None:
+        who = str((scope.get("client") or ("somebody",))[0])
+        what = (who, str(scope["path"])[:100], status)
+        if time.monotonic() - said.get(what, -OFTEN) >= OFTEN:
+            said[what] = time.monotonic()
+            print(f"{REFUSED}a call of {what[1]!r} from {who} ({status}: {WHY.get(status, 'not allowed')})", flush=True)
+
     async def filtered(
         scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
     ) -> None:
+        async def heard(event: Any) -> None:
+            if event["type"] == "http.response.start" and event["status"] >= 400:
+                tell(scope, event["status"])
+            await send(event)
+
         if scope["type"] == "http" and scope["path"] in OPEN and scope["method"] == "POST":
-            await app(scope, receive, send)
+            await app(scope, receive, heard)
         elif scope["type"] == "http":
+            tell(scope, 404)
             body = b"this address serves sites of Motet alone\n"
             headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(body)).encode())]
             await send({"type": "http.response.start", "status": 404, "headers": headers})
@@ -151,7 +196,7 @@ async def _serve(app: Any, outside: socket.socket, inside: socket.socket, certs:
     """Serve both sockets until a signal comes or the coordinator is gone."""
     import uvicorn
 
-    class Server(uvicorn.Server):
+    class Server(uvicorn.Server):  # type: ignore[misc]
         """A server that leaves signals to this process."""
 
         @contextmanager
@@ -176,7 +221,11 @@ async def _serve(app: Any, outside: socket.socket, inside: socket.socket, certs:
                 os._exit(0)  # nobody is there any more to read a reply
             await asyncio.sleep(0.5)
 
-    await asyncio.gather(inner.serve([inside]), outer.serve([outside]), end_with_the_coordinator())
+    async def let_sites_in() -> None:
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)  # until `SuperLink.open`
+        await outer.serve([outside])
+
+    await asyncio.gather(inner.serve([inside]), let_sites_in(), end_with_the_coordinator())
 
 
 def main(words: list[str]) -> None:

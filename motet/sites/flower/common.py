@@ -100,7 +100,8 @@ class SignedByNode:
         """Return the time by the SuperLink's clock."""
         from flwr.supercore import date
 
-        return date.now() + dt.timedelta(seconds=self.ahead)
+        there: dt.datetime = date.now() + dt.timedelta(seconds=self.ahead)
+        return there
 
     def intercept(self, context: Any, call_next: Callable[[Any], Any]) -> Any:
         """Sign and send; if that is refused and the clocks differ, once more by the other clock."""

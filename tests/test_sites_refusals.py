@@ -129,7 +129,7 @@ def test_a_site_that_does_not_consent_tells_nothing(place: Place) -> None:
     assert place.site.ended and not (place.folder / "state" / "consent.json").exists()
 
 
-@pytest.mark.parametrize("kind", ["prepare", "adapt", "fit"])
+@pytest.mark.parametrize("kind", ["prepare", "adapt"])
 def test_a_kind_of_task_that_was_not_named_is_refused_and_who_asked_is_named(kind: str, ready: Place) -> None:
     told = ready.answer(kind, ready.message())
     assert told.failure is not None
@@ -374,8 +374,9 @@ def test_the_engine_knows_states_by_their_hashes_and_hands_over_nothing_else(rea
     ],
 )
 def test_what_real_sites_cannot_do_is_refused_in_a_sentence(changes: Mapping[str, Any], words: str) -> None:
+    values = experiment_values(**{"method": "fedavg", **changes})
     with pytest.raises(MotetError) as error:
-        settled_for_sites(resolve(experiment_values("fedavg", **changes)))
+        settled_for_sites(resolve(values))
     assert words in str(error.value) and "accepted" in str(error.value)
 
 

@@ -262,6 +262,21 @@ def show_data(
     show_partition(choose({"data": name, **short}, None, *map(parse_set, settings or [])), json)
 
 
+@data_app.command("check")
+def check_data(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="a table: FILE.csv or FILE.parquet")],
+    schema: Annotated[Path, typer.Option(metavar="FILE", help="a file of `motet data schema`, of another site")],
+    settings: Set = None,
+    json: Json = False,
+) -> None:
+    """Whether a table fits a schema that another site made, as `motet join` reads it."""
+    from motet.cli.looking import check_table
+    from motet.config.experiment import parse_set
+
+    data = choose({}, None, *map(parse_set, settings or [])).data
+    check_table(data, user_path(file, "file"), user_path(schema, "--schema"), json)
+
+
 @data_app.command("schema")
 @with_choices([*DATA_CHOICES, "seed", "protocol"])
 def print_schema(

@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from motet.api.comparison import PAGE
 from motet.api.pages import report
 from motet.cli.console import note, output, write_json, write_text
+from motet.config.data_section import DataSettings
 from motet.config.experiment import Experiment
 from motet.config.presets import describe_protocols
 from motet.data import (
@@ -18,6 +21,8 @@ from motet.data import (
     fetch_source,
     locate_sources,
 )
+from motet.data.own_site import read_site_table
+from motet.data.schema import CategoryColumn
 from motet.errors import MotetError, shown, unknown
 from motet.io.files import write_atomic
 from motet.io.text import printable
@@ -119,6 +124,23 @@ def show_schema(experiment: Experiment, out: Path | None = None) -> None:
         write_text(text)
     else:
         write_atomic(out, text.encode())
+
+
+def check_table(data: DataSettings, path: Path, schema: Path, json: bool) -> None:
+    """Read a table by a schema as `motet join` does, and print how it fits: rows, holes and unknown categories."""
+    table = read_site_table(data, path, schema)
+    x, columns = table.raw.x, table.schema.columns
+    holes = {name: int(np.isnan(x[:, i]).sum()) for i, name in enumerate(columns)}
+    strange = {n: int((x[:, i] == -1).sum()) for i, n in enumerate(columns) if isinstance(columns[n], CategoryColumn)}
+    found = {"rows": len(x), "columns": len(columns), "missing": holes, "unknown": strange}
+    if json:
+        write_json(found)
+        return
+    _say(f"{path.name} fits {schema.name}: {len(x):,} rows, {len(columns)} columns")
+    for what, counts in (("values are missing", holes), ("values are of no category of the schema", strange)):
+        named = {name: count for name, count in counts.items() if count}
+        for name, count in named.items():
+            _say(f"column {shown(name)}: {count:,} {what}")
 
 
 def show_sources(folder: str, json: bool) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
-Kind = Literal["hello", "fit", "begin", "prepare", "train", "score", "sync_score", "adapt", "finish"]
+Kind = Literal["hello", "begin", "prepare", "train", "score", "sync_score", "adapt", "finish"]
 RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 Nonce = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 StateHash = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]

@@ -45,7 +45,6 @@ note = ""
 """
 TYPES = {
     "hello": "query.hello",
-    "fit": "query.fit",
     "begin": "query.begin",
     "prepare": "query.prepare",
     "train": "train",

@@ -3,8 +3,11 @@
 import csv
 import json
 import os
+import shlex
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -274,6 +277,39 @@ def test_nobody_consents_where_nobody_can_be_asked(tmp_path: Path) -> None:
         assert "hospital-c does not consent" in running.log("coordinator")
         assert "nobody can be asked here" in running.log("hospital-c")
         assert not (tmp_path / "state-c" / "consent.json").exists()
+
+
+# ---------------------------------------------------------------- the page for users
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "deploy-sites.md"
+
+
+@pytest.mark.slow
+def test_every_command_of_the_page_works_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From three tables to three models: the page's Python, its experiment, and each line that begins with motet."""
+    text = PAGE.read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(text.partition("```python\n")[2].partition("```")[0], "deploy-sites.md", "exec"), {})
+    (tmp_path / "experiment.toml").write_text(text.partition("```toml\n")[2].partition("```")[0])
+    commands = [line.strip() for line in text.splitlines() if line.startswith("    motet ")]
+    assert len(commands) >= 12
+    waiting = dict[str, subprocess.Popen[bytes]]()
+    try:
+        for command in commands:
+            words = [sys.executable, "-m", *shlex.split(command)]
+            if words[3] in ("serve", "join"):
+                consent = ["--yes"] if words[3] == "join" else []
+                waiting[command] = subprocess.Popen([*words, *consent], stdin=subprocess.DEVNULL)
+                continue
+            for asked, process in waiting.items():
+                assert process.wait(240) == 0, asked
+            done = subprocess.run(words, capture_output=True, text=True)
+            assert done.returncode == 0, f"{command}: {done.stderr}"
+    finally:
+        for process in waiting.values():
+            process.kill()
+    assert {"model-a", "generic", "late", "from-counts", "answers.csv"} <= {p.name for p in tmp_path.iterdir()}
 
 
 def test_the_settled_experiment_is_what_sites_are_asked_for() -> None:

@@ -1,5 +1,5 @@
-"""The bytes that leave a site, decoded for every method of the registry: no private state, no rows, no class counts that
-`tells` does not name; and nothing that its consent does not name."""
+"""The bytes that leave a site, decoded for every method: no private state, no rows, no class counts unless `tells`
+names them, and nothing that its consent does not name."""
 
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,8 @@
     python benchmarks/site_faults.py [--moments 40] [--seed 0] [--quick] [--record benchmarks/results/site-faults.json]
 
 Real processes on loopback, in a network namespace of their own (`unshare`), with TLS and keys; every process is
-ended by its id. Each run is struck several times, and must end in the server state, the private states and the weights of the
-simulation of the same federation, with nobody set aside and no state lost.
+ended by its id. Each run is struck several times, and must end in the server state, the private states and the
+weights of the simulation of the same federation, with nobody set aside and no state lost.
 """
 
 import argparse

@@ -277,6 +277,35 @@ def check_data(
     check_table(data, user_path(file, "file"), user_path(schema, "--schema"), json)
 
 
+@data_app.command("sums")
+@with_choices(["label", "seed"])
+def sum_data(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="a table: FILE.csv or FILE.parquet")],
+    out: Annotated[Path, typer.Option(metavar="FILE.json", help="the sums: look at them before you send them")],
+    settings: Set = None,
+    **short: Any,
+) -> None:
+    """What a site tells of its columns, for a schema of all sites: counts, means, squares, frequent categories."""
+    from motet.cli.looking import write_sums
+    from motet.config.experiment import parse_set
+
+    data = choose({"data": str(file), **short}, None, *map(parse_set, settings or [])).data
+    write_sums(data, user_path(file, "file"), user_path(out, "--out"))
+
+
+@data_app.command("merge")
+def merge_data(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE.json...", help="files of `motet data sums`, of all sites")
+    ],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="write it there instead of printing it")] = None,
+) -> None:
+    """The schema of several sites' sums, over all their rows."""
+    from motet.cli.looking import merge_sums
+
+    merge_sums([user_path(file, "file") for file in files], user_path(out, "--out") if out else None)
+
+
 @data_app.command("schema")
 @with_choices([*DATA_CHOICES, "seed", "protocol"])
 def print_schema(

@@ -34,7 +34,7 @@ from motet.sites.engine import STRIKES, Flower, Identity, Terms
 from motet.sites.flower.carrier import Incoming, NodeOnline, Outgoing
 from motet.sites.options import address_of, seconds_of
 from motet.sites.settling import refuse_method, settled_for_sites, with_batch
-from motet.sites.wire import FROM_SITE, TO_SITE, Answered, Asked, Parcel, new_nonce, packed, signed, unpacked, words_of
+from motet.sites.wire import FROM_SITE, TO_SITE, Asked, Parcel, Replied, new_nonce, packed, signed, unpacked, words_of
 from motet.sites.workshop import Workshop
 
 RUN = "0123456789abcdef"
@@ -74,17 +74,17 @@ class Place:
         usual |= {"serial": self.serial, "nonce": new_nonce()}
         return signed(packed(state or {}, Asked(**(usual | words))), self.key, TO_SITE, self.certificate)
 
-    def answer(self, kind: str, state: State | None = None, **words: Any) -> Answered:
+    def answer(self, kind: str, state: State | None = None, **words: Any) -> Replied:
         reply = self.site.answer(self.asked(kind, state, **words))
         assert reply is not None
         self.last = reply
-        return words_of(reply, Answered)
+        return words_of(reply, Replied)
 
-    def invited(self, **words: Any) -> Answered:
+    def invited(self, **words: Any) -> Replied:
         invitation = Invitation(experiment=self.experiment.model_dump(mode="json"), sites=3)
         return self.answer("hello", text=invitation.to_json().decode(), **words)
 
-    def begin(self) -> Answered:
+    def begin(self) -> Replied:
         begun = Begun(run=RUN, client=0, sites=3, experiment=self.experiment.model_dump(mode="json"))
         return self.answer("begin", text=begun.to_json().decode())
 
@@ -224,7 +224,7 @@ def test_a_message_that_came_before_is_refused_also_after_a_restart(ready: Place
     for site in (ready.site, ready.join()):
         reply = site.answer(again)
         assert reply is not None
-        assert "came before" in str(words_of(reply, Answered).failure)
+        assert "came before" in str(words_of(reply, Replied).failure)
 
 
 def test_another_run_and_another_sites_message_are_refused(ready: Place) -> None:
@@ -317,7 +317,7 @@ def engine_of(ready: Place, line: Line, said: list[str]) -> Flower:
 
 
 def resigned(parcel: Parcel, key: Any, **changes: Any) -> Parcel:
-    words = words_of(parcel, Answered).model_copy(update=changes)
+    words = words_of(parcel, Replied).model_copy(update=changes)
     return signed(Parcel(words.to_json(), parcel.tensors), key, FROM_SITE)
 
 
@@ -433,7 +433,7 @@ def test_keys_have_their_modes_and_are_not_replaced(tmp_path: Path) -> None:
 
 
 def test_tensors_of_every_type_travel_as_they_are() -> None:
-    words = Answered(run=RUN, site="a", kind="train", round=1, client=0, nonce=new_nonce())
+    words = Replied(run=RUN, site="a", kind="train", round=1, client=0, nonce=new_nonce())
     state: State = {"n": 3, "f": 0.5, "t": True, "small": torch.arange(5), "large": torch.randn(40_000).bfloat16()}
     state |= {"grid": torch.randn(200, 200)}
     found = unpacked(packed(state, words))

@@ -19,7 +19,7 @@ from motet.methods import METHODS
 from motet.server.assembly import method_of
 from motet.sites.consent import consent_to
 from motet.sites.settling import settled_for_sites
-from motet.sites.wire import Answered, new_nonce, packed, unpacked
+from motet.sites.wire import Replied, new_nonce, packed, unpacked
 from motet.sites.workshop import Workshop
 from motet.testing.privacy import COUNTS, found_in
 from motet.testing.twin import Exchange
@@ -65,7 +65,7 @@ def test_what_leaves_a_site_is_what_it_consented_to_and_no_secret(method: str, t
         outcome = place.perform(task, private)
         assert outcome.reply is not None and outcome.private is not None
         consent.refuse_reply("train", outcome.reply, outcome.train_loss)
-        words = Answered(run="0" * 16, site="hospital-a", kind="train", round=round, client=0, nonce=new_nonce())
+        words = Replied(run="0" * 16, site="hospital-a", kind="train", round=round, client=0, nonce=new_nonce())
         parcel = packed(outcome.reply, words)
         sent = encode(unpacked(parcel))  # as an eavesdropper inside TLS would decode it
         seen = Exchange(task, encode(message), sent, private, outcome.private)

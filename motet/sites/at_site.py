@@ -19,9 +19,9 @@ from motet.sites.consent import Ask, Consent, consent_to, statement
 from motet.sites.disk import BEGUN, CONSENT, SEEN, SITE, Begun, FinalWords, Seen, SiteDisk
 from motet.sites.wire import (
     FROM_SITE,
-    Answered,
     Asked,
     Parcel,
+    Replied,
     packed,
     refuse_strange_coordinator,
     signed,
@@ -107,7 +107,7 @@ class AtSite:
         except MotetError as error:
             self.said(f"refused: {error}")
             return None
-        told = Answered(
+        told = Replied(
             run=asked.run, site=self.name, kind=asked.kind, round=asked.round, client=asked.client, nonce=asked.nonce
         )
         reply: State = {}
@@ -134,7 +134,7 @@ class AtSite:
             return False
         return (first.run, first.site) == (second.run, second.site) and first.serial < second.serial
 
-    def _answered(self, asked: Asked, state: State, told: Answered) -> tuple[Answered, State]:
+    def _answered(self, asked: Asked, state: State, told: Replied) -> tuple[Replied, State]:
         if asked.site != self.name:
             raise MotetError(f"a message for {asked.site!r} came to {self.name!r}")
         if self.consent is not None and asked.run != self.consent.run:
@@ -235,7 +235,7 @@ class AtSite:
             self._workplace = workshop.workplace(own)
         return self._workplace
 
-    def _worked(self, asked: Asked, state: State, told: Answered) -> tuple[Answered, State]:
+    def _worked(self, asked: Asked, state: State, told: Replied) -> tuple[Replied, State]:
         """Do a task from the private state that the message names; the new one is on disk before the reply is made."""
         assert self.consent is not None
         if asked.kind not in SITE_TASKS or self.begun is None or asked.client != self.begun.client:

@@ -21,10 +21,10 @@ from motet.sites.flower.carrier import Incoming, NodeOnline, Outgoing
 from motet.sites.wire import (
     FROM_SITE,
     TO_SITE,
-    Answered,
     Asked,
     Kind,
     Parcel,
+    Replied,
     is_signed_by,
     new_nonce,
     packed,
@@ -93,7 +93,7 @@ class Question:
 class Answer:
     """What a site said: its words and tensors, or the reason why there are none."""
 
-    words: Answered | None = None
+    words: Replied | None = None
     state: State = field(default_factory=dict)
     failure: str | None = None
 
@@ -314,7 +314,7 @@ class Flower(Engine):
             self._strike(question, f"a reply in the name of {name} is not signed with its key, or was changed")
             return
         try:
-            words = words_of(parcel, Answered)
+            words = words_of(parcel, Replied)
             if words.nonce != question.nonce or (words.run, words.site) != (self.identity.run, name):
                 self._strike(question, f"a reply of {name} answers another message (replayed, or of another run)")
             elif words.client != question.client_id:

@@ -1,6 +1,6 @@
 """The messages between coordinator and sites: words and tensors, signed; nothing of it is ever unpickled.
 
-`Asked` are the words of a message to a site, `Answered` those of its reply. A `Parcel` is both ends' form of a message:
+`Asked` are the words of a message to a site, `Replied` those of its reply. A `Parcel` is both ends' form of a message:
 words, the named tensors and numbers of a task, and a signature over all of it. A random number in each message must
 come back in the reply, and the number of each message to a site is larger than the one before: nothing can be replayed.
 """
@@ -57,7 +57,7 @@ class Asked(FileModel):
     """More words of some kinds, as JSON."""
 
 
-class Answered(FileModel):
+class Replied(FileModel):
     """The words of a site's reply."""
 
     run: RunId

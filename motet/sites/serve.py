@@ -12,17 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import Field, JsonValue
+from typing import TYPE_CHECKING, Any
 
 from motet.config.experiment import Experiment, resolve
 from motet.data import Prepare
 from motet.data.prepare import restored
 from motet.data.prepare_table import TablePrepare
 from motet.errors import MotetError, one_sentence, shown
-from motet.io.files import make_folder, read_own, write_atomic
-from motet.io.json_models import Count, FileModel, Number, Text, to_json
+from motet.io.files import make_folder, read_own
+from motet.io.json_models import to_json
 from motet.io.memory_limits import keep_freed_memory
 from motet.messages.message import State
 from motet.metrics import family
@@ -31,7 +29,7 @@ from motet.metrics.registry import headline_metric
 from motet.runs.checkpoint import Checkpoints
 from motet.runs.environment import environment
 from motet.runs.record import Record
-from motet.runs.run import Watcher, finish, gone_back, one_thread
+from motet.runs.run import Watcher, finish, gone_back, one_thread, restore
 from motet.server.assembly import ServerSide, method_of, net_of, told_to_methods
 from motet.server.evaluation import Row, generic_beside
 from motet.server.memory_estimate import refuse_what_needs_too_much
@@ -54,35 +52,17 @@ from motet.sites.engine import Flower, Identity, Question, Terms
 from motet.sites.flower.carrier import Carrier, Control
 from motet.sites.flower.common import require_flower
 from motet.sites.settling import facts_of, refuse_method, settled_for_sites, with_batch
+from motet.sites.sites_file import FILE, SitesFile, read_sites_file
 from motet.sites.status import StatusPage
 from motet.sites.superlink import SuperLink
-from motet.sites.wire import RunId
 
 if TYPE_CHECKING:
     pass
 
-FILE, LINK = "sites.json", "superlink"
+LINK = "superlink"
 FOR_EVER = 1e9
 DEADLINE = 600.0
 """Seconds that a round waits for a site where the user says nothing."""
-MOST_BYTES = 2**26
-
-
-class SitesFile(FileModel):
-    """sites.json: what the coordinator of a run was told, by its user and by the sites."""
-
-    run: RunId
-    sites: Annotated[tuple[Text, ...], Field(min_length=1)]
-    host: Text
-    port: Annotated[int, Field(ge=0, lt=65536)]
-    certs: Text
-    least: Annotated[int, Field(gt=0)]
-    deadline: Annotated[Number, Field(gt=0)]
-    experiment: dict[str, JsonValue]
-    """As the sites were asked for it; experiment.toml has what they settled on."""
-    starts: Count = 0
-    """How often the coordinator was started."""
-    told: tuple[SiteTold, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,7 +86,8 @@ class SitesSide(ServerSide):
     """What the coordinator needs for its rounds, and what it hands out at the end."""
 
     by: TablePrepare
-    record: Record
+    kept: SitesFile
+    folder: Path
     board: Board = field(repr=False)
 
     @property
@@ -122,13 +103,17 @@ class SitesSide(ServerSide):
         questions = [
             Question(i, "finish", round, self._last_message(server, i), self._last_words(i, round, rows, members))
             for i in self.federation_facts.training_ids
+            if self.engine.names[i] not in self.kept.handed
         ]
         for question in self.engine.ask(questions):
-            name = self.engine.names[question.client_id]
-            failed = question.answer is None or question.answer.words is None
-            if failed and question.answer is not None:
-                self.board.say(f"{name} has not got its model: {question.answer.failure}")
-            self.board.site(name, "away" if failed else "done")
+            name, answer = self.engine.names[question.client_id], question.answer
+            if answer is None or answer.words is None:
+                why = "no answer" if answer is None else answer.failure
+                self.board.say(f"{name} has not got its model yet ({why}); `motet serve --resume` gives it")
+                continue
+            self.board.site(name, "done")
+            self.kept = self.kept.model_copy(update={"handed": (*self.kept.handed, name)})
+            self.kept.write(self.folder)
 
     def _last_message(self, server: State, client_id: int) -> Callable[[], State]:
         def build() -> State:
@@ -183,17 +168,11 @@ def serve_again(
     folder: Path, certs: Path | None, status: int | None, watcher: Watcher, said: Callable[[str], None]
 ) -> Path:
     """Go on with a run at real sites after any kill, and return its folder; `certs` counts in place of the noted."""
-    path = folder / FILE
-    try:
-        kept = SitesFile.from_json(read_own(path, MOST_BYTES), str(path))
-    except OSError as error:
-        raise MotetError(
-            f"--resume is {shown(str(folder))}, where {FILE} cannot be read ({error.strerror}); accepted: a folder of "
-            f"`motet serve`"
-        ) from None
+    kept = read_sites_file(folder)
     if certs is not None:
         kept = kept.model_copy(update={"certs": str(certs.resolve())})
-    if (folder / "experiment.toml").exists() and Record(folder).finished:
+    finished = (folder / "experiment.toml").exists() and Record(folder).finished
+    if finished and set(kept.handed) == set(kept.sites):
         return folder
     return _served(folder, kept, status, watcher, said)
 
@@ -211,7 +190,7 @@ def _served(folder: Path, kept: SitesFile, status: int | None, watcher: Watcher,
     page = None
     try:
         kept = kept.model_copy(update={"port": link.port})
-        write_atomic(folder / FILE, kept.to_json(indent=2))  # before the first message, whose number depends on it
+        kept.write(folder)  # before the first message, whose number depends on it
         page = StatusPage(board, status) if status is not None else None
         if page:
             said(f"status page: {page.address}")
@@ -247,8 +226,8 @@ def _run(folder: Path, kept: SitesFile, engine: Flower, board: Board, watcher: W
     try:
         if not kept.told:
             kept = kept.model_copy(update={"told": tuple(_greeted(engine, asked, board))})
-            write_atomic(folder / FILE, kept.to_json(indent=2))
-        side = _side(kept, asked, engine, record, board)
+            kept.write(folder)
+        side = _side(kept, asked, engine, folder, board)
     except BaseException:
         engine.close()
         raise
@@ -258,6 +237,9 @@ def _run(folder: Path, kept: SitesFile, engine: Flower, board: Board, watcher: W
             checkpoints = Checkpoints(record.checkpoint_folder)
             for round in checkpoints.rounds:
                 engine.must_keep(checkpoints.clients_of(round))
+            if record.finished:
+                _hand_out(side, record, checkpoints)
+                return
             finish(side, record, checkpoints, gone_back(side, record, checkpoints), onlooker)
         return
     try:
@@ -268,6 +250,17 @@ def _run(folder: Path, kept: SitesFile, engine: Flower, board: Board, watcher: W
         raise
     with created:
         finish(side, record, Checkpoints(record.checkpoint_folder), None, onlooker)
+
+
+def _hand_out(side: SitesSide, record: Record, checkpoints: Checkpoints) -> None:
+    """Send what their models are made from to the sites that were away when the run ended."""
+    try:
+        loaded = restore(side, checkpoints)
+        if loaded is not None:
+            rows = [row for row in record.clients_of(loaded.round) if not row.get("new")]
+            side.ended(loaded.server, loaded.round, rows)
+    finally:
+        side.engine.close()
 
 
 def _greeted(engine: Flower, experiment: Experiment, board: Board) -> list[SiteTold]:
@@ -312,7 +305,7 @@ def _begun(engine: Flower, side: ServerSide, kept: SitesFile) -> None:
     _all_of(engine, [Question(i, "begin", 0, dict, text) for i, text in enumerate(texts)])
 
 
-def _side(kept: SitesFile, asked: Experiment, engine: Flower, record: Record, board: Board) -> SitesSide:
+def _side(kept: SitesFile, asked: Experiment, engine: Flower, folder: Path, board: Board) -> SitesSide:
     """Return the server's side, from what the sites told; raise if they do not agree or the method cannot run."""
     first = kept.told[0]
     for site in kept.told:
@@ -332,7 +325,7 @@ def _side(kept: SitesFile, asked: Experiment, engine: Flower, record: Record, bo
     method = method_of(experiment, facts)
     refuse_method(method, experiment.method, len(kept.sites), kept.least)
     side = SitesSide(
-        experiment, facts, method, net_of(experiment, facts), engine, by=prepare, record=record, board=board
+        experiment, facts, method, net_of(experiment, facts), engine, by=prepare, kept=kept, folder=folder, board=board
     )
     side.refuse_what_cannot_be_followed()
     return side

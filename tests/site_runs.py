@@ -54,14 +54,14 @@ def digits_tables(folder: Path, names: Sequence[str] = NAMES, rows: int = 600) -
     return folder / "all.csv", folder / "schema.toml"
 
 
-def experiment_values(method: str, rounds: int = 3, **changes: Any) -> dict[str, Any]:
+def experiment_values(method: str, count: int = 3, **changes: Any) -> dict[str, Any]:
     """Return the choices of a small experiment; `local={...}` changes a section."""
     values: dict[str, Any] = {
         "method": method,
         "seed": 1,
         "data": {"name": "all.csv", "label": "digit", "test_share": 0.2, "val_share": 0.2},
         "net": {"name": "mlp(hidden=32)"},
-        "rounds": {"count": rounds, "cohort": 0.7},
+        "rounds": {"count": count, "cohort": 0.7},
         "local": {"epochs": 1, "batch": 16, "lr": 0.05, "weight_decay": 1e-5, "batched_clients": False},
         "scoring": {"every": 2, "test": "split", "metric": "accuracy", "figures_learned": False},
         "engine": {"name": "inline"},

@@ -35,10 +35,10 @@ from motet.sites.settling import settled_for_sites
 EIGHT = ("fedavg", "fedrod(head=hyper)", "pgfed", "fedbasis", "superfed-mm", "fedavg+dbe", "ditto", "scaffold")
 
 
-def begun(folder: Path, method: str, rounds: int = 3, **changes: Any) -> dict[str, Any]:
+def begun(folder: Path, method: str, count: int = 3, **changes: Any) -> dict[str, Any]:
     """Write the tables of three sites, and run the simulation of the same federation into `inline`."""
     whole, schema = digits_tables(folder)
-    values = experiment_values(method, rounds, **changes)
+    values = experiment_values(method, count, **changes)
     run(simulated(values, whole, schema), folder / "inline")
     return values
 

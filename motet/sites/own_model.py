@@ -56,7 +56,7 @@ class SiteModels(ServedModels):
             raise MotetError(f"the rows in {data} are not those with which {identity.name} took part")
         self.client = begun.client
         self.shop = Workshop(experiment, table, begun.client, begun.sites, identity.name)
-        self.place: Workplace = self.shop.workplace()
+        self.workplace: Workplace = self.shop.workplace()
         self.record: Any = _Recorded(experiment, folder)
         self.thresholds: Thresholds | None = None
 
@@ -65,14 +65,15 @@ class SiteModels(ServedModels):
         private = self.disk.state(self.words.base)
         with one_thread():
             task = Task("score", self.client, self.words.round, self.message)
-            client = self.place.client(task, private)
-            client = self.place.shown(self.place.read(client, self.message))
-            method = self.place.method
+            client = self.workplace.client(task, private)
+            client = self.workplace.shown(self.workplace.read(client, self.message))
+            method = self.workplace.method
             method.net.eval()
-            if method.family:
-                model = method.member(client, self.message, self.words.member)
-            else:
-                model = method.personal(client, self.message)
+            model = (
+                method.member(client, self.message, self.words.member)
+                if method.family
+                else method.personal(client, self.message)
+            )
         if model is None:
             raise MotetError(f"method {self.shop.experiment.method!r} has no model of the site's own")
         return RawModel(model, self.prepare, self.facts.class_names)
@@ -80,7 +81,7 @@ class SiteModels(ServedModels):
     @property
     def facts(self) -> FederationFacts:
         """What the site knows of the federation."""
-        return self.place.facts
+        return self.workplace.facts
 
     @property
     def prepare(self) -> Prepare:
@@ -90,7 +91,7 @@ class SiteModels(ServedModels):
     @property
     def plain_net(self) -> Net:
         """The net without what the method added to it."""
-        return self.place.generic_net
+        return self.workplace.generic_net
 
     @property
     def round(self) -> int:
@@ -103,7 +104,7 @@ class SiteModels(ServedModels):
 
     def real_samples(self, most: int) -> Tensor | None:
         """Return up to `most` of the site's own rows."""
-        train = self.place.holdings.clients[self.client].train
+        train = self.workplace.holdings.clients[self.client].train
         return train.prepare.as_given(train.x[:: max(1, len(train) // most)][:most])
 
 

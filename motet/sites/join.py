@@ -84,8 +84,9 @@ class _Connection:
             reply = self.site.answer(arrived.parcel)
             if reply is not None:
                 self._push(arrived, reply)
-        except Unreachable as error:
+        except Unreachable as error:  # a message may be lost with the line: who signs on anew is asked again
             self._not_heard(error)
+            self._unknown.set()
         except Refused as error:
             self.said(f"{error}")
             self._unknown.set()

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from motet.errors import MotetError, one_sentence
-from motet.sites.flower.common import HEARTBEAT, Named, Refused, SignedByNode, content_of, in_sentences, parcel_of
+from motet.sites.flower.common import (
+    HEARTBEAT,
+    Named,
+    Refused,
+    SignedByNode,
+    Unreachable,
+    content_of,
+    in_sentences,
+    parcel_of,
+)
 from motet.sites.wire import Parcel
 
 if TYPE_CHECKING:
@@ -82,8 +91,8 @@ class Fleet:
             pull = make_pull_object_fn_protobuf(self.client.PullObject, self.node, run)
             try:
                 parts = pull_objects([each.object_id for each in iterate_object_tree(tree)], pull)
-            except ObjectPullError:  # its sender was killed before all of it arrived, and will ask again
-                return None
+            except ObjectPullError:  # it is given once: its sender must be made to send it again
+                raise Unreachable("a message did not arrive whole") from None
             self.client.ConfirmMessageReceived(
                 ConfirmMessageReceivedRequest(node=self.node, run_id=run, message_object_id=id)
             )

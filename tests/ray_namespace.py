@@ -13,10 +13,10 @@ UP = 'ip link set lo up && exec "$@"'
 
 
 @cache
-def why_not() -> str | None:
-    """Return why Ray cannot be tested here, or None."""
-    if importlib.util.find_spec("ray") is None:
-        return "ray is not installed (pip install 'motet[ray]')"
+def why_not(package: str = "ray", extra: str = "ray") -> str | None:
+    """Return why a package that opens ports cannot be tested here, or None."""
+    if importlib.util.find_spec(package) is None:
+        return f"{package} is not installed (pip install 'motet[{extra}]')"
     if not (shutil.which("unshare") and shutil.which("ip")):
         return "there is no unshare or ip, which make a network namespace"
     if subprocess.run(inside(["true"]), capture_output=True).returncode:

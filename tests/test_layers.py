@@ -22,7 +22,7 @@ LAYERS = [
     {"runs", "track"},
     {"studies", "export"},
     {"report"},
-    {"api", "testing"},
+    {"api", "testing", "sites"},
     {"cli", "__init__", "__main__"},
 ]
 STRANGERS = LAYERS[7]

@@ -41,6 +41,6 @@ def test_the_old_dialect_is_gone(word: str) -> None:
 
 def test_about_as_many_files_as_there_are_reasons_to_change() -> None:
     files = [path for path in FILES if path.name != "__init__.py"]
-    assert len(files) <= 340
+    assert len(files) <= 370
     long = [name(path) for path in files if len(path.read_text(encoding="utf-8").splitlines()) > 420]
     assert long == []

@@ -7,6 +7,7 @@ import typer
 
 from motet.cli.exporting import add_commands
 from motet.cli.options import Json, Trust, with_choices
+from motet.cli.sites import add_site_commands
 from motet.config.nesting import nest
 from motet.config.short_names import CHOICES, ENGINE_CHOICES, FIELDS, STUDY_CHOICES, choose, engine_of
 from motet.io.user_paths import user_path
@@ -263,6 +264,50 @@ def show_data(
     show_partition(choose({"data": name, **short}, None, *map(parse_set, settings or [])), json)
 
 
+@data_app.command("check")
+def check_data(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="a table: FILE.csv or FILE.parquet")],
+    schema: Annotated[Path, typer.Option(metavar="FILE", help="a file of `motet data schema`, of another site")],
+    settings: Set = None,
+    json: Json = False,
+) -> None:
+    """Whether a table fits a schema that another site made, as `motet join` reads it."""
+    from motet.cli.looking import check_table
+    from motet.config.experiment import parse_set
+
+    data = choose({}, None, *map(parse_set, settings or [])).data
+    check_table(data, user_path(file, "file"), user_path(schema, "--schema"), json)
+
+
+@data_app.command("sums")
+@with_choices(["label", "seed"])
+def sum_data(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="a table: FILE.csv or FILE.parquet")],
+    out: Annotated[Path, typer.Option(metavar="FILE.json", help="the sums: look at them before you send them")],
+    settings: Set = None,
+    **short: Any,
+) -> None:
+    """What a site tells of its columns, for a schema of all sites: counts, means, squares, frequent categories."""
+    from motet.cli.looking import write_sums
+    from motet.config.experiment import parse_set
+
+    data = choose({"data": str(file), **short}, None, *map(parse_set, settings or [])).data
+    write_sums(data, user_path(file, "file"), user_path(out, "--out"))
+
+
+@data_app.command("merge")
+def merge_data(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE.json...", help="files of `motet data sums`, of all sites")
+    ],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="write it there instead of printing it")] = None,
+) -> None:
+    """The schema of several sites' sums, over all their rows."""
+    from motet.cli.looking import merge_sums
+
+    merge_sums([user_path(file, "file") for file in files], user_path(out, "--out") if out else None)
+
+
 @data_app.command("schema")
 @with_choices([*DATA_CHOICES, "seed", "protocol"])
 def print_schema(
@@ -311,3 +356,4 @@ def config(**short: Any) -> None:
 
 
 add_commands(app)
+add_site_commands(app)

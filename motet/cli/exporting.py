@@ -35,7 +35,12 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN|COMPARISON", help="folder of a finished run or comparison")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|COMPARISON|STATE", help="folder of a finished run or comparison, or a site's --state"
+        ),
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="a new folder for the models")],
     client: Annotated[
         list[str] | None,
@@ -68,11 +73,16 @@ def export(
     from motet.export.refit import export_comparison
     from motet.export.run import export_run
     from motet.report.progress import onlooker
+    from motet.sites.own_model import export_own, is_site_folder
     from motet.studies.comparison_file import is_comparison
 
     folder, where = user_path(run, "folder"), user_path(out, "--out")
     said = (format or ["torch"], lambda sentence: note(f"left out: {sentence}"), threshold)
-    if is_comparison(folder):
+    if is_site_folder(folder):
+        if client or generic or threshold or refit:
+            raise MotetError(f"{folder} is a site's --state folder, which has one model; accepted: --out and --format")
+        written = [export_own(folder, where, format or ["torch"])]
+    elif is_comparison(folder):
         with onlooker(messages()) as watcher:
             written = export_comparison(
                 folder, where, client or [], generic, *said, refit is not False, watcher, trust_code

@@ -4,12 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from motet.api.comparison import PAGE
 from motet.api.pages import report
 from motet.cli.console import note, output, write_json, write_text
+from motet.config.data_section import AUTO, DataSettings
 from motet.config.experiment import Experiment
 from motet.config.presets import describe_protocols
 from motet.data import (
+    Federation,
     TablePrepare,
     build,
     counts_table,
@@ -18,9 +22,13 @@ from motet.data import (
     fetch_source,
     locate_sources,
 )
+from motet.data.column_sums import SiteSums, merged_schema, sums_of_table
+from motet.data.own_site import read_site_table
+from motet.data.schema import CategoryColumn
 from motet.errors import MotetError, shown, unknown
 from motet.io.files import write_atomic
 from motet.io.text import printable
+from motet.io.user_paths import read_small
 from motet.messages.transforms import describe_transforms
 from motet.methods import describe_methods
 from motet.metrics.registry import describe_metrics
@@ -109,7 +117,7 @@ def show_partition(experiment: Experiment, json: bool) -> None:
 
 def show_schema(experiment: Experiment, out: Path | None = None) -> None:
     """Print the schema of a table as TOML, or write it to a file."""
-    federation = build(experiment.data, experiment.seed)
+    federation = _federation_of_a_table(experiment)
     if not isinstance(federation.prepare, TablePrepare):
         raise MotetError(f"data {shown(experiment.data.name)} is no table; accepted: FILE.csv or FILE.parquet")
     for said in federation.notes:
@@ -119,6 +127,61 @@ def show_schema(experiment: Experiment, out: Path | None = None) -> None:
         write_text(text)
     else:
         write_atomic(out, text.encode())
+
+
+def _federation_of_a_table(experiment: Experiment) -> Federation:
+    """Return the federation of a table; one that names no clients, and is too small for simulated ones, is a site's."""
+    try:
+        return build(experiment.data, experiment.seed)
+    except MotetError:
+        data = experiment.data
+        if data.client is not None or data.partition != AUTO:
+            raise
+        return build(data.model_copy(update={"partition": "iid", "clients": 1}), experiment.seed)
+
+
+def write_sums(data: DataSettings, path: Path, out: Path) -> None:
+    """Write the sums of a site's table to a file that people can read."""
+    found = sums_of_table(data, path)
+    write_atomic(out, found.to_json(indent=2))
+    note(f"{out} tells sums of {len(found.columns)} columns over {found.rows:,} rows; look at it before you send it")
+
+
+def merge_sums(paths: Sequence[Path], out: Path | None) -> None:
+    """Print the schema of several sites' sums as TOML, or write it to a file."""
+    sites = {}
+    for path in paths:
+        try:
+            sites[path.name] = SiteSums.from_json(read_small(path, MOST_SUMS, str(path)), str(path))
+        except OSError as error:
+            raise MotetError(f"cannot read {path}: {error.strerror}; accepted: a file of `motet data sums`") from None
+    schema, notes = merged_schema(sites)
+    for said in notes:
+        note(said)
+    if out is None:
+        write_text(schema.to_toml())
+    else:
+        write_atomic(out, schema.to_toml().encode())
+
+
+MOST_SUMS = 2**26
+
+
+def check_table(data: DataSettings, path: Path, schema: Path, json: bool) -> None:
+    """Read a table by a schema as `motet join` does, and print how it fits: rows, holes and unknown categories."""
+    table = read_site_table(data, path, schema)
+    x, columns = table.raw.x, table.schema.columns
+    holes = {name: int(np.isnan(x[:, i]).sum()) for i, name in enumerate(columns)}
+    strange = {n: int((x[:, i] == -1).sum()) for i, n in enumerate(columns) if isinstance(columns[n], CategoryColumn)}
+    found = {"rows": len(x), "columns": len(columns), "missing": holes, "unknown": strange}
+    if json:
+        write_json(found)
+        return
+    _say(f"{path.name} fits {schema.name}: {len(x):,} rows, {len(columns)} columns")
+    for what, counts in (("values are missing", holes), ("values are of no category of the schema", strange)):
+        named = {name: count for name, count in counts.items() if count}
+        for name, count in named.items():
+            _say(f"column {shown(name)}: {count:,} {what}")
 
 
 def show_sources(folder: str, json: bool) -> None:

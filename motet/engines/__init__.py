@@ -3,8 +3,9 @@
 `engine.py` says what an engine is, `inline.py` is the reference, `pool.py` has worker processes (`worker.py` is their
 side, `shared_memory.py` carries tensors between them), `ray.py` has actors in a cluster (`ray_cluster.py` joins it,
 `ray_actor.py` is their side, `ray_states.py` leaves private states there), `several_workers.py` is the loop of both,
-`dealing.py` decides which worker gets which tasks, `client_states.py` keeps private states, `registry.py` lists engines
-by name. May import messages, config and io; knows no method, data or metric. Start reading in `inline.py`.
+`elsewhere.py` stands for real sites (`motet/sites/engine.py`), `dealing.py` decides which worker gets which tasks,
+`client_states.py` keeps private states, `registry.py` lists engines by name. May import messages, config and io;
+knows no method, data or metric. Start reading in `inline.py`.
 """
 
 from motet.engines.client_states import ClientStates, PrivateStore, WithStates

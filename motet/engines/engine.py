@@ -57,6 +57,10 @@ class Engine(ABC):
         """Return which of these clients can be asked now, in the same order; in a simulation all of them."""
         return list(client_ids)
 
+    def fewest(self, cohort: int) -> int:
+        """Return with how many clients a round may go on that would take a cohort of this size; default that many."""
+        return cohort
+
     @abstractmethod
     def keep(self, round: int) -> ClientFiles:
         """Store the present private states so that they survive a kill, and return the entry of each client's."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from motet.config.sections import EngineSettings
+from motet.engines.elsewhere import FLOWER
 from motet.engines.engine import Engine, Groups, Work
 from motet.engines.inline import Inline
 from motet.engines.pool import Pool
@@ -73,7 +74,21 @@ def auto(request: EngineRequest) -> Engine:
     )
 
 
-ENGINES: dict[str, Callable[[EngineRequest], Engine]] = {"auto": auto, "inline": inline, "pool": pool, "ray": ray}
+def flower(request: EngineRequest) -> Engine:
+    """Raise a `MotetError`: real sites are reached by a command of their own, which has no data."""
+    raise MotetError(
+        "engine.name is 'flower', whose clients are real sites with their own data; accepted: `motet serve` with this "
+        "experiment and `motet join` at each site, or another engine for a simulation"
+    )
+
+
+ENGINES: dict[str, Callable[[EngineRequest], Engine]] = {
+    "auto": auto,
+    "inline": inline,
+    "pool": pool,
+    "ray": ray,
+    FLOWER: flower,
+}
 
 
 def build_engine(request: EngineRequest) -> Engine:

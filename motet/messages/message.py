@@ -37,7 +37,7 @@ class AddedUp:
         )
 
 
-_DTYPES = {  # safetensors' names for them
+DTYPES = {  # safetensors' names for them
     torch.float64: "F64",
     torch.float32: "F32",
     torch.float16: "F16",
@@ -94,7 +94,7 @@ def decode(data: bytes) -> State:
 
 
 def _checked(name: str, value: Tensor) -> Tensor | Scalar:
-    if value.dtype not in _DTYPES:
+    if value.dtype not in DTYPES:
         raise ValueError(f"field {name[:100]!r} has type {value.dtype}")
     return value if value.dim() else value.item()
 
@@ -119,10 +119,10 @@ def _header(parts: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]) -> tupl
     """Return the names in the order of their data, wider types first for alignment, and the header's bytes."""
     words, at = {}, 0
     for name, dtype, shape in sorted(parts, key=lambda part: -part[1].itemsize):
-        if dtype not in _DTYPES:
-            raise MotetError(f"message field {name!r} has type {dtype}; accepted: {', '.join(map(str, _DTYPES))}")
+        if dtype not in DTYPES:
+            raise MotetError(f"message field {name!r} has type {dtype}; accepted: {', '.join(map(str, DTYPES))}")
         end = at + math.prod(shape) * dtype.itemsize
-        words[name] = {"dtype": _DTYPES[dtype], "shape": shape, "data_offsets": [at, end]}
+        words[name] = {"dtype": DTYPES[dtype], "shape": shape, "data_offsets": [at, end]}
         at = end
     text = json.dumps(words, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)

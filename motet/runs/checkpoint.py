@@ -215,6 +215,11 @@ class Checkpoints:
                 f"folder of the run and start again"
             ) from error
 
+    @property
+    def rounds(self) -> list[int]:
+        """The rounds of all checkpoints in the folder, rising."""
+        return sorted(self._manifests())
+
     def clients_of(self, round: int) -> ClientFiles:
         """Return the entries of the private states that a checkpoint needs; empty if it is not there."""
         with suppress(Damaged):

@@ -43,7 +43,7 @@ MOST_TEXT = 4096  # of a field of an experiment: a path, or a sum of methods
 
 _ROUNDS, _CLIENTS = "rounds.jsonl", "clients.jsonl"
 _ENVIRONMENT, _SUMMARY, _FIGURES = "environment.json", "summary.json", "figures_learned.json"
-_BEFORE_A_RUN = {"lock", _ENVIRONMENT}  # what a process leaves that was killed while creating a run
+_BEFORE_A_RUN = {"lock", _ENVIRONMENT, "sites.json", "superlink"}  # what is there before an experiment is settled
 
 
 class Record:
@@ -55,11 +55,11 @@ class Record:
 
     def create(self, experiment: Experiment, environment: Environment) -> "Record":
         """Create a new run in a folder that is empty or does not exist, and lock it; raise `MotetError` otherwise."""
-        self._refuse_if_taken()
+        self.refuse_if_taken()
         make_folder(self.folder)
         self._lock = FolderLock(self.folder)
         try:
-            self._refuse_if_taken()  # again under the lock: another process may have been faster
+            self.refuse_if_taken()  # again under the lock: another process may have been faster
             remove_temporaries(self.folder)
             write_atomic(self.folder / _ENVIRONMENT, environment.to_json(indent=2))
             experiments.write(experiment, self.folder / "experiment.toml")  # last: this file makes the folder a run
@@ -230,7 +230,7 @@ class Record:
         self.require_finished()
         return Summary.from_json(self.read_bytes(_SUMMARY), f"{self.folder / _SUMMARY}")
 
-    def _refuse_if_taken(self) -> None:
+    def refuse_if_taken(self) -> None:
         """Raise unless a new run may be created in the folder."""
         if not self.folder.exists():
             return

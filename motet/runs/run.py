@@ -74,7 +74,7 @@ def _run(experiment: Experiment, folder: Path | None, watcher: Watcher | None) -
         assembly = assemble(experiment, record.checkpoint_folder)
         with record.create(experiment, environment(code_of(experiment))):
             keep(experiment.data.name, record.folder)
-            _finish(assembly, record, Checkpoints(record.checkpoint_folder), None, watcher or Silent())
+            finish(assembly, record, Checkpoints(record.checkpoint_folder), None, watcher or Silent())
     return record.folder
 
 
@@ -101,12 +101,12 @@ def resume(
             experiment = experiment.with_({"engine": engine})
         assembly = assemble(experiment, record.checkpoint_folder)
         checkpoints = Checkpoints(record.checkpoint_folder)
-        loaded = _gone_back(assembly, record, checkpoints)
-        _finish(assembly, record, checkpoints, loaded, watcher or Silent())
+        loaded = gone_back(assembly, record, checkpoints)
+        finish(assembly, record, checkpoints, loaded, watcher or Silent())
     return folder
 
 
-def _gone_back(assembly: ServerSide, record: Record, checkpoints: Checkpoints) -> Loaded | None:
+def gone_back(assembly: ServerSide, record: Record, checkpoints: Checkpoints) -> Loaded | None:
     """Restore the newest checkpoint and cut the record to it; without any checkpoint the run is at its beginning."""
     try:
         loaded = restore(assembly, checkpoints)
@@ -144,7 +144,7 @@ def _is_of(experiment: Experiment, saved_as: str, extra: Mapping[str, Any]) -> b
     return same_experiment(saved_as, experiment)
 
 
-def _finish(
+def finish(
     assembly: ServerSide, record: Record, checkpoints: Checkpoints, loaded: Loaded | None, watcher: Watcher
 ) -> None:
     """Finish a run. Whenever a machine takes private states with it, go back to the newest checkpoint, and say so."""
@@ -153,8 +153,10 @@ def _finish(
         try:
             return _finish_once(assembly, record, checkpoints, loaded, watcher, said)
         except LostStates as lost:
+            if not isinstance(assembly, Assembly):
+                raise
             assembly = assemble(assembly.experiment, record.checkpoint_folder)  # the engine of before is closed
-            loaded = _gone_back(assembly, record, checkpoints)
+            loaded = gone_back(assembly, record, checkpoints)
             back = loaded.round if loaded else 0
             times = times + 1 if back == at else 1
             if times > MOST_LOSSES:
@@ -208,10 +210,11 @@ def _finish_once(
         seconds = sum(row["seconds"] for row in rows) + time.perf_counter() - began
         last = [row for row in record.clients_of(progress.round) if not row.get("new")]
         found = assembly.final_evaluation.find(FinalState(progress.server, progress.round, rows, last))
+        assembly.ended(progress.server, progress.round, last)
     finally:
         assembly.engine.close()
     write_generic(assembly, progress.server, record)
-    write_serving(record, assembly.federation_facts)
+    write_serving(record, assembly.federation_facts, assembly.prepare)
     write_thresholds(record, found.thresholds)
     record.write_figures_learned(found.figures_learned)
     kept = stopping.kept if stopping else None

@@ -17,6 +17,7 @@ from motet.config.sections import EngineSettings
 from motet.data import ClientData, FederationFacts, Prepare, Samples
 from motet.data.holdings import AbsentFederation, AbsentSamples, NeedsData
 from motet.engines import Inline
+from motet.engines.elsewhere import FLOWER, StatesElsewhere
 from motet.errors import MotetError, shown
 from motet.io.user_code import place_of
 from motet.messages.message import Message, State
@@ -106,7 +107,8 @@ class ModelWorkbench:
             raise MotetError(
                 f"run {record.folder} cannot be served: its net does not fit serving.json ({why})"
             ) from error
-        engine = Inline(workplace, record.checkpoint_folder)
+        at_sites = recorded.engine.name == FLOWER
+        engine = StatesElsewhere() if at_sites else Inline(workplace, record.checkpoint_folder)
         return cls(record, ServerSide(recorded, facts, workplace.method, workplace.generic_net, engine), workplace)
 
     def generic_model(self) -> RawModel:

@@ -73,11 +73,11 @@ class ServingFile(FileModel):
         )
 
 
-def write_serving(record: Record, facts: FederationFacts) -> None:
-    """Write both files at the end of a run; nothing if the server has no test set to take the preparation from."""
-    if facts.test is None:
+def write_serving(record: Record, facts: FederationFacts, by: Prepare | None) -> None:
+    """Write both files at the end of a run; nothing if the server does not know the preparation of samples, `by`."""
+    if by is None:
         return
-    prepare, constants = facts.test.prepare.saved()
+    prepare, constants = by.saved()
     if constants:
         write_atomic(record.folder / CONSTANTS, encode(constants))
     clients = [ServedClient(c.id, c.train, c.val, c.test, c.new, c.domain, c.name) for c in facts.clients]
@@ -89,7 +89,7 @@ def write_serving(record: Record, facts: FederationFacts) -> None:
             "class_names": tuple(facts.class_names),
             "content_hash": facts.content_hash,
             "prepare": plain(prepare),
-            "stored": str(facts.test.x.dtype).removeprefix("torch."),
+            "stored": "float32" if facts.test is None else str(facts.test.x.dtype).removeprefix("torch."),
             "clients": tuple(clients),
         }
     )

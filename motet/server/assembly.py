@@ -1,9 +1,10 @@
 """Build everything that runs an experiment: data, net, method, engine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,13 +12,14 @@ import torch
 from motet.config.data_section import DataSettings
 from motet.config.experiment import Experiment
 from motet.config.scoring_section import ScoringSettings
-from motet.data import SOURCES, Federation, FederationFacts, Holdings, build, default_net, default_partition
+from motet.data import SOURCES, Federation, FederationFacts, Holdings, Prepare, build, default_net, default_partition
 from motet.data.federation import SharedFederation
 from motet.data.readers.in_memory import look_in
 from motet.engines.engine import Engine, Work
 from motet.engines.registry import EngineRequest, build_engine
 from motet.errors import MotetError, shown
 from motet.io.plugins import is_import
+from motet.messages.message import State
 from motet.messages.task import EVERY_TASK, TaskKind
 from motet.messages.transform import RunPlan, Transform
 from motet.messages.transform import TransformEntry as TransformEntry
@@ -123,6 +125,18 @@ class ServerSide:
         return FinalEvaluation(self.evaluator, self.experiment.seed)
 
     @property
+    def prepare(self) -> Prepare | None:
+        """The preparation of samples, with which models are served later; None if the server does not know it."""
+        test = self.federation_facts.test
+        return None if test is None else test.prepare
+
+    def ended(self, server: State, round: int, clients: Sequence[Mapping[str, Any]]) -> None:
+        """React to the end of a run, while clients can still be asked; `clients` are their last rows.
+
+        In a simulation there is nothing to do.
+        """
+
+    @property
     def client_ids(self) -> list[int]:
         """The clients that rounds draw their cohorts from."""
         return [POOLED] if self.method.pooled else self.federation_facts.training_ids
@@ -148,7 +162,7 @@ def settle(experiment: Experiment) -> Experiment:
     if net.weights and not net.weights_sha256:
         net = net.model_copy(update={"weights_sha256": weights_sha256(net.weights)})
     if experiment.rounds.count == "auto":
-        data, scoring = _ending_by_validation(data, scoring, experiment.rounds.patience)
+        data, scoring = ending_by_validation(data, scoring, experiment.rounds.patience)
     if scoring.threshold and not data.val_share and not data.shares_validation:
         data = data.model_copy(update={"val_share": VALIDATION_SHARE})  # to choose it on
     require_metrics(scoring.metrics)
@@ -160,22 +174,22 @@ def settle(experiment: Experiment) -> Experiment:
     if scoring.test == "auto":
         own = data.test_share > 0 and (data.partition == "natural" or not by_rows)
         scoring = scoring.model_copy(update={"test": "split" if own else "common"})
-    scoring = _settled_scoring(scoring, experiment.method, data)
+    scoring = settled_scoring(scoring, experiment.method, data)
     experiment = experiment.model_copy(update={"data": data, "net": net, "scoring": scoring})
     if not experiment.local.batch:
-        batch = _batch_for(FederationFacts.of(build(data, experiment.seed)))
+        batch = batch_for(FederationFacts.of(build(data, experiment.seed)))
         experiment = experiment.model_copy(update={"local": experiment.local.model_copy(update={"batch": batch})})
     names = {"method": canonical(experiment.method), "transforms": canonical_transforms(experiment.transforms)}
     return experiment.model_copy(update=names)
 
 
-def _batch_for(facts: FederationFacts) -> int:
+def batch_for(facts: FederationFacts) -> int:
     """Return the batch size for clients of this size: a quarter of the median, as a power of two from 16 to 128."""
     median = float(np.median([facts.by_id[i].train for i in facts.training_ids]))
     return int(2 ** np.clip(np.round(np.log2(max(1.0, median / 4))), 4, 7))
 
 
-def _ending_by_validation(
+def ending_by_validation(
     data: DataSettings, scoring: ScoringSettings, patience: int
 ) -> tuple[DataSettings, ScoringSettings]:
     """Return the settings for rounds that end by themselves: with validation data, and scored often enough."""
@@ -190,7 +204,7 @@ def _ending_by_validation(
     return data, scoring.model_copy(update={"report": "best_on_validation", "every": every})
 
 
-def _settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) -> ScoringSettings:
+def settled_scoring(scoring: ScoringSettings, method: str, data: DataSettings) -> ScoringSettings:
     """Return the scoring settings with `auto` replaced in `personal_model` and in what clients tell of their classes.
 
     The personal model is the one that the method declares (`motet/training/personal_model_policy.py`). Scores by class
@@ -239,7 +253,7 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
 
     Private states are kept in `folder`, a run's checkpoint folder, or in memory without one.
     """
-    scoring = _settled_scoring(experiment.scoring, experiment.method, experiment.data)
+    scoring = settled_scoring(experiment.scoring, experiment.method, experiment.data)
     experiment = experiment.model_copy(update={"scoring": scoring})
     refuse_contradictions(experiment)
     if folder is not None:

@@ -123,11 +123,12 @@ class RoundLoop:
         if self.side.method.pooled:
             return list(ids)
         size, there = self.side.experiment.rounds.cohort_size(len(ids)), self.side.engine.available(ids)
-        if len(there) < size:
+        if len(there) < self.side.engine.fewest(size):
             raise MotetError(
                 f"round {round} takes {size} clients but {len(there)} of {len(ids)} can be asked now; "
                 f"accepted: a smaller rounds.cohort, or resume when more of them are there"
             )
+        size = min(size, len(there))
         drawn = numpy_generator(self.side.experiment.seed, "cohort", round).choice(len(there), size, replace=False)
         return sorted(there[i] for i in drawn)
 

@@ -1,0 +1,317 @@
+"""The coordinator's lines to the SuperLink, on a socket of this machine: register sites, push and pull messages."""
+
+import hashlib
+import io
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from motet.errors import MotetError, one_sentence
+from motet.sites.flower.common import (
+    HEARTBEAT,
+    Named,
+    Unreachable,
+    WithToken,
+    content_of,
+    in_sentences,
+    parcel_of,
+)
+from motet.sites.flower.link import VERSION
+from motet.sites.wire import Parcel
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+BUNDLE = f"""[project]
+name = "motet-run"
+version = "1.0.0"
+description = "Motet"
+license = {{ file = "LICENSE" }}
+dependencies = ["flwr>={VERSION},<1.42.0"]
+[tool.flwr.app]
+publisher = "motet"
+fab-format-version = 1
+flwr-version-target = "{VERSION}"
+[tool.flwr.app.components]
+serverapp = "nothing:here"
+clientapp = "nothing:here"
+[tool.flwr.app.config]
+note = ""
+"""
+TYPES = {
+    "hello": "query.hello",
+    "begin": "query.begin",
+    "prepare": "query.prepare",
+    "train": "train",
+    "score": "evaluate",
+    "sync_score": "evaluate.sync",
+    "adapt": "evaluate.adapt",
+    "finish": "query.finish",
+}
+"""Flower's words for the kinds of messages."""
+
+SUPERLINK = "the SuperLink"
+"""In sentences."""
+
+
+def over_socket(kind: type[Any], socket: Path, *interceptors: Any) -> Any:
+    """Return a client of Flower's that speaks through a socket in the file system, which other users cannot reach."""
+    import httpx
+
+    client = kind("http://superlink", interceptors=interceptors)
+    client._client.close()
+    client._client = httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), timeout=60.0)
+    return client
+
+
+@dataclass(frozen=True)
+class NodeOnline:
+    """A site that is on: its number, which is another after it came back, and since when."""
+
+    number: int
+    since: str
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A message to a site that is on."""
+
+    node: int
+    kind: str
+    round: int
+    parcel: Parcel
+    seconds: float
+    """For how long it may be answered."""
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """What came of a message: a reply, or why there is none (`unavailable`: it may still come)."""
+
+    message_id: str
+    parcel: Parcel | None
+    unavailable: bool = False
+    why: str = ""
+
+
+class Control:
+    """Registers sites, and starts Flower's run."""
+
+    def __init__(self, socket: Path):
+        """Take the SuperLink's socket on this machine."""
+        from flwr.supercore.control import ControlHttpClient
+
+        self.client = over_socket(ControlHttpClient, socket, Named("flwr CLI"))
+
+    def register(self, keys: "Mapping[str, ec.EllipticCurvePublicKey]") -> None:
+        """Let exactly these sites in, each by its name and public key; who was registered before and is not, is out."""
+        from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
+        from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+
+        wanted = {name: public_key_to_bytes(key) for name, key in keys.items()}
+        with in_sentences(SUPERLINK):
+            for node in self.client.ListNodes(ListNodesRequest()).nodes_info:
+                if node.status == "unregistered":
+                    continue
+                if wanted.get(node.name) == node.public_key:
+                    del wanted[node.name]
+                else:
+                    self.client.UnregisterNode(UnregisterNodeRequest(node_id=node.node_id))
+            for name, key in wanted.items():
+                self.client.RegisterNode(RegisterNodeRequest(public_key=key, name=name))
+
+    def start_run(self) -> int:
+        """Start a run with a bundle that holds no code, and return its number."""
+        from flwr.common.serde import fab_to_proto
+        from flwr.proto.control_pb2 import StartRunRequest
+        from flwr.supercore.fab import Fab
+
+        bundle = io.BytesIO()
+        with zipfile.ZipFile(bundle, "w") as file:
+            file.writestr("pyproject.toml", BUNDLE)
+        data = bundle.getvalue()
+        with in_sentences(SUPERLINK):
+            fab = fab_to_proto(Fab(hashlib.sha256(data).hexdigest(), data, {}))
+            return int(self.client.StartRun(StartRunRequest(fab=fab)).run_id)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
+
+
+class Carrier:
+    """Pushes messages to sites and pulls their replies, as the server of one run of Flower's.
+
+    A SuperLink that was killed and started again is waited for. Nothing here ends the process, as Flower's own parts
+    do.
+    """
+
+    def __init__(self, socket: Path, secret: bytes, run: int, patience: float = 120.0):
+        """Take the run's one task, which needs the secret; wait for a SuperLink up to `patience` seconds."""
+        self.socket, self.patience, self.run = socket, patience, run
+        token = self._acquired(secret)
+        self.client = self._runtime(Named("flwr-serverapp"), WithToken(token))
+        self._take_input()
+        self._ended = threading.Event()
+        self._beat = threading.Thread(target=self._stay_alive, daemon=True, name="motet-heartbeat")
+        self._beat.start()
+
+    def _runtime(self, *interceptors: Any) -> Any:
+        from flwr.supercore.runtime import RuntimeHttpClient
+
+        return over_socket(RuntimeHttpClient, self.socket, *interceptors)
+
+    def _acquired(self, secret: bytes) -> str:
+        from flwr.proto.runtime_pb2 import AcquireTaskRequest
+        from flwr.supercore.constant import TaskType
+        from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
+
+        protected = frozenset({"/flwr.proto.Runtime/AcquireTask"})
+        sign = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=protected)
+        client, end = self._runtime(Named("SuperExec"), sign), time.monotonic() + self.patience
+        asked = AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP])
+        try:
+            while time.monotonic() < end:
+                with in_sentences(SUPERLINK):
+                    found = client.AcquireTask(asked)
+                if found.token and found.task.run_id == self.run:
+                    return str(found.token)
+                time.sleep(0.05)
+        finally:
+            client.close()
+        raise MotetError(f"the SuperLink gave no task of its run {self.run} in {self.patience:g} seconds")
+
+    def _take_input(self) -> None:
+        from flwr.proto.runtime_pb2 import PullTaskInputRequest
+        from flwr.supercore.task_identity import TaskIdentity
+
+        with in_sentences(SUPERLINK):
+            told = self.client.PullTaskInput(PullTaskInputRequest())
+        TaskIdentity.task_id, TaskIdentity.run_id = told.task_id, told.run.run_id
+        TaskIdentity.node_id = told.context.node_id
+
+    def _stay_alive(self) -> None:
+        from flwr.proto.runtime_pb2 import SendTaskHeartbeatRequest
+
+        while not self._ended.wait(HEARTBEAT / 2):
+            with suppress(Exception), in_sentences(SUPERLINK):  # the next one may arrive
+                self.client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+
+    def _called(self, call: Callable[[], Any]) -> Any:
+        """Return what a call returns; while nobody answers, wait for the SuperLink to come back."""
+        end = time.monotonic() + self.patience
+        while True:
+            try:
+                with in_sentences(SUPERLINK):
+                    return call()
+            except Unreachable:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+
+    def nodes(self) -> dict[str, NodeOnline]:
+        """Return the sites that are on, by name."""
+        from flwr.proto.runtime_pb2 import GetNodesRequest
+
+        found = self._called(lambda: self.client.GetNodes(GetNodesRequest())).nodes
+        return {node.name: NodeOnline(int(node.node_id), node.last_activated_at) for node in found}
+
+    def push(self, messages: Sequence[Outgoing]) -> list[str]:
+        """Send messages and return the number of each; empty for one that was not taken."""
+        return list(self._called(lambda: self._push(messages)))
+
+    def _push(self, messages: Sequence[Outgoing]) -> list[str]:
+        from flwr.app import Message
+        from flwr.app.message import remove_content_from_message
+        from flwr.common.constant import SUPERLINK_NODE_ID
+        from flwr.common.serde import message_to_proto
+        from flwr.proto.node_pb2 import Node
+        from flwr.proto.runtime_pb2 import PushAppMessagesRequest
+        from flwr.supercore.inflatable.inflatable_object import (
+            get_all_nested_objects,
+            get_object_tree,
+            no_object_id_recompute,
+        )
+        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_push_object_fn_protobuf
+        from flwr.supercore.inflatable.inflatable_utils import push_objects
+
+        made = [
+            Message(content_of(m.parcel), m.node, TYPES[m.kind], ttl=m.seconds, group_id=str(m.round)) for m in messages
+        ]
+        with no_object_id_recompute():
+            heads, trees, objects = [], [], dict[str, Any]()
+            for message in made:
+                vars(message.metadata)["_message_id"] = message.object_id
+                heads.append(message_to_proto(remove_content_from_message(message)))
+                trees.append(get_object_tree(message))
+                objects |= get_all_nested_objects(message)
+            told = self.client.PushMessages(PushAppMessagesRequest(messages_list=heads, message_object_trees=trees))
+            node = Node(node_id=SUPERLINK_NODE_ID)
+            push = make_push_object_fn_protobuf(self.client.PushObject, node, self.run, told.session_id)
+            push_objects(objects, push, object_ids_to_push=set(told.objects_to_push))
+        return [str(id or "") for id in told.message_ids]
+
+    def pull(self, message_ids: Sequence[str]) -> list[Incoming]:
+        """Return what came of these messages by now; each reply is given once."""
+        return list(self._called(lambda: self._pull(message_ids)))
+
+    def _pull(self, message_ids: Sequence[str]) -> list[Incoming]:
+        from flwr.common.constant import SUPERLINK_NODE_ID
+        from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
+        from flwr.proto.node_pb2 import Node
+        from flwr.proto.runtime_pb2 import PullAppMessagesRequest
+        from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
+        from flwr.supercore.inflatable.inflatable_utils import (
+            ObjectPullError,
+            inflate_object_from_contents,
+            pull_objects,
+        )
+
+        found, node = list[Incoming](), Node(node_id=SUPERLINK_NODE_ID)
+        told = self.client.PullMessages(PullAppMessagesRequest(message_ids=list(message_ids)))
+        for head, tree in zip(told.messages_list, told.message_object_trees, strict=True):
+            asked, id = head.metadata.reply_to_message_id, head.metadata.message_id
+            pull = make_pull_object_fn_protobuf(self.client.PullObject, node, self.run)
+            try:
+                parts = pull_objects([each.object_id for each in iterate_object_tree(tree)], pull)
+            except ObjectPullError as error:
+                found.append(Incoming(asked, None, unavailable=True, why=str(error)))
+                continue
+            with suppress(Exception):  # it is here; the SuperLink may keep its copy for longer
+                self.client.ConfirmMessageReceived(
+                    ConfirmMessageReceivedRequest(node=node, run_id=self.run, message_object_id=id)
+                )
+            found.append(self._incoming(asked, inflate_object_from_contents(tree.object_id, parts)))
+        return found
+
+    def _incoming(self, asked: str, message: Any) -> Incoming:
+        from flwr.common.constant import ErrorCode
+
+        if message.has_error():
+            waiting = (
+                ErrorCode.NODE_UNAVAILABLE,
+                ErrorCode.MESSAGE_UNAVAILABLE,
+                ErrorCode.REPLY_MESSAGE_UNAVAILABLE,
+            )
+            code = message.error.code
+            why = one_sentence(f"Flower's error {code}: {message.error.reason}")[:200]
+            return Incoming(asked, None, unavailable=code in waiting, why=why)
+        try:
+            return Incoming(asked, parcel_of(message.content))
+        except MotetError as error:
+            return Incoming(asked, None, why=str(error))
+
+    def finish(self) -> None:
+        """End the run at the SuperLink, and close the connections."""
+        from flwr.proto.runtime_pb2 import PushTaskOutputRequest
+
+        self._ended.set()
+        with suppress(Exception), in_sentences(SUPERLINK):
+            self.client.PushTaskOutput(PushTaskOutputRequest(sub_status="completed", details=""))
+        self.client.close()

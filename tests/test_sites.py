@@ -1,0 +1,17 @@
+"""Real sites, in processes on loopback in a network namespace; `sites_inside.py` has the tests that run there."""
+
+import pytest
+from ray_namespace import pytest_inside, why_not
+
+needs_flower = pytest.mark.skipif(why_not("flwr", "sites") is not None, reason=str(why_not("flwr", "sites")))
+
+
+@needs_flower
+def test_one_method_at_three_sites() -> None:
+    pytest_inside("sites_inside.py")
+
+
+@needs_flower
+@pytest.mark.slow
+def test_every_method_every_fault_and_every_stranger() -> None:
+    pytest_inside("sites_inside.py", "-m", "slow", timeout=5400)

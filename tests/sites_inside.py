@@ -87,6 +87,50 @@ def test_every_other_method_on_digits(method: str, tmp_path: Path) -> None:
         assert_as_simulated(running, tmp_path / "inline")
 
 
+MASKED = "clip(norm=5.0)+mask"
+NO_LOSS = {"scoring": {"train_loss": False, "figures_learned": False}, "rounds": {"cohort": 1.0}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transforms", [MASKED, "top-k(share=0.1)", "int8"])
+def test_transforms_at_sites_have_the_bytes_of_a_simulation(transforms: str, tmp_path: Path) -> None:
+    """Masks are made of secrets that differ from those of a simulation, and cancel all the same."""
+    values = begun(tmp_path, "fedavg", transforms=transforms, **NO_LOSS)
+    with processes(tmp_path, values) as running:
+        running.serve()
+        running.join_all()
+        running.until_round(1)
+        running.kill("hospital-b")
+        running.join("hospital-b")
+        running.kill("coordinator")
+        running.serve_again()
+        running.finished()
+        assert all(not row["set_aside"] for row in Record(running.out).rounds)
+        if transforms != MASKED:
+            assert_as_simulated(running, tmp_path / "inline")
+        else:  # whose checkpoints hold keys, which are others
+            weights = [folder / "weights.safetensors" for folder in (running.out, tmp_path / "inline")]
+            assert weights[0].read_bytes() == weights[1].read_bytes()
+            lines = [
+                line for name in NAMES for line in running.log(name).splitlines() if "public keys for masks" in line
+            ]
+            assert len(lines) == 3 and len({line.partition("telephone: ")[2] for line in lines}) == 1
+
+
+@pytest.mark.slow
+def test_noise_behind_masks_at_sites_is_accounted_for(tmp_path: Path) -> None:
+    digits_tables(tmp_path)
+    noisy = "noise(norm=0.5, multiplier=4.0, at=client)+mask"
+    values = experiment_values("fedavg(weighting=uniform)", transforms=noisy, **NO_LOSS)
+    with processes(tmp_path, values) as running:
+        running.serve()
+        running.join_all()
+        running.finished()
+        rows = Record(running.out).rounds
+        assert [row["epsilon"] for row in rows] == sorted(row["epsilon"] for row in rows) and rows[-1]["epsilon"] > 1
+        assert all(not row["set_aside"] for row in rows)
+
+
 def hearts(folder: Path, source: Path) -> dict[str, Any]:
     """Write the heart data as one table, one table per hospital, and a schema fitted on all."""
     with open(source, newline="") as file:

@@ -9,6 +9,7 @@ the next round draws a cohort anew, in which clients train again with other batc
 unmask a reply, and a client masks one reply per round.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
@@ -39,12 +40,14 @@ LEAST = 3
 OURS = "mask."  # how the names of fields begin that this transform adds to messages and replies
 KEY, IDS, KEYS, TOTAL, COUNT = "mask.key", "mask.ids", "mask.keys", "mask.total", "mask.n"
 KNOWN_IDS, KNOWN_KEYS, LAST = f"{PREFIX}mask.ids", f"{PREFIX}mask.keys", f"{PREFIX}mask.round"
+ROUNDS, ASKED, DIGEST_BYTES = f"{PREFIX}mask.rounds", f"{PREFIX}mask.asked", 32  # of what a site promised
 
 
 class Mask(Transform):
     """Hides single replies behind pairwise masks that cancel in their sum."""
 
     needs_one_message: ClassVar[bool] = True
+    needs_whole_cohort: ClassVar[bool] = True
 
     range: float = Field(16.0, gt=0, le=2**16, description="the largest change of a number that fits; in 2^30 steps")
 
@@ -92,6 +95,29 @@ class Mask(Transform):
 
     # ------------------------------------------------------------ at the client
 
+    def promise(self, kept: State, round: int, asked: bytes, message: Message) -> State:
+        """Return the others' keys and what was asked in each round; raise if a key or a round's question is another."""
+        keys, known = _keys(message, IDS, KEYS), _keys(kept, KNOWN_IDS, KNOWN_KEYS)
+        _refuse_other_key(keys, known)
+        answered = _answered(kept)
+        if answered.setdefault(round, asked) != asked:
+            raise MotetError(
+                f"the server asks again for a masked reply of round {round}, in other words; accepted: one"
+            )
+        order = sorted(answered)
+        digests = b"".join(answered[each] for each in order)
+        return {
+            **_written(known | keys, KNOWN_IDS, KNOWN_KEYS),
+            ROUNDS: torch.tensor(order),
+            ASKED: _bytes(digests).view(-1, DIGEST_BYTES),
+        }
+
+    def announced(self, kept: State) -> str:
+        """Return the fingerprints of the keys, which sites compare by another way: a server could tell its own keys."""
+        known = _keys(kept, KNOWN_IDS, KNOWN_KEYS)
+        prints = (f"{i} {hashlib.sha256(known[i]).hexdigest()[:16]}" for i in sorted(known))
+        return f"public keys for masks, to compare with the other sites by telephone: {', '.join(prints)}"
+
     def pack(self, client: Sender, message: Message, reply: Message) -> Message:
         """Return the masked reply; raise `MotetError` if the server asks for what could unmask it."""
         agreed = self._agreed(client, message)
@@ -117,9 +143,7 @@ class Mask(Transform):
             )
         if len(keys) != client.cohort:
             raise MotetError(f"the server asks to mask for {len(keys)} clients; accepted: {client.cohort}, a cohort")
-        for other in keys.keys() & known.keys():
-            if keys[other] != known[other]:
-                raise MotetError(f"the server tells another public key of client {other} than before; accepted: one")
+        _refuse_other_key(keys, known)
         if client.round <= number({LAST: 0, **client.private}, LAST):
             raise MotetError(f"the server asks again for a masked reply of round {client.round}; accepted: one")
         client.private |= _written(known | keys, KNOWN_IDS, KNOWN_KEYS)
@@ -219,6 +243,20 @@ class MaskedReplies:
 
 def _pair(client: Sender) -> KeyPair:
     return KeyPair(client.secret("mask key"))
+
+
+def _refuse_other_key(keys: Mapping[int, bytes], known: Mapping[int, bytes]) -> None:
+    for other in sorted(keys.keys() & known.keys()):
+        if keys[other] != known[other]:
+            raise MotetError(f"the server tells another public key of client {other} than before; accepted: one")
+
+
+def _answered(kept: State) -> dict[int, bytes]:
+    """Return a hash of what was asked in each round for which a reply was masked."""
+    if ROUNDS not in kept:
+        return {}
+    digests = tensor(kept, ASKED).contiguous().numpy()
+    return {each: digests[at].tobytes() for at, each in enumerate(tensor(kept, ROUNDS).tolist())}
 
 
 def _bytes(data: bytes) -> Tensor:

@@ -6,6 +6,7 @@ What a transform may do, in the order in which a round calls it. Each default do
     client    introduce   once, in a task of its own: what the server must know of the client, such as a public key
     server    introduced  keep that in the server state
     server    address     add fields to the message, such as the public keys of the cohort
+    client    promise     at a real site: what it never forgets, whatever state the server tells it to start from
     client    pack        change the reply of a training
     server    open        undo that, reply by reply; or `collector`, where single replies cannot be read
     server    stand_in    what counts in place of a client that failed
@@ -23,7 +24,7 @@ from motet.config.section import Section
 from motet.messages.checks import Form, Reasons
 from motet.messages.message import Message, State, tensor
 from motet.messages.replies import Replies, Rule, Weighting
-from motet.training.randomness import generator
+from motet.training.randomness import generator, secret_generator
 
 PREFIX = "transform."
 """How the names of fields begin that transforms keep in the server state and in private states."""
@@ -65,9 +66,12 @@ class Arrival:
     round: int
     cohort: int
     seed: int
+    secret: bytes = b""  # of a coordinator of real sites, which know the seed; none in a simulation
 
     def rng(self, purpose: str) -> torch.Generator:
         """Return a generator for this client, round and purpose at the server."""
+        if self.secret:
+            return secret_generator(self.secret, self.seed, purpose, self.round, self.client_id)
         return generator(self.seed, purpose, self.round, self.client_id)
 
 
@@ -123,6 +127,7 @@ class Transform(Section):
     needs_one_message: ClassVar[bool] = False  # whether all clients of a round must be sent the same
     compresses: ClassVar[bool] = False  # whether what it sends is no plain tensor of the field any more
     replaces_failed: ClassVar[bool] = False  # whether a stand-in counts for a client that failed
+    needs_whole_cohort: ClassVar[bool] = False  # whether a round is lost if one client of its cohort is missing
 
     def refuse(self, plan: RunPlan) -> str | None:
         """Return one sentence if it does not fit the run, else None; called before anything runs."""
@@ -146,6 +151,18 @@ class Transform(Section):
         `cohort` has the number of samples of each client in the round, as the server knows it.
         """
         return message
+
+    def promise(self, kept: State, round: int, asked: bytes, message: Message) -> State:
+        """Return what a real site must remember before it trains; raise `MotetError` if it must not train.
+
+        A server names the private state that a site's work starts from, and could name an old one. `kept` is what this
+        returned last, which no server can take back; `asked` is a hash of everything that the training depends on.
+        """
+        return kept
+
+    def announced(self, kept: State) -> str:
+        """Return a sentence for a real site's log about what it promised, if people can check it; else nothing."""
+        return ""
 
     def pack(self, client: Sender, message: Message, reply: Message) -> Message:
         """Return the changed reply, at the client after training. It may keep a state in `client.private`."""

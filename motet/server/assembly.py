@@ -62,6 +62,11 @@ class ServerSide:
         """The transforms of replies that the experiment asks for."""
         return build_transforms(self.experiment.transforms)
 
+    @property
+    def secret(self) -> bytes:
+        """Random bytes of a coordinator of real sites, from which its noise comes; none in a simulation."""
+        return b""
+
     @cached_property
     def plan(self) -> RunPlan:
         """What transforms may know of the run."""

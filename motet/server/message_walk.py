@@ -107,7 +107,7 @@ class MessageWalk:
         self.side, self.server = side, server
         self.transforms = side.transforms
         self.samples = side.samples_of(cohort)
-        self.arrival = Arrival(-1, round, len(cohort), side.experiment.seed)
+        self.arrival = Arrival(-1, round, len(cohort), side.experiment.seed, side.secret)
         self._sent: dict[int, Message] = {}
         self._first: Message | None = None
 

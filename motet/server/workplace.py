@@ -150,7 +150,7 @@ class Workplace:
     @property
     def _kinds(self) -> dict[TaskKind, Callable[[Client, Message], Message]]:
         return {
-            "introduce": self._introduce,
+            "introduce": lambda client, _: self.introduction(client),
             "prepare": self.method.prepare,
             "train": self._train,
             "score": self._score,
@@ -161,7 +161,7 @@ class Workplace:
             "run_metric": self._measure,
         }
 
-    def _introduce(self, client: Client, message: Message) -> Message:
+    def introduction(self, client: Client) -> Message:
         """Return what the transforms must know of a client before its first training, such as its public key."""
         return {name: value for transform in self.transforms for name, value in transform.introduce(client).items()}
 

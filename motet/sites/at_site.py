@@ -12,7 +12,7 @@ from motet.data import ClientData
 from motet.data.own_site import read_site_table
 from motet.errors import MotetError, one_sentence
 from motet.io.json_models import Count, FileModel, Sha256, Text, plain
-from motet.messages.message import State
+from motet.messages.message import State, encode
 from motet.messages.task import SITE_TASKS, Task
 from motet.server.workplace import Workplace
 from motet.sites.consent import Ask, Consent, consent_to, statement
@@ -22,6 +22,7 @@ from motet.sites.wire import (
     Asked,
     Parcel,
     Replied,
+    asked_digest,
     packed,
     refuse_strange_coordinator,
     signed,
@@ -183,7 +184,7 @@ class AtSite:
     def _prepared(self, experiment: Experiment, client: int, sites: int) -> tuple[Workshop, ClientData]:
         """Read the table by the settings of the experiment, and refuse rows that changed since the site joined."""
         table = read_site_table(experiment.data, self.files.data, self.files.schema)
-        workshop = Workshop(experiment, table, client, sites, self.name)
+        workshop = Workshop(experiment, table, client, sites, self.name, bytes.fromhex(self.identity.secret))
         digest = table.digest(bytes.fromhex(self.identity.salt))
         if self.identity.data is None:
             self.identity = self.identity.model_copy(update={"data": digest})
@@ -242,7 +243,10 @@ class AtSite:
             raise MotetError(f"{self.who} asks {self.name} for {asked.kind!r} of client {asked.client}")
         task = Task(asked.kind, asked.client, asked.round, state)
         self.said(f"{asked.kind} of round {asked.round}")
-        outcome = self.workplace.perform(task, self.disk.state(asked.base))
+        private = self.disk.state(asked.base)
+        if asked.kind == "train":
+            self._promise(asked, state)
+        outcome = self.workplace.perform(task, private)
         if outcome.reply is None:
             raise MotetError(outcome.failure or "no reply")
         self.consent.refuse_reply(asked.kind, outcome.reply, outcome.train_loss)
@@ -252,6 +256,18 @@ class AtSite:
             self.disk.forget_but({*asked.needed, asked.base, entry.sha256 if entry else ""})
         update = {"train_loss": outcome.train_loss, "changed": changed, "entry": entry}
         return told.model_copy(update=update), outcome.reply
+
+    def _promise(self, asked: Asked, message: State) -> None:
+        """Let the transforms note what they must not forget, on disk before anything is computed, or refuse."""
+        before = after = self.disk.promised
+        digest = asked_digest(asked, message) if self.workplace.transforms else b""
+        for transform in self.workplace.transforms:
+            said = transform.announced(after)
+            after = transform.promise(after, asked.round, digest, message)
+            if transform.announced(after) != said:
+                self.said(transform.announced(after))
+        if encode(after) != encode(before):
+            self.disk.promised = after
 
     def _finish(self, asked: Asked, state: State) -> None:
         """Keep what the site's own model is made from."""

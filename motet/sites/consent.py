@@ -3,6 +3,7 @@
 A task or a field of a reply that the consent does not name is refused at the site, whatever the coordinator asks.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,6 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from motet.config.experiment import Experiment
 from motet.config.scoring_section import ScoringSettings
 from motet.data import ClientData
 from motet.errors import MotetError, shown
@@ -26,6 +28,7 @@ from motet.metrics.names import FROM_COUNTS, FROM_RANKS, FROM_SUMS, MetricName, 
 from motet.metrics.over_clients import SPLIT, TRAINING, VALIDATION
 from motet.metrics.pooling import POOL
 from motet.runs.summary import TRAINING_LOSS
+from motet.server.workplace import Workplace
 from motet.sites.wire import Kind, RunId
 from motet.sites.workshop import Workshop
 
@@ -45,6 +48,8 @@ class Consent(FileModel):
     """The fields of a reply to a training, and what each is."""
     prepares: dict[Text, Shape]
     """The fields of the reply before the first round; empty for methods without one."""
+    introduces: dict[Text, Shape]
+    """What the transforms tell of the site before its first training, such as a public key; empty for most."""
     figures: tuple[Text, ...]
     """The metrics whose values leave the site."""
     pooled: bool
@@ -89,8 +94,8 @@ class Consent(FileModel):
         if loss is not None and not self.loss:
             raise MotetError("the reply tells the training loss, to which this site did not consent")
         for name, value in reply.items():
-            if kind in ("train", "prepare"):
-                named = self.uploads if kind == "train" else self.prepares
+            if kind in ("train", "prepare", "introduce"):
+                named = {"train": self.uploads, "prepare": self.prepares, "introduce": self.introduces}[kind]
                 allowed = name in named and (not named[name] or named[name] == form(value))
             else:
                 allowed = self._is_figure(name, value)
@@ -131,12 +136,14 @@ def consent_to(run: str, workshop: Workshop, own: ClientData, how: str) -> Conse
     names = {*map(name_of_metric, scoring.asked_metrics), ACCURACY.name, LOSS.name}
     kinds: list[Kind] = ["hello", "begin", "train", "score", "sync_score", "finish"]
     kinds += ["prepare"] if method.prepares else []
+    kinds += ["introduce"] if trial.introduced else []
     return Consent(
         run=run,
         experiment=experiment.model_dump(mode="json"),
         kinds=tuple(kinds),
-        uploads={"n": form(1)} | dict.fromkeys(method.uploads, "") | {n: form(v) for n, v in trial.reply.items()},
+        uploads=_uploads(experiment, method, trial.reply),
         prepares={name: form(value) for name, value in trial.prepared.items()},
+        introduces={name: form(value) for name, value in trial.introduced.items()},
         figures=tuple(sorted(names)),
         pooled=scoring.pooling != "none" and bool(names & (FROM_COUNTS | FROM_RANKS | FROM_SUMS)),
         loss=scoring.train_loss,
@@ -146,6 +153,14 @@ def consent_to(run: str, workshop: Workshop, own: ClientData, how: str) -> Conse
         given=time.time(),
         how=how,
     )
+
+
+def _uploads(experiment: Experiment, method: Method, sent: Message) -> dict[str, str]:
+    """Return the fields of a reply to a training: those that were sent, and without transforms all that it declares."""
+    found = {name: form(value) for name, value in sent.items()}
+    if experiment.transforms:  # these rename fields, or leave some out: a field as the method makes it must not leave
+        return found
+    return {"n": form(1)} | dict.fromkeys(method.uploads, "") | found
 
 
 def tells_of(method: Method, scoring: ScoringSettings) -> set[str]:
@@ -160,6 +175,7 @@ class _Trial:
         self.method = method
         self.reply: Message = {}
         self.prepared: Message = {}
+        self.introduced: Message = {}
         self.down = 0
 
 
@@ -177,11 +193,31 @@ def _trial(workshop: Workshop, own: ClientData) -> _Trial:
                 asked = Task("prepare", workshop.client, 0, method.broadcast(server, workshop.client))
                 trial.prepared = place.perform(asked, {}).reply or {}
                 server = {**method.prepared(server, {workshop.client: trial.prepared}), "round": 1}
-        message = method.broadcast(server, workshop.client)
+        trial.introduced = place.introduction(place.client_of(few, 1, {}))
+        message = _addressed(place, few, server, method.broadcast(server, workshop.client))
         trial.down = byte_count(message)
         with suppress(MotetError, LookupError, RuntimeError, ValueError):  # then the declared fields are named alone
             trial.reply = place.perform(Task("train", workshop.client, 1, message), {}).reply or {}
+    if place.transforms and not trial.reply:
+        raise MotetError(
+            f"what method {short.method!r} sends after transforms {shown(short.transforms)} cannot be found by a trial "
+            f"on this site's rows; accepted: another method, or no transforms"
+        )
     return trial
+
+
+def _addressed(place: Workplace, own: ClientData, server: State, message: Message) -> Message:
+    """Return a message as the transforms send it, to a cohort of this site and of others that do not exist."""
+    others = [i for i in range(place.method.facts.clients) if i != own.id][: place.method.facts.cohort - 1]
+    introduced = {own.id: place.introduction(place.client_of(own, 1, {}))}
+    for i in others:
+        stranger = replace(place, secret=secrets.token_bytes(32))
+        introduced[i] = stranger.introduction(stranger.client_of(replace(own, id=i), 1, {}))
+    cohort = dict.fromkeys(sorted(introduced), float(len(own.train)))
+    for transform in place.transforms:
+        server = transform.introduced(server, introduced)
+        message = transform.address(server, cohort, message)
+    return message
 
 
 # -------- In words
@@ -202,6 +238,8 @@ def statement(consent: Consent, workshop: Workshop, own: ClientData, address: st
         "                columns, means, categories and classes, and a salted hash of the rows",
     ]
     for name, what in consent.prepares.items():
+        lines.append(f"                leaves: {name} ({what})")
+    for name, what in consent.introduces.items():
         lines.append(f"                leaves: {name} ({what})")
     lines.append(f"  each round    comes {_size(consent.bytes_down)}; leaves {_size(consent.bytes_up)}:")
     lines += [f"                {name} ({what or 'as the method makes it'})" for name, what in consent.uploads.items()]

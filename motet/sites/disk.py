@@ -1,9 +1,10 @@
 """What a site keeps on its own disk for one run, so that it survives any kill.
 
-    DIR/site.json            the site's name, a salt, and a hash of its data
+    DIR/site.json            the site's name, a salt, a secret, and a hash of its data
     DIR/consent.json         what it consented to
     DIR/begun.json           the experiment, and the site's number
     DIR/seen.json            the number of the last message, so that none is accepted twice
+    DIR/promised.safetensors what transforms must not forget, whatever state the coordinator names
     DIR/states/SHA.safetensors   private states by their SHA-256; a file never changes
     DIR/final.json, final.safetensors   what the site's own model is made from
     DIR/node                 its number at the SuperLink
@@ -33,6 +34,7 @@ MOST_BYTES = 2**26
 _STATE_FILE = re.compile(r"([0-9a-f]{64})\.safetensors")
 SITE, CONSENT, BEGUN, SEEN = "site.json", "consent.json", "begun.json", "seen.json"
 FINAL, FINAL_MESSAGE, NODE = "final.json", "final.safetensors", "node"
+PROMISED = "promised.safetensors"
 
 
 class SiteIdentity(FileModel):
@@ -40,6 +42,8 @@ class SiteIdentity(FileModel):
 
     name: Text
     salt: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    secret: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """What its masks and its noise are made from; it never leaves."""
     data: Sha256 | None = None
     """The hash of the site's rows when it joined; they must not change during a run."""
     files: tuple[Text, Text] | None = None
@@ -125,7 +129,7 @@ class SiteDisk:
         """Return who this folder belongs to, which from the first call on is this site; raise for another's."""
         found = self.read(SITE, SiteIdentity)
         if found is None:
-            found = SiteIdentity(name=name, salt=secrets.token_hex(16))
+            found = SiteIdentity(name=name, salt=secrets.token_hex(16), secret=secrets.token_hex(32))
             self.write(SITE, found)
         if found.name != name:
             raise MotetError(
@@ -179,6 +183,21 @@ class SiteDisk:
             found = _STATE_FILE.fullmatch(path.name)
             if found and found[1] not in kept:
                 path.unlink(missing_ok=True)
+
+    @property
+    def promised(self) -> State:
+        """What the transforms of replies must not forget; a state that is never taken back."""
+        path = self.folder / PROMISED
+        try:
+            return decode(read_own(path, MOST_BYTES))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise MotetError(f"cannot read {path}: {error.strerror}") from error
+
+    @promised.setter
+    def promised(self, state: State) -> None:
+        write_atomic(self.folder / PROMISED, encode(state))
 
     # ------------------------------------------------------------ the end
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from motet.config.experiment import Experiment, resolve
 from motet.data import Prepare
@@ -51,13 +51,11 @@ from motet.sites.disk import Begun, FinalWords
 from motet.sites.engine import Flower, Identity, Question, Terms
 from motet.sites.flower.carrier import Carrier, Control
 from motet.sites.flower.common import require_flower
-from motet.sites.settling import facts_of, refuse_method, settled_for_sites, with_batch
+from motet.sites.settling import facts_of, refuse_method, refuse_missing_sites, settled_for_sites, with_batch
 from motet.sites.sites_file import FILE, SitesFile, read_sites_file
 from motet.sites.status import StatusPage
 from motet.sites.superlink import SuperLink
-
-if TYPE_CHECKING:
-    pass
+from motet.training.randomness import secret_bytes
 
 LINK = "superlink"
 FOR_EVER = 1e9
@@ -89,6 +87,12 @@ class SitesSide(ServerSide):
     kept: SitesFile
     folder: Path
     board: Board = field(repr=False)
+    link_secret: bytes = field(repr=False)
+
+    @property
+    def secret(self) -> bytes:
+        """What the noise comes from, which sites cannot compute from the seed; the same after a restart."""
+        return secret_bytes(self.link_secret, self.experiment.seed, "noise of the coordinator")
 
     @property
     def prepare(self) -> Prepare:
@@ -203,7 +207,7 @@ def _served(folder: Path, kept: SitesFile, status: int | None, watcher: Watcher,
         control.close()
         engine = Flower(carrier, identity, keys, Terms(kept.least, float(kept.deadline)), board, kept.starts)
         with one_thread():
-            _run(folder, kept, engine, board, watcher)
+            _run(folder, kept, engine, board, watcher, link.secret)
         board.about(ended="the run is finished")
         return folder
     finally:
@@ -220,14 +224,14 @@ def _identity(run: str, certs: Path) -> Identity:
     return Identity(run, read_private_key(certs / SERVER_KEY), read_own(certs / SERVER, 2**16))
 
 
-def _run(folder: Path, kept: SitesFile, engine: Flower, board: Board, watcher: Watcher) -> None:
+def _run(folder: Path, kept: SitesFile, engine: Flower, board: Board, watcher: Watcher, secret: bytes) -> None:
     """Greet the sites, if they did not tell about themselves yet, then do the rounds."""
     record, asked = Record(folder), resolve(kept.experiment)
     try:
         if not kept.told:
             kept = kept.model_copy(update={"told": tuple(_greeted(engine, asked, board))})
             kept.write(folder)
-        side = _side(kept, asked, engine, folder, board)
+        side = _side(kept, asked, engine, folder, board, secret)
     except BaseException:
         engine.close()
         raise
@@ -305,7 +309,7 @@ def _begun(engine: Flower, side: ServerSide, kept: SitesFile) -> None:
     _all_of(engine, [Question(i, "begin", 0, dict, text) for i, text in enumerate(texts)])
 
 
-def _side(kept: SitesFile, asked: Experiment, engine: Flower, folder: Path, board: Board) -> SitesSide:
+def _side(kept: SitesFile, asked: Experiment, engine: Flower, folder: Path, board: Board, secret: bytes) -> SitesSide:
     """Return the server's side, from what the sites told; raise if they do not agree or the method cannot run."""
     first = kept.told[0]
     for site in kept.told:
@@ -324,10 +328,10 @@ def _side(kept: SitesFile, asked: Experiment, engine: Flower, folder: Path, boar
     refuse_what_needs_too_much(experiment, facts, told_to_methods(experiment, facts))
     method = method_of(experiment, facts)
     refuse_method(method, experiment.method, len(kept.sites), kept.least)
-    side = SitesSide(
-        experiment, facts, method, net_of(experiment, facts), engine, by=prepare, kept=kept, folder=folder, board=board
-    )
+    net = net_of(experiment, facts)
+    side = SitesSide(experiment, facts, method, net, engine, prepare, kept, folder, board, secret)
     side.refuse_what_cannot_be_followed()
+    refuse_missing_sites(side, kept.least)
     return side
 
 

@@ -17,7 +17,7 @@ from motet.metrics.metric import ACCURACY
 from motet.metrics.numbers import R2, RMSE
 from motet.metrics.registry import require_metrics, run_metrics_of
 from motet.nets import net_term
-from motet.server.assembly import VALIDATION_SHARE, batch_for, ending_by_validation, settled_scoring
+from motet.server.assembly import VALIDATION_SHARE, ServerSide, batch_for, ending_by_validation, settled_scoring
 from motet.sites.workshop import experiment_of
 
 NAME = "sites"
@@ -119,6 +119,16 @@ def refuse_method(method: Method, name: str, sites: int, least: int) -> None:
         )
     if least < sites and any(each in name for each in EVERY_ROUND):
         raise MotetError(f"method {name!r} needs every site in every round; accepted: --least {sites}")
+
+
+def refuse_missing_sites(side: ServerSide, least: int) -> None:
+    """Raise if rounds may go on without a site where a transform needs the whole cohort."""
+    size = side.experiment.rounds.cohort_size(len(side.federation_facts.training_ids))
+    if least < size and any(transform.needs_whole_cohort for transform in side.transforms):
+        raise MotetError(
+            f"--least is {least}, but a round with transforms {shown(side.experiment.transforms)} is lost if one of "
+            f"its {size} sites is missing; accepted: {size} or more"
+        )
 
 
 def facts_of(told: Sequence[tuple[str, int, int, int]], prepare: TablePrepare, digest: str) -> FederationFacts:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
-Kind = Literal["hello", "begin", "prepare", "train", "score", "sync_score", "adapt", "finish"]
+Kind = Literal["hello", "begin", "introduce", "prepare", "train", "score", "sync_score", "adapt", "finish"]
 RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 Nonce = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 StateHash = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
@@ -103,6 +103,12 @@ class Parcel:
         tensor = self.tensors[name]
         head = f"{name}\n{tensor.type}\n{','.join(map(str, tensor.shape))}\n".encode()
         return head + hashlib.sha256(tensor.data).digest()
+
+
+def asked_digest(asked: Asked, message: State) -> bytes:
+    """Return a hash of everything that the answer to a message depends on: not its number, which a repeat has anew."""
+    words = f"{asked.run}/{asked.kind}/{asked.round}/{asked.client}/{asked.base}/".encode()
+    return hashlib.sha256(words + encode(message)).digest()
 
 
 def new_nonce() -> str:

@@ -1,7 +1,7 @@
 """The work of a site: its workplace, made of its own table and of what it may know of the others, which is little."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from motet.config.experiment import Experiment, resolve
@@ -36,6 +36,8 @@ class Workshop:
     client: int
     sites: int
     name: str
+    secret: bytes = field(default=b"", repr=False)
+    """The site's own random bytes, from which its masks and its noise come."""
 
     def data(self) -> ClientData:
         """Return the site's rows, split as the experiment says."""
@@ -62,4 +64,4 @@ class Workshop:
         """Return the workplace, which performs the kinds of tasks that a real site allows, on these rows."""
         own = self.data() if own is None else own
         facts = self.facts(own)
-        return workplace_of(self.experiment, Site(own, facts.classes), facts, SITE_TASKS)
+        return workplace_of(self.experiment, Site(own, facts.classes), facts, SITE_TASKS, self.secret)

@@ -13,7 +13,7 @@ from motet.data.federation import ClientData, Samples
 from motet.messages.message import State, tensor
 from motet.training.local import Descent, TrainLoss
 from motet.training.personal_model_policy import PersonalModelPolicy
-from motet.training.randomness import generator, secret_bytes
+from motet.training.randomness import generator, secret_bytes, secret_generator
 
 _KEPT = "model"  # key in the private state: the full weights after the client's last training
 
@@ -117,8 +117,7 @@ class Client:
 
     def secret_rng(self, purpose: str) -> torch.Generator:
         """Return a generator for this client, round and purpose whose draws only this client can know."""
-        drawn = secret_bytes(self.context.secret, self.context.seed, purpose, self.round, self.id)
-        return torch.Generator().manual_seed(int.from_bytes(drawn[:8], "little") >> 1)
+        return secret_generator(self.context.secret, self.context.seed, purpose, self.round, self.id)
 
     def descent(self, purpose: str = "train", epochs: int | None = None, lr: float | None = None) -> Descent:
         """Return a local training with the experiment's settings, this round's learning rate and this client's draws.

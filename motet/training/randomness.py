@@ -20,6 +20,12 @@ def secret_bytes(secret: bytes, seed: int, purpose: str, round: int = 0, client:
     return hashlib.blake2b(words, key=secret, digest_size=32).digest()
 
 
+def secret_generator(secret: bytes, seed: int, purpose: str, round: int = 0, client: int = 0) -> torch.Generator:
+    """Return a torch generator for one purpose whose draws only who has `secret` can know."""
+    drawn = secret_bytes(secret, seed, purpose, round, client)
+    return torch.Generator().manual_seed(int.from_bytes(drawn[:8], "little") >> 1)
+
+
 def generator(seed: int, purpose: str, round: int = 0, client: int = 0) -> torch.Generator:
     """Return a torch generator for one purpose of one client in one round."""
     return torch.Generator().manual_seed(derive(seed, purpose, round, client))

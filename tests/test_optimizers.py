@@ -108,7 +108,7 @@ def test_corrections_of_parts_act_before_the_step() -> None:
 
 @pytest.mark.parametrize("method", ["fedavg+ft", "ditto", "superfed-mm", "fedrep", "fedavg+dbe"])
 def test_engines_agree_to_the_bit(method: str, tmp_path: Path) -> None:
-    choices: dict[str, Any] = {"local.optimizer": "adam", "local.lr": 0.003}
+    choices: dict[str, Any] = {"local.optimizer": "adam", "local.lr": 0.003, "checkpoint.every": 1}
     runs = [
         motet.run(data="digits", method=method, clients=4, rounds=2, epochs=1, out=tmp_path / name, set=choices | more)
         for name, more in (

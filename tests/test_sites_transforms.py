@@ -1,7 +1,7 @@
 """Transforms at real sites: what a site consents to, its own secret, and what no coordinator can make it forget."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -65,6 +65,14 @@ def test_a_site_consents_to_masked_fields_and_to_nothing_readable(masked: Masked
     assert told.failure is None and unpacked(masked.last).keys() == consent.uploads.keys()
     with pytest.raises(MotetError, match=r"holds 'w' \(float32 \[2410\]\), to which this site did not consent"):
         consent.refuse_reply("train", masked.message(), None)
+
+
+def test_every_kind_of_message_has_a_word_of_flowers() -> None:
+    from motet.messages.task import SITE_TASKS
+    from motet.sites.flower.carrier import TYPES
+    from motet.sites.wire import Kind
+
+    assert set(get_args(Kind)) == set(TYPES) == SITE_TASKS | {"hello", "begin", "finish"}
 
 
 def test_without_transforms_a_site_introduces_nothing(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ note = ""
 TYPES = {
     "hello": "query.hello",
     "begin": "query.begin",
+    "introduce": "query.introduce",
     "prepare": "query.prepare",
     "train": "train",
     "score": "evaluate",

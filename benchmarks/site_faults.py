@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from site_runs import NAMES, Processes, assert_as_simulated, digits_tables, experiment_values, processes, simulated
 
+from motet.runs.environment import environment, machine_of
 from motet.runs.record import Record
 from motet.runs.run import run
 
@@ -44,6 +45,7 @@ def main() -> None:
         os.environ[INSIDE] = "1"
         up = 'ip link set lo up && exec "$@"'
         os.execvp("unshare", ["unshare", "--net", "sh", "-c", up, "sh", sys.executable, *sys.argv])
+    here = environment()
     draw, rows = random.Random(asked.seed), list[dict[str, Any]]()
     moments = 2 if asked.quick else asked.moments
     while sum(len(row["struck"]) for row in rows) < moments:
@@ -51,7 +53,15 @@ def main() -> None:
         rows.append(one_run(METHODS[len(rows) % len(METHODS)], min(STRUCK, left), draw))
         print(rows[-1], flush=True)
         if asked.record:
-            found = {"moments": sum(len(row["struck"]) for row in rows), "seed": asked.seed, "runs": rows}
+            found = {
+                "study": "random kills of runs at three real sites",
+                "command": f"python benchmarks/site_faults.py --moments {moments} --seed {asked.seed}",
+                "commit": here.git_commit,
+                "machine": machine_of(here),
+                "moments": sum(len(row["struck"]) for row in rows),
+                "failed": sum(not row["same"] for row in rows),
+                "runs": rows,
+            }
             asked.record.write_text(json.dumps(found, indent=1) + "\n")
     wrong = [row for row in rows if not row["same"]]
     print(f"{sum(len(row['struck']) for row in rows)} moments, {len(wrong)} runs with other bytes or none")

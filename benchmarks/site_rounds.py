@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from site_runs import NAMES, digits_tables, experiment_values, processes
 
+from motet.runs.environment import environment, machine_of
 from motet.runs.record import Record
 
 INSIDE = "MOTET_INSIDE_NAMESPACE"
@@ -42,13 +43,23 @@ def main() -> None:
         os.environ[INSIDE] = "1"
         up = 'ip link set lo up && exec "$@"'
         os.execvp("unshare", ["unshare", "--net", "sh", "-c", up, "sh", sys.executable, *sys.argv])
+    load = round(os.getloadavg()[0], 2)
     alone = int(subprocess.run([sys.executable, "-c", TORCH], capture_output=True, check=True, text=True).stdout)
     nets = dict(list(NETS.items())[:1]) if asked.quick else NETS
     rows = [measured(size, net, 2 if asked.quick else asked.rounds, alone) for size, net in nets.items()]
     for row in rows:
         print(row, flush=True)
     if asked.record:
-        asked.record.write_text(json.dumps({"load": os.getloadavg()[0], "models": rows}, indent=1) + "\n")
+        here = environment()
+        found = {
+            "study": "seconds per round at three warm sites, and memory",
+            "command": f"python benchmarks/site_rounds.py --rounds {asked.rounds}",
+            "commit": here.git_commit,
+            "machine": machine_of(here),
+            "load_before": load,
+            "models": rows,
+        }
+        asked.record.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def measured(size: str, net: str, rounds: int, torch_alone: int) -> dict[str, Any]:

@@ -132,6 +132,7 @@ def test_workers_may_read_the_samples_themselves(cluster: Cluster, tmp_path: Pat
 
 
 DIES = "dies"
+MANY = 12  # so many that workers are sent a second group while they work on one
 
 
 def dies_where_it_is_told(stamp: Path, task: Task, private: State) -> Outcome:
@@ -155,7 +156,7 @@ def stamp(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def dying(cluster: Cluster, stamp: Path) -> Iterator[Ray]:
-    engine = Ray(partial(build_dying, stamp), WORKERS, dict.fromkeys(range(4), 1), states="cluster")
+    engine = Ray(partial(build_dying, stamp), WORKERS, dict.fromkeys(range(MANY), 1), states="cluster")
     yield engine
     engine.close()
 
@@ -163,19 +164,19 @@ def dying(cluster: Cluster, stamp: Path) -> Iterator[Ray]:
 @pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_and_its_work_repeated(dying: Ray, stamp: Path) -> None:
     for times in (1, 2):
-        outcomes = list(dying.run([Task("train", i, times, {DIES: int(i == 2)}) for i in range(4)]))
-        assert [float(o.reply["x"][0]) for o in outcomes if o.reply] == [float(times)] * 4  # type: ignore[index]
-        assert [dying.private(i)["seen"] for i in range(4)] == [times] * 4
+        outcomes = list(dying.run([Task("train", i, times, {DIES: int(i == 2)}) for i in range(MANY)]))
+        assert [float(o.reply["x"][0]) for o in outcomes if o.reply] == [float(times)] * MANY  # type: ignore[index]
+        assert [dying.private(i)["seen"] for i in range(MANY)] == [times] * MANY
     assert stamp.exists()  # it did die
     entries = dying.keep(2)
     dying.kept(2)
     list(dying.run([Task("train", 1, 3, {DIES: 0})]))
     dying.go_back(2, entries)
-    assert [dying.private(i)["seen"] for i in range(4)] == [2] * 4
+    assert [dying.private(i)["seen"] for i in range(MANY)] == [2] * MANY
     assert float(next(iter(dying.run([Task("train", 1, 3, {DIES: 0})]))).reply["x"][0]) == 3.0  # type: ignore[index]
 
 
 @pytest.mark.slow
 def test_a_client_that_always_kills_its_worker_is_named_with_the_likely_cause(dying: Ray) -> None:
     with pytest.raises(MotetError, match=r"client 3 ended its process 3 times \(killed, .* when memory is short\)"):
-        list(dying.run([Task("train", i, 1, {DIES: 2 * int(i == 3)}) for i in (1, 3)]))
+        list(dying.run([Task("train", i, 1, {DIES: 2 * int(i == 3)}) for i in range(MANY)]))

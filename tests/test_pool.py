@@ -242,6 +242,15 @@ def test_a_lost_group_is_dealt_again_until_it_has_cost_too_many_workers() -> Non
         deal.lost(deal.hand_out())
 
 
+def test_a_group_that_nobody_began_is_not_blamed() -> None:
+    deal = Dealing(tasks(wish=0, count=2), [[0], [1]], {})
+    for _ in range(2 * dealing.TRIES):  # the worker that had it ahead died on another one
+        deal.give_back(deal.hand_out())
+    group = deal.hand_out()
+    deal.lost(group)  # does not raise: it is the first death on it
+    assert deal.waiting == 2
+
+
 def test_inline_and_pool_keep_alike(pool: Pool) -> None:
     engine = Inline(OneByOne(double))
     list(engine.run(tasks(wish=0)))

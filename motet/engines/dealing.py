@@ -61,12 +61,17 @@ class Dealing:
         return bool(self._waiting)
 
     @property
+    def waiting(self) -> int:
+        """How many groups no worker has yet."""
+        return len(self._waiting)
+
+    @property
     def finished(self) -> bool:
         """Whether every group is done."""
         return self._done == len(self._places)
 
     def hand_out(self) -> int:
-        """Return the number of the group to do next; the caller ends it with `done` or `lost`."""
+        """Return the number of the group to do next; the caller ends it with `done`, `lost` or `give_back`."""
         if sum(outcome.received for outcome in self._early.values()) > BACKLOG:
             group = min(self._waiting, key=lambda g: min(self._places[g]))
             self._waiting.remove(group)
@@ -89,6 +94,11 @@ class Dealing:
         while self._next in self._early:
             yield self._early.pop(self._next)
             self._next += 1
+
+    def give_back(self, group: int) -> None:
+        """Put a group back that nobody began."""
+        self._tries[group] -= 1
+        self._waiting.append(group)
 
     def lost(self, group: int, cause: str = "") -> None:
         """Put a group back whose worker died; after `TRIES` workers have died on it, raise with the clients' names.

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from motet.engines.client_states import LIMIT
-from motet.engines.dealing import MEMORY
+from motet.engines.dealing import MEMORY, Dealing
 from motet.engines.engine import Groups, Work, each_alone
 from motet.engines.ray_actor import SMALL, Actor, Order, TensorForm, packed_build, tensor_bytes
 from motet.engines.ray_cluster import Cluster
@@ -32,12 +32,26 @@ UNPLACED = 60.0  # seconds without any worker after which a warning says so
 
 
 @dataclass
+class _Sent:
+    """A group of tasks on its way to an actor."""
+
+    waits_for: Any  # reference of the answer
+    rest: list[Any]  # references of large replies, then of private states
+    sent: list[int]  # bytes of each message
+
+
+@dataclass
 class RayWorker(Worker):
-    """The driver's view of one actor."""
+    """The driver's view of one actor, which does one group after the other."""
 
     actor: Any
     waits_for: Any  # reference of the answer that comes next
     rest: list[Any] = field(default_factory=list)  # references of large replies, then of private states
+    second: _Sent | None = None  # what was sent ahead
+
+    def expect(self, sent: _Sent) -> None:
+        """Let the answer to this group come next."""
+        self.waits_for, self.rest, self.sent = sent.waits_for, sent.rest, sent.sent
 
 
 class Ray(SeveralWorkers[RayWorker]):
@@ -144,11 +158,24 @@ class Ray(SeveralWorkers[RayWorker]):
         return super()._run(tasks)
 
     def _send(self, worker: RayWorker, tasks: Sequence[Task]) -> None:
+        worker.expect(self._sent(worker, tasks))
+
+    def _send_ahead(self, worker: RayWorker, dealing: Dealing) -> bool:
+        worker.ahead = dealing.hand_out()
+        worker.second = self._sent(worker, dealing.tasks(worker.ahead))
+        return True
+
+    def _next_answer(self, worker: RayWorker) -> None:
+        assert worker.second is not None
+        worker.expect(worker.second)
+        worker.second = None
+
+    def _sent(self, worker: RayWorker, tasks: Sequence[Task]) -> _Sent:
         objects: list[Any] = []
-        orders, worker.sent = [], []
+        orders, sizes = [], []
         for task in tasks:
             message = task.build_message()
-            worker.sent.append(byte_count(message))
+            sizes.append(byte_count(message))
             small: State = {}
             large = {}
             for name, value in message.items():
@@ -162,7 +189,8 @@ class Ray(SeveralWorkers[RayWorker]):
             objects += [] if private is None else [private]
             orders.append(Order((task.kind, task.client_id, task.round), encode(small), large, at))
         perform = worker.actor.perform.options(num_returns=1 + 2 * len(tasks))
-        worker.waits_for, *worker.rest = perform.remote(orders, *objects)
+        first, *rest = perform.remote(orders, *objects)
+        return _Sent(first, rest, sizes)
 
     def _receive_outcomes(self, worker: RayWorker, tasks: Sequence[Task]) -> list[Outcome] | None:
         replies, privates, worker.rest = worker.rest[: len(tasks)], worker.rest[len(tasks) :], []

@@ -26,6 +26,7 @@ class Worker:
 
     ready: bool = False
     group: int | None = None  # the group of tasks it works on
+    ahead: int | None = None  # the group that it was sent too, so that it need not wait between two
     sent: list[int] = field(default_factory=list)  # bytes of the message of each task in the group
     cause: str = ""  # why it died, as far as that is known
 
@@ -73,6 +74,7 @@ class SeveralWorkers(WithStates, Generic[W]):
                 if worker.ready and worker.group is None and dealing.anything_waits:
                     worker.group = dealing.hand_out()
                     self._send(worker, dealing.tasks(worker.group))
+            self._send_some_ahead(dealing)
             yield from dealing.ready()  # while the workers work
             for worker in self._answered_or_dead():
                 group, worker.group = worker.group, None
@@ -82,10 +84,30 @@ class SeveralWorkers(WithStates, Generic[W]):
                     dealing.done(group, found)
                 else:
                     dealing.lost(group, worker.cause)
+                if worker.ahead is not None:
+                    self._go_on(worker, dealing)
             if self.meanwhile and dealing.anything_waits and not self._anyone_ready:
                 here = dealing.hand_out()
                 dealing.done(here, perform_and_keep(self.meanwhile, dealing.tasks(here), self.states))
         yield from dealing.ready()
+
+    def _send_some_ahead(self, dealing: Dealing) -> None:
+        """Send busy workers their next group, as long as enough groups wait for all workers to end together."""
+        for worker in self.workers:
+            if dealing.waiting <= len(self.workers):
+                return
+            may_have_two = worker.group is not None and worker.ahead is None
+            if may_have_two and not self._send_ahead(worker, dealing):
+                return
+
+    def _go_on(self, worker: W, dealing: Dealing) -> None:
+        """Let a worker that is alive have the group it was sent ahead; of a dead one, put that group back."""
+        assert worker.ahead is not None
+        if worker in self.workers:
+            worker.group, worker.ahead = worker.ahead, None
+            self._next_answer(worker)
+        else:
+            dealing.give_back(worker.ahead)
 
     @property
     def _anyone_ready(self) -> bool:
@@ -111,6 +133,13 @@ class SeveralWorkers(WithStates, Generic[W]):
     @abstractmethod
     def _send(self, worker: W, tasks: Sequence[Task]) -> None:
         """Send a group of tasks to a worker, with the private states of their clients."""
+
+    def _send_ahead(self, worker: W, dealing: Dealing) -> bool:
+        """Send a group to a worker that is busy, if this kind of worker can have two; return whether it can."""
+        return False
+
+    def _next_answer(self, worker: W) -> None:
+        """Let the answer that comes next be that of the group that was sent ahead."""
 
     @abstractmethod
     def _answered_or_dead(self) -> list[W]:

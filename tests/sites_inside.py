@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from machines import Machine, machines
 from site_runs import (
     NAMES,
     Processes,
@@ -26,6 +28,7 @@ from site_runs import (
 
 from motet.cli import main
 from motet.config.experiment import resolve
+from motet.config.toml import dumps
 from motet.data import build
 from motet.runs.record import Record
 from motet.runs.run import run
@@ -321,6 +324,62 @@ def test_nobody_consents_where_nobody_can_be_asked(tmp_path: Path) -> None:
         assert "hospital-c does not consent" in running.log("coordinator")
         assert "nobody can be asked here" in running.log("hospital-c")
         assert not (tmp_path / "state-c" / "consent.json").exists()
+
+
+# ---------------------------------------------------------------- machines with addresses of their own
+
+
+@pytest.mark.slow
+def test_four_machines_with_four_addresses_and_a_cable_that_is_pulled(tmp_path: Path) -> None:
+    """A coordinator and three sites in four network namespaces. Each has the files that the page gives it, no more."""
+    values = begun(tmp_path, "fedrod(head=hyper)", 4)
+    office, *sites = ("10.77.0.1", "10.77.0.2", "10.77.0.3", "10.77.0.4")
+    with machines(tmp_path, {"office": office, **dict(zip(NAMES, sites, strict=True))}) as there:
+        coordinator = there["office"]
+        (coordinator.folder / "experiment.toml").write_text(dumps(values))
+        coordinator.motet("certs", "certs", "--server", office, "--sites", ",".join(NAMES))
+        words = ["--address", f"{office}:8000", "--certs", "certs", "--sites", ",".join(NAMES), "--out", "run"]
+        served = coordinator.start("serve", "experiment.toml", *words)
+        joined = []
+        for name in NAMES:
+            folder = there[name].folder
+            for file in (f"{name}.csv", "schema.toml"):
+                shutil.copy(tmp_path / file, folder)
+            (folder / "certs").mkdir()
+            for file in ("ca.crt", f"{name}.key"):
+                shutil.copy(coordinator.folder / "certs" / file, folder / "certs")
+            words = ["--name", name, "--data", f"{name}.csv", "--schema", "schema.toml", "--state", "state", "--yes"]
+            joined.append(there[name].start("join", f"{office}:8000", "--certs", "certs", *words))
+        run_folder = coordinator.folder / "run"
+        assert_in_time(lambda: len(rounds_of(run_folder)) >= 1, coordinator)
+        assert {at.rpartition(":")[0] for at in coordinator.listeners()} <= {office, "127.0.0.1"}
+        assert f"{office}:8000" in coordinator.listeners()
+        for name in NAMES:
+            assert there[name].listeners() == set()  # no port is open at a site
+        there["hospital-b"].plug("down")
+        time.sleep(5)
+        there["hospital-b"].plug("up")
+        for process in (served, *joined):
+            assert process.wait(240) == 0, "\n".join(machine.log for machine in there.values())
+        for name in NAMES:
+            there[name].motet("export", "state", "--out", "model")
+            there[name].motet("predict", "model", f"{name}.csv", "--out", "answers.csv")
+            assert len((there[name].folder / "answers.csv").read_text().splitlines()) > 100
+        assert len(rounds_of(run_folder)) == 4
+    assert (run_folder / "weights.safetensors").read_bytes() == (tmp_path / "inline/weights.safetensors").read_bytes()
+
+
+def rounds_of(folder: Path) -> list[Any]:
+    """Return the rounds that are in the record of a run, which may not have begun."""
+    return Record(folder).rounds if (folder / "rounds.jsonl").exists() else []
+
+
+def assert_in_time(holds: Callable[[], bool], machine: Machine, seconds: float = 120.0) -> None:
+    """Wait until something holds; otherwise fail with what a machine said."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, machine.log
+        time.sleep(0.2)
 
 
 # ---------------------------------------------------------------- the page for users

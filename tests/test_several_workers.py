@@ -17,16 +17,17 @@ from motet.messages.task import Outcome, Task
 class Queue(Worker):
     """A worker in this process: what it was sent and has not answered."""
 
-    groups: list[Sequence[Task]] = field(default_factory=list)
+    sent_groups: list[Sequence[Task]] = field(default_factory=list)
 
 
 class TwoEach(SeveralWorkers[Queue]):
     """Two workers that answer in turn, may have two groups each, and die on the clients in `deadly`."""
 
-    def __init__(self, clients: int, deadly: dict[int, int]):
-        super().__init__(2, dict.fromkeys(range(clients), 1), each_alone, None)
+    def __init__(self, clients: int, deadly: dict[int, int], samples: dict[int, int] | None = None):
+        super().__init__(2, samples or dict.fromkeys(range(clients), 1), each_alone, None)
         self.deadly = deadly  # deaths that are left, by client
         self.most_sent = 0  # groups that one worker had at once
+        self.had_ahead: dict[int, set[int]] = {}  # clients that were sent to a worker while it had a client, by that
         self.worked: list[int] = []
         self.turn = 0
 
@@ -40,11 +41,13 @@ class TwoEach(SeveralWorkers[Queue]):
         raise AssertionError("every worker is ready at once")
 
     def _send(self, worker: Queue, tasks: Sequence[Task]) -> None:
-        worker.groups.append(tasks)
-        self.most_sent = max(self.most_sent, len(worker.groups))
+        worker.sent_groups.append(tasks)
+        self.most_sent = max(self.most_sent, len(worker.sent_groups))
 
     def _send_ahead(self, worker: Queue, dealing: Dealing) -> bool:
         worker.ahead = dealing.hand_out()
+        (now,) = worker.sent_groups[-1]
+        self.had_ahead.setdefault(now.client_id, set()).update(t.client_id for t in dealing.tasks(worker.ahead))
         self._send(worker, dealing.tasks(worker.ahead))
         return True
 
@@ -54,7 +57,7 @@ class TwoEach(SeveralWorkers[Queue]):
         return [busy[self.turn % len(busy)]]
 
     def _receive_outcomes(self, worker: Queue, tasks: Sequence[Task]) -> list[Outcome] | None:
-        assert worker.groups.pop(0) == tasks  # it answers in the order in which it was sent
+        assert worker.sent_groups.pop(0) == tasks  # it answers in the order in which it was sent
         (task,) = tasks
         if self.deadly.get(task.client_id, 0):
             self.deadly[task.client_id] -= 1
@@ -78,6 +81,15 @@ def test_workers_have_a_second_group_until_few_are_left() -> None:
     few = TwoEach(4, {})
     list(few.run(asked(4)))
     assert few.most_sent == 1  # both workers end together only if neither hoards what is left
+
+
+def test_a_worker_with_a_long_task_is_sent_nothing_that_the_other_would_do_sooner() -> None:
+    engine = TwoEach(9, {}, {0: 100} | dict.fromkeys(range(1, 9), 1))
+    outcomes = engine.run(asked(9))
+    assert next(outcomes).reply == {"was": 0}
+    assert 0 not in engine.had_ahead
+    list(outcomes)
+    assert engine.had_ahead  # the other worker was sent some
 
 
 def test_a_death_costs_the_group_it_happened_on_and_nothing_is_done_twice() -> None:

@@ -44,8 +44,8 @@ class Dealing:
         """Take tasks, groups as lists of their indices, and the training samples by client, which estimate the time."""
         self._places = groups
         self._tasks = [[tasks[i] for i in group] for group in groups]
-        length = [sum(samples.get(task.client_id, 0) for task in group) for group in self._tasks]
-        self._waiting = sorted(range(len(groups)), key=lambda g: length[g])
+        self._length = [sum(samples.get(task.client_id, 0) for task in group) for group in self._tasks]
+        self._waiting = sorted(range(len(groups)), key=self.length)
         self._tries = [0] * len(groups)
         self._early: dict[int, Outcome] = {}  # outcomes that wait for earlier ones, by the index of their task
         self._next = 0  # the index of the outcome that is due next
@@ -79,6 +79,10 @@ class Dealing:
             group = self._waiting.pop()
         self._tries[group] += 1
         return group
+
+    def length(self, group: int) -> int:
+        """Return how long a group takes, in training samples."""
+        return self._length[group]
 
     def tasks(self, group: int) -> list[Task]:
         """Return the tasks of a group."""

@@ -30,6 +30,11 @@ class Worker:
     sent: list[int] = field(default_factory=list)  # bytes of the message of each task in the group
     cause: str = ""  # why it died, as far as that is known
 
+    @property
+    def groups(self) -> list[int]:
+        """The groups that it works on and has ahead."""
+        return [group for group in (self.group, self.ahead) if group is not None]
+
 
 W = TypeVar("W", bound=Worker)
 
@@ -92,12 +97,14 @@ class SeveralWorkers(WithStates, Generic[W]):
         yield from dealing.ready()
 
     def _send_some_ahead(self, dealing: Dealing) -> None:
-        """Send busy workers their next group, as long as enough groups wait for all workers to end together."""
-        for worker in self.workers:
-            if dealing.waiting <= len(self.workers):
-                return
-            may_have_two = worker.group is not None and worker.ahead is None
-            if may_have_two and not self._send_ahead(worker, dealing):
+        """Send busy workers their next group, the one with least to do first, so that they end together as without it.
+
+        The last groups, one for each worker, are kept for those that are done first.
+        """
+        busy = {worker.group: worker for worker in self.workers if worker.group is not None}
+        while busy and dealing.waiting > len(self.workers):
+            worker = busy[min(busy, key=lambda g: sum(map(dealing.length, busy[g].groups)))]
+            if worker.ahead is not None or not self._send_ahead(worker, dealing):
                 return
 
     def _go_on(self, worker: W, dealing: Dealing) -> None:

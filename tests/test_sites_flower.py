@@ -19,7 +19,7 @@ from motet.sites.flower.link import OPEN, QUIET, VERSION
 
 PACKAGE = Path(__file__).parents[1] / "motet"
 PARTS = {
-    "flwr.app": ("Array", "ArrayRecord", "ConfigRecord", "Message", "RecordDict"),
+    "flwr.app": ("ConfigRecord", "Message", "RecordDict"),
     "flwr.app.message": ("remove_content_from_message",),
     "flwr.common.constant": ("SUPERLINK_NODE_ID", "TIMESTAMP_HEADER", "ErrorCode", "HEARTBEAT_MIN_INTERVAL"),
     "flwr.common.serde": ("fab_to_proto", "message_to_proto"),

@@ -164,6 +164,7 @@ def only_the_fleet(app: Any) -> Any:
     """Return the application as sites see it: with the paths of the fleet protocol alone."""
 
     said: dict[tuple[str, str, int], float] = {}
+    whole = bodies_at_once(app)
 
     def tell(scope: dict[str, Any], status: int) -> None:
         who = str((scope.get("client") or ("somebody",))[0])
@@ -181,7 +182,7 @@ def only_the_fleet(app: Any) -> Any:
             await send(event)
 
         if scope["type"] == "http" and scope["path"] in OPEN and scope["method"] == "POST":
-            await app(scope, receive, heard)
+            await whole(scope, receive, heard)
         elif scope["type"] == "http":
             tell(scope, 404)
             body = b"this address serves sites of Motet alone\n"
@@ -190,6 +191,32 @@ def only_the_fleet(app: Any) -> Any:
             await send({"type": "http.response.body", "body": body})
 
     return filtered
+
+
+def bodies_at_once(app: Any) -> Any:
+    """Return the application with each request's body in one piece, instead of thousands that pass its many layers."""
+
+    async def joined(
+        scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        body = bytearray()
+        event = await receive()
+        while event["type"] == "http.request":
+            body += event.get("body", b"")
+            if not event.get("more_body"):
+                break
+            event = await receive()
+        first = [event if event["type"] != "http.request" else {**event, "body": bytes(body)}]
+
+        async def again() -> Any:
+            return first.pop() if first else await receive()
+
+        await app(scope, again, send)
+
+    return joined
 
 
 async def _serve(app: Any, outside: socket.socket, inside: socket.socket, certs: Path, parent: int) -> None:
@@ -206,7 +233,7 @@ async def _serve(app: Any, outside: socket.socket, inside: socket.socket, certs:
 
     quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "timeout_keep_alive": 120}
     tls = {"ssl_certfile": str(certs / SERVER), "ssl_keyfile": str(certs / SERVER_KEY)}
-    inner = Server(uvicorn.Config(app, lifespan="on", **quiet))
+    inner = Server(uvicorn.Config(bodies_at_once(app), lifespan="on", **quiet))
     outer = Server(uvicorn.Config(only_the_fleet(app), lifespan="off", **tls, **quiet))
 
     def end() -> None:

@@ -5,19 +5,23 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
 
 from motet.errors import MotetError, one_sentence
+from motet.io.json_models import Count, FileModel, Text
 from motet.sites.flower.link import QUIET, VERSION
-from motet.sites.wire import Parcel, RawTensor
+from motet.sites.wire import REST, Parcel, RawTensor
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
 HEARTBEAT = 10.0
 """Seconds that a site counts as online after each sign of life, twice over; Flower accepts no fewer."""
-_RAW = "motet.raw"
-_WORDS, _STATE = "words", "state"
+PIECE = 32 * 2**20
+"""Bytes of a tensor in one record."""
+_WORDS, _DATA = "words", "data"
 
 
 class Refused(MotetError):
@@ -48,26 +52,67 @@ def require_flower() -> None:
 # -------- Parcels as Flower's records
 
 
-def content_of(parcel: Parcel) -> Any:
-    from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+class TensorHead(FileModel):
+    """A large tensor of a message: its bytes are in records of their own, each up to `PIECE` bytes."""
 
-    arrays = {name: Array(t.type, t.shape, _RAW, t.data) for name, t in parcel.tensors.items()}
-    words = {"json": parcel.words, "signature": parcel.signature, "certificate": parcel.certificate}
-    return RecordDict({_STATE: ArrayRecord(arrays), _WORDS: ConfigRecord(words)})
+    name: Text
+    type: Annotated[str, Field(max_length=20)]
+    shape: tuple[Count, ...]
+    pieces: Count
+
+
+class TensorHeads(FileModel):
+    """The large tensors of a message, in the order of their records."""
+
+    tensors: tuple[TensorHead, ...]
+
+
+def content_of(parcel: Parcel) -> Any:
+    """Return a parcel as Flower's records.
+
+    The SuperLink takes, stores and hands over each record in calls of their own, which cost far more than a small
+    record's bytes. So words and small tensors are one record, and a large tensor is one per `PIECE`; messages to
+    several sites with the same tensor share it in the store.
+    """
+    from flwr.app import ConfigRecord, RecordDict
+
+    heads, records = list[TensorHead](), dict[str, Any]()
+    for name in sorted(parcel.tensors.keys() - {REST}):
+        tensor = parcel.tensors[name]
+        starts = range(0, len(tensor.data), PIECE)
+        for j, start in enumerate(starts):
+            records[f"{len(heads)}.{j}"] = ConfigRecord({_DATA: tensor.data[start : start + PIECE]})
+        heads.append(TensorHead(name=name, type=tensor.type, shape=tensor.shape, pieces=len(starts)))
+    words = {
+        "json": parcel.words,
+        "signature": parcel.signature,
+        "certificate": parcel.certificate,
+        "large": TensorHeads(tensors=tuple(heads)).to_json(),
+        "small": parcel.tensors[REST].data,
+    }
+    return RecordDict({_WORDS: ConfigRecord(words), **records})
 
 
 def parcel_of(content: Any) -> Parcel:
     """Return the parcel of a message's content; raise a `MotetError` for a message that Motet did not make."""
     try:
-        words, state = content[_WORDS], content[_STATE]
-        parts = {name: words[name] for name in ("json", "signature", "certificate")}
-        tensors = {str(n): RawTensor(str(a.dtype), tuple(a.shape), a.data) for n, a in state.items()}
-        known = set(content) == {_WORDS, _STATE} and all(a.stype == _RAW for a in state.values())
-        if not known or not all(isinstance(part, bytes) for part in parts.values()):
+        records = {str(name): dict(record) for name, record in content.items()}
+        words = records.pop(_WORDS)
+        if words.keys() != {"json", "signature", "certificate", "large", "small"}:
+            raise ValueError("it has other words")
+        if not all(isinstance(part, bytes) for part in words.values()):
+            raise ValueError("its words are no bytes")
+        tensors = {REST: RawTensor("U8", (len(words["small"]),), words["small"])}
+        for i, head in enumerate(TensorHeads.from_json(words["large"], "a message").tensors):
+            pieces = [records.pop(f"{i}.{j}")[_DATA] for j in range(min(head.pieces, len(records)))]
+            if len(pieces) != head.pieces or head.name in tensors:
+                raise ValueError(f"the tensor {head.name[:100]!r} is not whole")
+            tensors[head.name] = RawTensor(head.type, head.shape, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if records or not all(isinstance(tensor.data, bytes) for tensor in tensors.values()):
             raise ValueError("it has other parts")
     except (LookupError, AttributeError, ValueError, TypeError) as error:
         raise MotetError(f"a message that Motet did not make ({error}); accepted: one of Motet's") from None
-    return Parcel(parts["json"], tensors, parts["signature"], parts["certificate"])
+    return Parcel(words["json"], tensors, words["signature"], words["certificate"])
 
 
 # -------- Calls

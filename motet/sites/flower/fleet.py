@@ -120,8 +120,8 @@ class Fleet:
         reply.metadata.ttl = of.created_at + of.ttl - reply.metadata.created_at
         if reply.metadata.ttl <= 0:
             raise Refused("the message expired before it was answered")
-        vars(reply.metadata)["_message_id"] = reply.object_id
         with in_sentences(self.address), no_object_id_recompute():
+            vars(reply.metadata)["_message_id"] = reply.object_id
             told = self.client.PushMessages(
                 PushMessagesRequest(
                     node=self.node,

@@ -16,7 +16,7 @@ demo: install
 	@$(BIN)/motet demo
 
 test: install-dev
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: install-dev
 	@$(BIN)/ruff check .

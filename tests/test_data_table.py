@@ -1,6 +1,7 @@
 """A table goes from its file to a federation, a run and a row that is predicted, with its names and its holes."""
 
 import csv
+import gc
 import json
 import pickle
 import subprocess
@@ -20,6 +21,7 @@ from motet.cli import main
 from motet.config.data_section import Columns
 from motet.config.experiment import resolve
 from motet.data import DataSettings, Federation, TablePrepare, build, counts_table
+from motet.data import federation as federation_module
 from motet.data.federation import SharedFederation
 from motet.data.readers.registry import load_own
 from motet.errors import MotetError
@@ -316,3 +318,29 @@ def test_a_large_table_takes_at_most_three_times_its_numbers(tmp_path: Path) -> 
     taken, numbers = map(int, printed.stdout.split())
     assert numbers == 80 * 10_000 * 30 * 4
     assert taken < 3 * numbers + 2**26  # pyarrow reads ahead, whatever the size of the file
+
+
+def test_rows_are_prepared_once_within_a_limit_of_memory(wine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches and all rows are what the preparation gives; what is kept does not travel, and no net can change it."""
+    budget = federation_module._Budget(10**6)
+    monkeypatch.setattr(federation_module, "_KEPT", budget)
+    samples = federation_of(wine).clients[0].train
+    expected, calls = samples.prepare(samples.x), []
+    monkeypatch.setattr(TablePrepare, "__call__", lambda self, x: calls.append(len(x)) or expected)
+    rows = torch.tensor([3, 0, 3])
+    for _ in range(2):
+        assert torch.equal(samples.batch(rows)[0], expected[rows])
+        assert torch.equal(samples.batch(rows)[1], samples.y[rows])
+        parts = list(samples.all_batches(7))
+        assert torch.equal(torch.cat([x for x, _ in parts]), expected)
+        assert torch.equal(torch.cat([y for _, y in parts]), samples.y)
+        for x, _ in parts:
+            x.zero_()
+    assert calls == [len(samples)] and budget.left == 10**6 - 4 * expected.numel()
+    assert "_prepared" not in vars(pickle.loads(pickle.dumps(samples)))
+    budget.left = 4 * expected.numel() - 1
+    assert samples.take(torch.arange(len(samples)))._prepared is None
+    budget.left = 0
+    del samples
+    gc.collect()
+    assert budget.left == 4 * expected.numel()

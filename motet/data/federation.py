@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
+from weakref import finalize
 
 import torch
 from torch import Tensor
@@ -11,6 +13,20 @@ from motet.data.input import Input
 from motet.data.prepare import Prepare
 from motet.errors import MotetError
 from motet.training.randomness import generator
+
+
+class _Budget:
+    """The memory that prepared samples may still take in this process."""
+
+    def __init__(self, left: int):
+        self.left = left
+
+    def free(self, size: int) -> None:
+        """Give back so many bytes."""
+        self.left += size
+
+
+_KEPT = _Budget(256 * 2**20)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +48,9 @@ class Samples:
 
     def batch(self, rows: Tensor, rng: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return network input and labels of these rows; with a generator, augmented as the preparation says."""
+        if self._prepared is not None:
+            x, y = self._prepared
+            return x.index_select(0, rows), y.index_select(0, rows)
         x = self.x.index_select(0, rows)
         if rng is not None and self.prepare.augment is not None:
             x = self.prepare.augment(x, rng)
@@ -39,9 +58,27 @@ class Samples:
 
     def all_batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield all samples once, in order and in batches, as network input, for evaluation."""
+        if self._prepared is not None:
+            for x, y in zip(*(whole.split(size) for whole in self._prepared), strict=True):
+                yield x.clone(), y  # a net may work on its input in place
+            return
         for start in range(0, len(self), size):
             labels = self.prepare.labels(self.y[start : start + size])
             yield self.prepare(self.x[start : start + size]), labels
+
+    @cached_property
+    def _prepared(self) -> tuple[Tensor, Tensor] | None:
+        """All samples as network input, made once where the preparation is slow for their size; None elsewhere."""
+        size = 4 * len(self) * prod(self.prepare.input.shape) if self.prepare.is_slow else 0
+        if not size or size > _KEPT.left:
+            return None
+        _KEPT.left -= size
+        finalize(self, _KEPT.free, size)
+        return self.prepare(self.x), self.prepare.labels(self.y)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state without what is made again where it arrives."""
+        return {name: value for name, value in vars(self).items() if name != "_prepared"}
 
     def counts(self, classes: int) -> Tensor:
         """Return how many samples there are of each class; numbers are of one kind."""

@@ -38,6 +38,9 @@ class Prepare:
     augment: Augment | None = field(default=None, kw_only=True)
     """What varies stored samples in training batches."""
 
+    is_slow: ClassVar[bool] = False
+    """Whether to prepare a sample takes long for its size, so that prepared ones are kept within a limit of memory."""
+
     @property
     def input(self) -> Input:
         """Return the kind and shape of what a net is given."""

@@ -32,6 +32,7 @@ class TablePrepare(Prepare):
     places of each category column: its categories, the others, missing."""
 
     kind: ClassVar[SampleKind] = "vector"
+    is_slow: ClassVar[bool] = True
 
     schema: Schema
     lists: tuple[tuple[str, ...], ...] = ()

@@ -23,6 +23,7 @@ from motet.report.progress import RunBars
 from motet.report.tables import clients as clients_table
 from motet.report.tables.catalogue import partition
 from motet.report.tables.clients import ClientRow, ClientsOfRun, client_tables
+from motet.report.tables.compared import chosen_settings
 from motet.report.tables.layout import Packed
 from motet.report.tables.runs import comparison
 from motet.report.tables.seeds import TableLine, by_seed, differences_of
@@ -367,3 +368,20 @@ def test_a_bar_leaves_room_for_its_figures(width: int, monkeypatch: pytest.Monke
     text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", file.getvalue())
     assert "1000/1000" in text and "generic 98.7 %, personal 100.0 %" in text
     assert r"\x1b" in text
+
+
+def test_a_table_that_follows_leaves_out_rows_with_nothing_in_it() -> None:
+    cells = [["1" * 20, "2" * 20], ["3" * 20, "–"]]
+    below = rendered(Packed(["method"], [["fedavg"], ["[pooled]"]], ["a", "b"], cells), 40)
+    assert below.count("fedavg") == 2 and below.count("[pooled]") == 1
+    empty = rendered(Packed(["method"], [["fedavg"]], ["a", "b"], [["1" * 20, "–"]]), 40)
+    assert empty.count("fedavg") == 2
+
+
+def test_settings_that_were_chosen_are_never_cut() -> None:
+    """They stood in a column, whose end was beyond the screen."""
+    options = {f"local.field{i}": f"value{i}" for i in range(12)}
+    text = "".join(rendered(each, 40) for each in chosen_settings([("fedavg", options), ("local", {})]))
+    assert all(f"=value{i}" in text for i in range(12)) and "local:" not in text
+    assert max(map(cell_len, text.splitlines())) <= 40
+    assert chosen_settings([("local", {})]) == []

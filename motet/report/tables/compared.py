@@ -1,6 +1,7 @@
 """Tables of a comparison and of a tuning for the terminal, with the recommendation above and the protocol below."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -37,10 +38,7 @@ def tuned_table(tuning: TuningFile) -> Group:
     """Return a line per method: what was chosen, its value on validation data, how many settings were tried."""
     metric = tuning.judged_by
     labels = [[printable(found.method)] for found in tuning.methods]
-    cells = [
-        [choices(found.options) if found.options else NOTHING, written(found.score, metric), str(len(found.trials))]
-        for found in tuning.methods
-    ]
+    cells = [[written(found.score, metric), str(len(found.trials))] for found in tuning.methods]
     values = "Accuracies in percent" if metric is ACCURACY else f"Values are {title_of_metric(metric)}"
     notes = [f"{values}: personal models on clients' validation data, mean over clients."]
     notes += [
@@ -50,10 +48,15 @@ def tuned_table(tuning: TuningFile) -> Group:
     ]
     notes += [left_out(name, why) for name, why in tuning.left_out.items()]
     notes += [printable(note) for note in tuning.notes]
-    table = Packed(
-        ["method"], labels, ["chosen", "validation\n" + metric.said.replace(" ", "\n"), "settings\ntried"], cells
-    )
-    return Group(table, Text(), *(Prose(note, "dim") for note in notes))
+    table = Packed(["method"], labels, ["validation\n" + metric.said.replace(" ", "\n"), "settings\ntried"], cells)
+    chosen = chosen_settings([(found.method, found.options) for found in tuning.methods if not found.failure])
+    return Group(table, Text(), *chosen, *(Prose(note, "dim") for note in notes))
+
+
+def chosen_settings(of: Iterable[tuple[str, Mapping[str, Any]]]) -> list[RenderableType]:
+    """Return a paragraph per method with the setting that tuning chose for it; nothing where nothing was tuned."""
+    found = [f"{printable(method)}: {choices(options)}" for method, options in of if options]
+    return [Prose("Chosen:", "bold"), *map(Prose, found), Text()] if found else []
 
 
 # -------- A comparison
@@ -86,6 +89,7 @@ def compared_table(comparison: ComparisonFile) -> Group:
         Text(),
         table,
         Text(),
+        *chosen_settings((each.method, each.options) for each in methods),
         *client_survey(comparison),
         *(Prose(printable(note), "dim") for note in notes),
     )
@@ -192,5 +196,4 @@ def _columns(metric: Metric) -> dict[str, Callable[[MethodResult], str]]:
         "new clients\nbefore → after": lambda each: _new(each.new_clients, metric),
         "MB per\nround": lambda each: megabytes(each.bytes_per_round),
         "seconds": lambda each: f"{each.seconds:.1f}",
-        "chosen": lambda each: choices(each.options),
     }

@@ -15,6 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from motet.io.text import shortened
+from motet.metrics.wording import NOTHING
 
 # -------- Sentences around a table
 
@@ -152,7 +153,7 @@ class Packed:
             over = [_right(w, widths[i]) for w, i in zip(words[len(label_widths) :], columns, strict=True)]
             yield _line(gap.join([*names, *over]))
         yield _line("─" * (left + self._width_of(columns)))
-        for labels, cells in zip(self.labels, self.cells, strict=True):
+        for labels, cells in self._rows(columns):
             names = [_left(of[text], wide) for text, wide, of in zip(labels, label_widths, short, strict=True)]
             row = Text(gap.join(names))
             for n, i in enumerate(columns):
@@ -161,6 +162,13 @@ class Packed:
                 row.append(" " * (widths[i] - cell_len(_plain(cell))))
                 row.append(cell if isinstance(cell, Text) else Text(cell))
             yield _line(row)
+
+    def _rows(self, columns: Sequence[int]) -> list[tuple[Sequence[str], Sequence[str | Text]]]:
+        """Return labels and cells of a table's rows; one that follows below leaves out rows that are empty there."""
+        rows = list(zip(self.labels, self.cells, strict=True))
+        if not columns or columns[0] == 0:
+            return rows
+        return [row for row in rows if any(_plain(row[1][i]) != NOTHING for i in columns)] or rows
 
     def _group_lines(self, columns: Sequence[int], widths: dict[int, int]) -> Iterator[str]:
         blocks = []

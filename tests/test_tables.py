@@ -374,7 +374,7 @@ def test_a_table_that_follows_leaves_out_rows_with_nothing_in_it() -> None:
     cells = [["1" * 20, "2" * 20], ["3" * 20, "–"]]
     below = rendered(Packed(["method"], [["fedavg"], ["[pooled]"]], ["a", "b"], cells), 40)
     assert below.count("fedavg") == 2 and below.count("[pooled]") == 1
-    empty = rendered(Packed(["method"], [["fedavg"]], ["a", "b"], [["1" * 20, "–"]]), 40)
+    empty = rendered(Packed(["method"], [["fedavg"]], ["a", "b"], [["1" * 30, "–"]]), 40)
     assert empty.count("fedavg") == 2
 
 

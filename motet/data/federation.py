@@ -59,7 +59,7 @@ class Samples:
     def all_batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield all samples once, in order and in batches, as network input, for evaluation."""
         if self._prepared is not None:
-            for x, y in zip(*(whole.split(size) for whole in self._prepared), strict=True):
+            for x, y in zip(*(torch.split(whole, size) for whole in self._prepared), strict=True):
                 yield x.clone(), y  # a net may work on its input in place
             return
         for start in range(0, len(self), size):

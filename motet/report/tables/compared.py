@@ -53,7 +53,7 @@ def tuned_table(tuning: TuningFile) -> Group:
     return Group(table, Text(), *chosen, *(Prose(note, "dim") for note in notes))
 
 
-def chosen_settings(of: Iterable[tuple[str, Mapping[str, Any]]]) -> list[RenderableType]:
+def chosen_settings(of: Iterable[tuple[str, Mapping[str, Any] | None]]) -> list[RenderableType]:
     """Return a paragraph per method with the setting that tuning chose for it; nothing where nothing was tuned."""
     found = [f"{printable(method)}: {choices(options)}" for method, options in of if options]
     return [Prose("Chosen:", "bold"), *map(Prose, found), Text()] if found else []

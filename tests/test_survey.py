@@ -28,6 +28,8 @@ from motet.metrics.statistics import (
     unpaired_interval,
 )
 from motet.metrics.wording import counted, points, written
+from motet.report.page.contents import Unit
+from motet.report.page.sections.clients import _surveyed
 from motet.report.tables.catalogue import partition
 from motet.report.tables.compared import client_survey
 from motet.runs.clients_file import ClientInfo, ClientsInfo
@@ -141,30 +143,48 @@ def test_the_error_of_an_auroc_against_draws() -> None:
     )  # rather too large
 
 
+def comparison_of(found: Results, method: str) -> ComparisonFile:
+    answer = RecommendedMethod(
+        method=method,
+        options={},
+        expression=method,
+        reason="",
+        certain=False,
+        enough_evidence=True,
+        may_be_equal=(),
+    )
+    return ComparisonFile(
+        format=1,
+        recommended=answer,
+        methods=(),
+        clients=survey(found, method),
+        left_out={},
+        figure=str(found.figure),
+        notes=(),
+    )
+
+
 def test_a_screen_shows_thirty_clients() -> None:
     def shown(clients: int) -> list[object]:
         of = results({"local": [[0.6]] * clients, "ditto": [[0.8]] * clients}, [20] * clients)
-        answer = RecommendedMethod(
-            method="ditto",
-            options={},
-            expression="ditto",
-            reason="",
-            certain=False,
-            enough_evidence=True,
-            may_be_equal=(),
-        )
-        file = ComparisonFile(
-            format=1,
-            recommended=answer,
-            methods=(),
-            clients=survey(of, "ditto"),
-            left_out={},
-            figure=str(of.figure),
-            notes=(),
-        )
-        return list(client_survey(file))
+        return list(client_survey(comparison_of(of, "ditto")))
 
     assert shown(30) and not shown(31)
+
+
+@pytest.mark.parametrize(("method", "than"), [("ditto", "alone"), ("local", "one model")])
+def test_page_and_screen_say_what_a_clients_own_model_is_compared_with(method: str, than: str) -> None:
+    """Where `local` is recommended its models are what clients have alone; the page said that all the same."""
+    file = comparison_of(results({"local": [[0.7]], "fedavg": [[0.5]], "ditto": [[0.8]]}, [40]), method)
+    titles, rows = _surveyed(file, Unit(ACCURACY))
+    (place,) = [i for i, title in enumerate(titles) if title.startswith("own over ")]
+    assert titles[place].startswith(f"own over {than}, ")
+    assert rows[0][place].text.startswith("+10.0" if method == "ditto" else "+20.0")
+    console = Console(width=200)
+    with console.capture() as said:
+        for each in client_survey(file):
+            console.print(each)
+    assert than in said.get().splitlines()[3]
 
 
 # ---------------------------------------------------------------- evidence

@@ -6,6 +6,7 @@ from typing import Final, Literal
 from motet.io.json_models import FileModel
 from motet.metrics.metric import Metric
 from motet.metrics.registry import known_metric
+from motet.runs.local_baseline import LOCAL
 from motet.studies.folder import Count, Interval, Name, Number, Options, RunFolder, Sentence, read_file
 
 FILE = "comparison.json"
@@ -146,6 +147,11 @@ class ComparisonFile(FileModel):
     def judged_by(self) -> Metric:
         """Return the metric by which methods are judged."""
         return known_metric(self.metric, self.higher_is_better)
+
+    @property
+    def compared_with(self) -> str:
+        """Return what a client's own model is compared with: what it has alone, or where that is it, the one model."""
+        return "one model" if self.recommended.method == LOCAL else "alone"
 
     @property
     def best(self) -> MethodResult | None:

@@ -19,7 +19,6 @@ from motet.metrics.wording import (
     written,
 )
 from motet.report.tables.layout import Packed, Prose
-from motet.runs.local_baseline import LOCAL
 from motet.studies.comparison_file import (
     ComparisonFile,
     MethodDifference,
@@ -115,7 +114,6 @@ def client_survey(comparison: ComparisonFile) -> list[RenderableType]:
     clients, metric = comparison.clients, comparison.judged_by
     if len(clients) > MOST_CLIENTS or all(each.alone is None and each.one_model is None for each in clients):
         return []
-    than = "one model" if comparison.recommended.method == LOCAL else "alone"
     share = f"share of\n{shortened(printable(comparison.rare_class or ''), 12)}"
     columns: dict[str, list[str]] = {
         "train\nrows": [_count(each.train) for each in clients],
@@ -124,7 +122,7 @@ def client_survey(comparison: ComparisonFile) -> list[RenderableType]:
         "alone": [written(each.alone, metric) for each in clients],
         "one\nmodel": [written(each.one_model, metric) for each in clients],
         "own\nmodel": [written(each.own, metric) for each in clients],
-        f"own less\n{than}": [_signed(each.difference, metric) for each in clients],
+        f"own less\n{comparison.compared_with}": [_signed(each.difference, metric) for each in clients],
         "95 %\ninterval": [_signed_interval(each.interval, metric) for each in clients],
         "": [each.verdict or NOTHING for each in clients],
     }

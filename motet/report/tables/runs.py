@@ -195,12 +195,13 @@ def title_of(lines: Sequence[TableLine], differing: Sequence[str]) -> str:
     """Return a title of what the runs have in common."""
     experiment, data = lines[0].first.experiment, lines[0].first.experiment.data
     several = len(lines[0].seeds) > 1
+    nets = {run.experiment.net.name for line in lines for run in line.runs}  # splits may have chosen others
     facts = {
         "data.name": shortened(printable(data_name(data.name)), WIDEST_VALUE),
         "data.partition": printable(data.partition),
         "data.clients": f"{_clients(lines)} clients",
         "data.new_clients": f"{100 * data.new_clients:.0f} % of them new" if data.new_clients else "",
-        "net.name": f"net {shortened(printable(experiment.net.name), WIDEST_VALUE)}",
+        "net.name": f"net {shortened(printable(experiment.net.name), WIDEST_VALUE)}" if len(nets) == 1 else "",
         "rounds.count": _rounds(experiment.rounds),
         "seed": f"seeds {_seeds(lines[0])}" if several and len(set(lines[0].seeds)) > 1 else f"seed {experiment.seed}",
     }

@@ -134,7 +134,7 @@ def _surveyed(comparison: ComparisonFile, unit: Unit) -> tuple[list[str], list[l
         "own model": lambda c: _number(c.own, metric, strong=True),
         "alone": lambda c: _number(c.alone, metric),
         "one model for all": lambda c: _number(c.one_model, metric),
-        f"own over alone, {unit.difference}": lambda c: _difference(c, metric),
+        f"own over {comparison.compared_with}, {unit.difference}": lambda c: _difference(c, metric),
         "verdict": lambda c: Cell(c.verdict or NOTHING, c.verdict),
         "test rows": lambda c: _count(c.test),
         "training rows": lambda c: _count(c.train),

@@ -325,9 +325,10 @@ def test_rows_are_prepared_once_within_a_limit_of_memory(wine: Path, monkeypatch
     budget = federation_module._Budget(10**6)
     monkeypatch.setattr(federation_module, "_KEPT", budget)
     samples = federation_of(wine).clients[0].train
-    expected, calls = samples.prepare(samples.x), []
-    monkeypatch.setattr(TablePrepare, "__call__", lambda self, x: calls.append(len(x)) or expected)
     rows = torch.tensor([3, 0, 3])
+    expected, calls = samples.prepare(samples.x), list[int]()
+    assert torch.equal(samples.prepare(samples.x[rows]), expected[rows])  # a row is prepared alike among any others
+    monkeypatch.setattr(TablePrepare, "__call__", lambda self, x: calls.append(len(x)) or expected)
     for _ in range(2):
         assert torch.equal(samples.batch(rows)[0], expected[rows])
         assert torch.equal(samples.batch(rows)[1], samples.y[rows])

@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import pages  # noqa: E402
 import scale_table  # noqa: E402
+import tables_page  # noqa: E402
 
 WRITTEN = pages.written()
 
@@ -49,3 +50,15 @@ def test_a_value_is_read_from_its_own_case() -> None:
 
 def test_what_was_measured_of_a_cluster_is_what_is_read() -> None:
     assert scale_table.PAGE.read_text("utf-8") == scale_table.written(), "python benchmarks/scale_table.py writes it"
+
+
+def test_figures_of_real_tables_are_those_that_were_recorded() -> None:
+    assert tables_page.PAGE.read_text("utf-8") == tables_page.written(), "python benchmarks/tables_page.py writes it"
+
+
+def test_splits_that_are_missing_are_said() -> None:
+    of = {"judged_by": "r2", "means": {name: {"r2": 0.5} for name in tables_page.COLUMNS.values()}, "lead": -0.02}
+    whole = {**of, "splits": 5, "within": False, "above": False, "seconds": 60.0}
+    assert "missing" not in tables_page.block({"tables": {"exam": whole}})
+    said = tables_page.block({"tables": {"exam": whole, "wages": {**whole, "splits": 2, "within": True}}})
+    assert "3 of 10 splits are missing" in said and "1 of 2 tables" in said

@@ -436,3 +436,14 @@ def test_a_comparison_of_numbers(homes: Path, tmp_path: Path, capsys: pytest.Cap
     assert 0.3 < ridge["personal"]["mean"] < 1 and found["majority"] < 0.1
     page = (tmp_path / "c" / "report.html").read_text()
     assert "always the mean of a client" in page and "Which client has which classes" not in page
+
+
+def test_a_trial_that_diverged_is_a_failure_and_not_a_damaged_record(homes: Path, tmp_path: Path) -> None:
+    """Squared errors grow beyond what any file may hold long before a weight is no number."""
+    choices: dict[str, Any] = {"label": "price", "client": "city", "lr": 10.0, "net": "logistic", "rounds": 4}
+    found = motet.compare(
+        str(homes), methods=["fedavg"], trials=2, repeats=1, seeds=1, jobs=1, out=tmp_path / "study", **choices
+    )
+    first, second = found.file.methods[0].trials
+    assert first.score is None and first.failure is not None and first.failure.startswith("training diverged: r2 -")
+    assert second.score is not None and found.recommended.options["local.lr"] != 10.0

@@ -10,10 +10,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from motet.config.section import LARGEST
 from motet.errors import MotetError
 from motet.io.files import make_folder, read_own, refuse_links, write_atomic
-from motet.io.json_models import FileModel
+from motet.io.json_models import LARGEST_NUMBER, FileModel
 from motet.io.locks import FolderLock
 
 M = TypeVar("M", bound=FileModel)
@@ -35,7 +34,7 @@ def _inside(run: str) -> str:
 
 Name = Annotated[str, Field(max_length=4096)]
 Sentence = Annotated[str, Field(max_length=2**16)]
-Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
 Interval = tuple[Number, Number]
 Count = Annotated[int, Field(ge=0)]
 Options = dict[Name, str | int | float | bool]

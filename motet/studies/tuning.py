@@ -16,7 +16,7 @@ from typing import Any
 
 from motet.config.experiment import Experiment
 from motet.config.own_data import is_table
-from motet.config.section import dotted_fields
+from motet.config.section import LARGEST, dotted_fields
 from motet.errors import MotetError
 from motet.io.files import make_folder
 from motet.io.json_models import fitted
@@ -208,11 +208,15 @@ def _judge(
     failure = failures.get(job.label)
     row = {} if failure else _deciding_row(job, rung, settled, samples)
     figure = replace(job.experiment.training_headline, data="validation")
+    score, loss = figure.of(row), replace(figure, metric="loss").of(row)
+    if max(abs(score or 0.0), abs(loss or 0.0)) > LARGEST:
+        failure = f"training diverged: {figure.metric} {score:.1e} on validation data"
+        score = loss = None
     found = {
         "trial": trial.number,
         "round": row.get("round", rung or 0),
-        "score": figure.of(row),
-        "loss": replace(figure, metric="loss").of(row),
+        "score": score,
+        "loss": loss,
         "failure": failure,
     }
     line = journal.ensure(known, fitted(Judged, found, f"the record in {job.folder}"))

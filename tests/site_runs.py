@@ -19,6 +19,7 @@ import psutil
 from motet.config.experiment import Experiment, resolve
 from motet.config.toml import dumps
 from motet.data.schema import NumberColumn, Schema
+from motet.runs.run import run
 from motet.sites.certificates import make_certificates
 
 NAMES = ("hospital-a", "hospital-b", "hospital-c")
@@ -78,6 +79,14 @@ def simulated(values: Mapping[str, Any], whole: Path, schema: Path) -> Experimen
     """Return the experiment of the same federation where all rows are in one table."""
     there = {"name": str(whole), "client": "site", "table_schema": str(schema)}
     return resolve({**values, "data": {**values["data"], **there}})
+
+
+def begun(folder: Path, method: str, count: int = 3, **changes: Any) -> dict[str, Any]:
+    """Write the tables of three sites, and run the simulation of the same federation into `inline`."""
+    whole, schema = digits_tables(folder)
+    values = experiment_values(method, count, **changes)
+    run(simulated(values, whole, schema), folder / "inline")
+    return values
 
 
 @dataclass

@@ -1,16 +1,19 @@
 """Kill sites, the SuperLink, the coordinator and everything at random moments of runs at real sites; compare the bytes.
 
-    python benchmarks/site_faults.py [--moments 40] [--seed 0] [--quick] [--record benchmarks/results/site-faults.json]
+    python benchmarks/site_faults.py [--moments 40] [--seed 0] [--record benchmarks/results/site-faults.json]
+    python benchmarks/site_faults.py --quick --victims superlink --keep failed
 
 Real processes on loopback, in a network namespace of their own (`unshare`), with TLS and keys; every process is
 ended by its id. Each run is struck several times, and must end in the server state, the private states and the
-weights of the simulation of the same federation, with nobody set aside and no state lost.
+weights of the simulation of the same federation, with nobody set aside and no state lost. A run that does not says
+what was wrong and the last words of each process; with `--keep` its whole folder stays.
 """
 
 import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -39,6 +42,8 @@ def main() -> None:
     parser.add_argument("--moments", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="two moments, to see that it runs")
+    parser.add_argument("--victims", default=",".join(VICTIMS), help="whom to kill, such as site,superlink")
+    parser.add_argument("--keep", type=Path, help="where folders of runs that failed stay")
     parser.add_argument("--record", type=Path)
     asked = parser.parse_args()
     if INSIDE not in os.environ:
@@ -50,8 +55,8 @@ def main() -> None:
     moments = 2 if asked.quick else asked.moments
     while sum(len(row["struck"]) for row in rows) < moments:
         left = moments - sum(len(row["struck"]) for row in rows)
-        rows.append(one_run(METHODS[len(rows) % len(METHODS)], min(STRUCK, left), draw))
-        print(rows[-1], flush=True)
+        rows.append(one_run(METHODS[len(rows) % len(METHODS)], min(STRUCK, left), draw, asked))
+        print(json.dumps(rows[-1], indent=1).replace("\\n", "\n"), flush=True)
         if asked.record:
             found = {
                 "study": "random kills of runs at three real sites",
@@ -68,8 +73,9 @@ def main() -> None:
     sys.exit(bool(wrong))
 
 
-def one_run(method: str, times: int, draw: random.Random) -> dict[str, Any]:
+def one_run(method: str, times: int, draw: random.Random, asked: argparse.Namespace) -> dict[str, Any]:
     """Run once, struck so many times, and return who was struck in which round and whether the bytes are the same."""
+    victims = asked.victims.split(",")
     rounds = 2 * times + 2
     values = experiment_values(method, rounds, rounds={"cohort": 1.0}, local={"epochs": 20})
     struck, began = list[dict[str, Any]](), time.monotonic()
@@ -84,17 +90,21 @@ def one_run(method: str, times: int, draw: random.Random) -> dict[str, Any]:
                 for each in range(times):
                     running.until_round(1 + 2 * each)
                     time.sleep(draw.uniform(0.0, 3.0))
-                    victim = draw.choice(VICTIMS)
-                    struck.append({"victim": victim, "round": running.rounds()})
+                    victim = draw.choice(victims)
+                    at = round(time.monotonic() - began, 1)
+                    struck.append({"victim": victim, "round": running.rounds(), "at_second": at})
                     strike(running, victim, draw)
                 running.finished()
                 assert_as_simulated(running, folder / "inline")
                 record = Record(running.out)
-                assert [row["round"] for row in record.rounds] == list(range(1, rounds + 1))
+                recorded = [row["round"] for row in record.rounds]
+                assert recorded == list(range(1, rounds + 1)), f"recorded are the rounds {recorded}"
                 aside = [row["set_aside"] for row in record.rounds if row["set_aside"]]
                 same, why = not aside, str(aside)[:300] if aside else ""
             except AssertionError as error:
-                same, why = False, str(error)[-600:]
+                same, why = False, f"{str(error).partition('---')[0]}{running.logs(600)}"
+                if asked.keep:
+                    shutil.copytree(folder, asked.keep / folder.name)
     seconds = round(time.monotonic() - began, 1)
     return {"method": method, "rounds": rounds, "struck": struck, "same": same, "why": why, "seconds": seconds}
 

@@ -9,14 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from motet.config.experiment import Experiment, resolve
 from motet.config.toml import dumps
 from motet.data.schema import NumberColumn, Schema
+from motet.runs.run import run
 from motet.sites.certificates import make_certificates
 
 NAMES = ("hospital-a", "hospital-b", "hospital-c")
@@ -78,6 +81,14 @@ def simulated(values: Mapping[str, Any], whole: Path, schema: Path) -> Experimen
     return resolve({**values, "data": {**values["data"], **there}})
 
 
+def begun(folder: Path, method: str, count: int = 3, **changes: Any) -> dict[str, Any]:
+    """Write the tables of three sites, and run the simulation of the same federation into `inline`."""
+    whole, schema = digits_tables(folder)
+    values = experiment_values(method, count, **changes)
+    run(simulated(values, whole, schema), folder / "inline")
+    return values
+
+
 @dataclass
 class Processes:
     """A coordinator and sites in one folder; `log` of each is a file."""
@@ -135,14 +146,16 @@ class Processes:
         for name in self.names:
             self.join(name)
 
-    def superlink(self) -> int:
-        """Return the process id of the coordinator's SuperLink."""
-        parent = self.running["coordinator"].pid
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        for each in children:
-            if b"motet.sites.superlink" in Path(f"/proc/{each}/cmdline").read_bytes():
-                return int(each)
-        raise AssertionError("the coordinator has no SuperLink")
+    def superlink(self, limit: float = 60.0) -> int:
+        """Return the process id of the coordinator's SuperLink, which may be about to start again."""
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            with suppress(psutil.Error):  # a child that ends while it is looked at
+                for child in psutil.Process(self.running["coordinator"].pid).children():  # of all its threads
+                    if "motet.sites.superlink" in child.cmdline() and child.status() != psutil.STATUS_ZOMBIE:
+                        return child.pid
+            time.sleep(0.1)
+        raise AssertionError(f"the coordinator has no SuperLink: {self.logs()}")
 
     def kill(self, name: str) -> None:
         process = self.running.pop(name)
@@ -181,8 +194,8 @@ class Processes:
         while time.monotonic() < stop:
             if (code := self.running[name].poll()) is not None:
                 return code
-            if any(process.poll() for process in self.running.values()):
-                raise AssertionError(f"somebody failed: {self.logs()}")
+            if failed := {other: p.returncode for other, p in self.running.items() if p.poll()}:
+                raise AssertionError(f"ended with a code that is not 0: {failed}: {self.logs()}")
             time.sleep(0.05)
         raise AssertionError(f"{name} does not end: {self.logs()}")
 
@@ -192,8 +205,10 @@ class Processes:
         for name in self.names:
             assert self.end(name, 60) == 0, self.logs()
 
-    def logs(self) -> str:
-        return "\n".join(f"--- {p.stem}\n{p.read_text(errors='replace')[-2500:]}" for p in self.folder.glob("*.log"))
+    def logs(self, most: int = 2500) -> str:
+        """Return the last words of every process, of the SuperLink too."""
+        paths = [*sorted(self.folder.glob("*.log")), self.out / "superlink" / "superlink.log"]
+        return "\n".join(f"--- {p.stem}\n{p.read_text(errors='replace')[-most:]}" for p in paths if p.exists())
 
     def stop(self) -> None:
         for process in self.running.values():
@@ -230,13 +245,15 @@ def assert_as_simulated(processes: Processes, inline: Path) -> None:
         return dict(json.loads(max((folder / "checkpoint").glob("0*.json")).read_bytes()))
 
     mine, theirs = manifest(processes.out), manifest(inline)
-    assert mine["round"] == theirs["round"]
+    assert mine["round"] == theirs["round"], f"after round {mine['round']}, not {theirs['round']}: {processes.logs()}"
     files = [{role: entry["sha256"] for role, entry in m["files"].items()} for m in (mine, theirs)]
-    assert files[0] == files[1]
+    other = sorted(role for role in files[0].keys() | files[1].keys() if files[0].get(role) != files[1].get(role))
+    assert not other, f"other bytes than the simulation's in {other}: {processes.logs()}"
+    at_sites = states_at(processes)
     for role, sha256 in files[0].items():
         if role != "server":
-            assert sha256 in states_at(processes)[processes.names[int(role.partition("/")[2])]]
+            name = processes.names[int(role.partition("/")[2])]
+            assert sha256 in at_sites[name], f"{name} has lost {sha256[:12]}, has {at_sites[name]}: {processes.logs()}"
     weights = "weights.safetensors"
-    assert (inline / weights).exists() == (processes.out / weights).exists()
-    if (inline / weights).exists():
-        assert (processes.out / weights).read_bytes() == (inline / weights).read_bytes()
+    found = [p.read_bytes() if (p := folder / weights).exists() else b"" for folder in (inline, processes.out)]
+    assert found[0] == found[1], f"{weights} is not the simulation's: {processes.logs()}"

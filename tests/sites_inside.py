@@ -2,10 +2,8 @@
 
 import csv
 import json
-import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -17,13 +15,12 @@ import pytest
 from machines import Machine, machines
 from site_runs import (
     NAMES,
-    Processes,
     assert_as_simulated,
+    begun,
     digits_tables,
     experiment_values,
     processes,
     simulated,
-    states_at,
 )
 
 from motet.cli import main
@@ -36,14 +33,6 @@ from motet.sites.certificates import make_certificates
 from motet.sites.settling import settled_for_sites
 
 EIGHT = ("fedavg", "fedrod(head=hyper)", "pgfed", "fedbasis", "superfed-mm", "fedavg+dbe", "ditto", "scaffold")
-
-
-def begun(folder: Path, method: str, count: int = 3, **changes: Any) -> dict[str, Any]:
-    """Write the tables of three sites, and run the simulation of the same federation into `inline`."""
-    whole, schema = digits_tables(folder)
-    values = experiment_values(method, count, **changes)
-    run(simulated(values, whole, schema), folder / "inline")
-    return values
 
 
 def test_a_run_at_three_sites_has_the_bytes_of_a_simulation_and_each_site_its_model(tmp_path: Path) -> None:
@@ -162,109 +151,6 @@ def test_every_method_on_the_hearts_of_four_hospitals(method: str, tmp_path: Pat
     with processes(tmp_path, values, **more) as running:
         running.serve()
         running.join_all()
-        running.finished()
-        assert_as_simulated(running, tmp_path / "inline")
-
-
-# ---------------------------------------------------------------- faults
-
-
-FAULTS = ("site", "superlink", "coordinator", "everything")
-
-
-def strike(running: Processes, fault: str) -> None:
-    """Kill -9, and start again whoever does not come back by himself."""
-    if fault in ("site", "everything"):
-        running.kill("hospital-b")
-    if fault == "superlink":
-        os.kill(running.superlink(), signal.SIGKILL)
-    if fault in ("coordinator", "everything"):
-        running.kill("coordinator")
-    if fault == "everything":
-        running.kill("hospital-a")
-        running.kill("hospital-c")
-    time.sleep(0.5)
-    if fault in ("coordinator", "everything"):
-        running.serve_again()
-    if fault == "site":
-        running.join("hospital-b")
-    if fault == "everything":
-        running.join_all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_kill_in_mid_round_changes_no_byte(fault: str, tmp_path: Path) -> None:
-    values = begun(tmp_path, "scaffold", 4, rounds={"cohort": 1.0})
-    with processes(tmp_path, values) as running:
-        running.serve()
-        running.join_all()
-        running.until_round(1)
-        running.until("hospital-b", "train of round 2")
-        strike(running, fault)
-        running.finished()
-        assert_as_simulated(running, tmp_path / "inline")
-        assert [row["round"] for row in Record(running.out).rounds] == [1, 2, 3, 4]
-        assert all(not row["set_aside"] for row in Record(running.out).rounds)
-        for hashes in states_at(running).values():
-            assert len(hashes) <= 3  # of two checkpoints, and the newest
-
-
-@pytest.mark.slow
-def test_rounds_go_on_without_a_site_that_is_away_and_it_comes_back_with_its_state(tmp_path: Path) -> None:
-    digits_tables(tmp_path)
-    with processes(tmp_path, experiment_values("ditto", 6, rounds={"cohort": 1.0})) as running:
-        running.serve("--least", "2", "--deadline", "5s")
-        running.join_all()
-        running.until_round(1)
-        running.kill("hospital-c")
-        running.until_round(3)
-        before = states_at(running)["hospital-c"]
-        running.join("hospital-c")
-        running.finished()
-        rows = Record(running.out).rounds
-        assert [row["round"] for row in rows] == [1, 2, 3, 4, 5, 6]
-        without = [row["round"] for row in rows if 2 not in row["cohort"] or "2" in row["set_aside"]]
-        assert without and 6 not in without
-        assert "not on the site's disk" not in running.log("coordinator")
-        assert before and (tmp_path / "state-hospital-c" / "final.json").exists()
-
-
-@pytest.mark.slow
-def test_a_full_disk_at_a_site_sets_it_aside_and_loses_nothing(tmp_path: Path) -> None:
-    """A file size limit stands for the full disk: writing its state fails with EFBIG, as ENOSPC would."""
-    digits_tables(tmp_path)
-    with processes(tmp_path, experiment_values("scaffold", 4, rounds={"cohort": 1.0})) as running:
-        running.serve()
-        running.join("hospital-a")
-        running.join("hospital-b")
-        words = ["join", f"127.0.0.1:{running.port}", "--certs", "certs", "--name", "hospital-c"]
-        words += ["--data", "hospital-c.csv", "--schema", "schema.toml", "--state", "state-hospital-c", "--yes"]
-        running.start("hospital-c", words, before=["prlimit", "--fsize=15000"])
-        running.finished()
-        rows = Record(running.out).rounds
-        assert len(rows) == 4
-        assert all("cannot write" in row["set_aside"]["2"] for row in rows)
-        assert (running.out / "summary.json").exists()
-
-
-@pytest.mark.slow
-def test_a_clock_that_is_an_hour_off_changes_nothing(tmp_path: Path) -> None:
-    values = begun(tmp_path, "fedavg", 2)
-    late = tmp_path / "late.py"
-    late.write_text(
-        "import datetime, sys\nfrom flwr.supercore import date\nreal = date.now\n"
-        "date.now = lambda: real() - datetime.timedelta(hours=1)\n"
-        "import flwr.app.message.message as m\nm.now = date.now\n"
-        "from motet.cli import main\nsys.exit(main(sys.argv[1:]))\n"
-    )
-    with processes(tmp_path, values) as running:
-        running.serve()
-        running.join("hospital-a")
-        running.join("hospital-b")
-        words = ["join", f"127.0.0.1:{running.port}", "--certs", "certs", "--name", "hospital-c", "--data"]
-        words += ["hospital-c.csv", "--schema", "schema.toml", "--state", "state-hospital-c", "--yes"]
-        running.start_script("hospital-c", late, words)
         running.finished()
         assert_as_simulated(running, tmp_path / "inline")
 

@@ -1,4 +1,4 @@
-"""Real sites, in processes on loopback in a network namespace; `sites_inside.py` has the tests that run there."""
+"""Real sites in processes on loopback, in a network namespace that has no other network."""
 
 import pytest
 from ray_namespace import pytest_inside, why_not
@@ -13,5 +13,11 @@ def test_one_method_at_three_sites() -> None:
 
 @needs_flower
 @pytest.mark.slow
-def test_every_method_every_fault_and_every_stranger() -> None:
+def test_every_method_and_every_stranger() -> None:
     pytest_inside("sites_inside.py", "-m", "slow", timeout=5400)
+
+
+@needs_flower
+@pytest.mark.slow
+def test_every_fault() -> None:
+    pytest_inside("sites_faults_inside.py", "-m", "slow", timeout=5400)

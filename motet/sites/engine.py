@@ -6,7 +6,7 @@ message, and `keep` none either, for each reply tells the hash of the state that
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -56,7 +56,7 @@ class Carries(Protocol):
     def push(self, messages: Sequence[Outgoing]) -> list[str]:
         """Send messages and return the number of each."""
 
-    def pull(self, message_ids: Sequence[str]) -> list[Incoming]:
+    def pull(self, message_ids: Sequence[str]) -> Iterable[Incoming]:
         """Return what came of these messages by now."""
 
     def finish(self) -> None:

@@ -15,6 +15,7 @@ from motet.sites.consent import Ask
 from motet.sites.disk import SiteDisk
 from motet.sites.flower.common import HEARTBEAT, Refused, Unreachable, require_flower
 from motet.sites.flower.fleet import Arrived, Fleet
+from motet.sites.wire import Parcel
 
 POLL = 0.25
 """Seconds between two looks for messages."""
@@ -61,13 +62,16 @@ class _Connection:
 
     def serve(self) -> None:
         """Answer messages until the run ended or the site does not consent."""
+        beat = threading.Thread(target=self._stay_alive, daemon=True, name="motet-heartbeat")
         try:
             self._sign_on()
-            threading.Thread(target=self._stay_alive, daemon=True, name="motet-heartbeat").start()
+            beat.start()
             while not self.site.ended:
                 self._one_step()
         finally:
             self._ended.set()
+            if beat.ident is not None:
+                beat.join()  # a thread that is in a call when the process ends makes it abort
             if self.site.disk.node is not None and not self.site.ended:
                 self.fleet.sign_off(self.site.disk.node)  # after its last word a site stays on until that was heard
             self.fleet.close()
@@ -106,17 +110,18 @@ class _Connection:
             arrived = later
         return arrived
 
-    def _push(self, arrived: Arrived, reply: object) -> None:
+    def _push(self, arrived: Arrived, parcel: Parcel) -> None:
         """Send a reply; while nobody answers, try again: the work is done, and its state is on disk."""
-        while True:
-            try:
-                self.fleet.push(arrived, reply)  # type: ignore[arg-type]
-                return
-            except Unreachable as error:
-                self._not_heard(error)
-            except Refused as error:  # the run of before is over: the coordinator came back and asks again
-                self.said(f"a reply was not taken: {error}")
-                return
+        try:
+            reply = self.fleet.reply(arrived, parcel)
+            while True:
+                try:
+                    self.fleet.push(arrived, reply)
+                    return
+                except Unreachable as error:
+                    self._not_heard(error)
+        except Refused as error:  # the run of before is over: the coordinator came back and asks again
+            self.said(f"a reply was not taken: {error}")
 
     def _sign_on(self) -> None:
         """Sign on; while nobody answers, wait; if this site is refused for long, raise the `Refused`."""

@@ -5,7 +5,7 @@ import io
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from motet.sites.flower.common import (
     parcel_of,
 )
 from motet.sites.flower.link import VERSION
+from motet.sites.flower.parts import Lost, Receiving, Sending
 from motet.sites.wire import Parcel
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class Carrier:
     def __init__(self, socket: Path, secret: bytes, run: int, patience: float = 120.0):
         """Take the run's one task, which needs the secret; wait for a SuperLink up to `patience` seconds."""
         self.socket, self.patience, self.run = socket, patience, run
+        self._coming: dict[str, Receiving] = {}  # by the number of the message that is answered
         token = self._acquired(secret)
         self.client = self._runtime(Named("flwr-serverapp"), WithToken(token))
         self._take_input()
@@ -224,72 +226,53 @@ class Carrier:
 
     def push(self, messages: Sequence[Outgoing]) -> list[str]:
         """Send messages and return the number of each; empty for one that was not taken."""
-        return list(self._called(lambda: self._push(messages)))
-
-    def _push(self, messages: Sequence[Outgoing]) -> list[str]:
         from flwr.app import Message
-        from flwr.app.message import remove_content_from_message
         from flwr.common.constant import SUPERLINK_NODE_ID
-        from flwr.common.serde import message_to_proto
         from flwr.proto.node_pb2 import Node
         from flwr.proto.runtime_pb2 import PushAppMessagesRequest
-        from flwr.supercore.inflatable.inflatable_object import (
-            get_all_nested_objects,
-            get_object_tree,
-            no_object_id_recompute,
-        )
-        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_push_object_fn_protobuf
-        from flwr.supercore.inflatable.inflatable_utils import push_objects
 
         made = [
             Message(content_of(m.parcel), m.node, TYPES[m.kind], ttl=m.seconds, group_id=str(m.round)) for m in messages
         ]
-        with no_object_id_recompute():
-            heads, trees, objects = [], [], dict[str, Any]()
-            for message in made:
-                vars(message.metadata)["_message_id"] = message.object_id
-                heads.append(message_to_proto(remove_content_from_message(message)))
-                trees.append(get_object_tree(message))
-                objects |= get_all_nested_objects(message)
-            told = self.client.PushMessages(PushAppMessagesRequest(messages_list=heads, message_object_trees=trees))
-            node = Node(node_id=SUPERLINK_NODE_ID)
-            push = make_push_object_fn_protobuf(self.client.PushObject, node, self.run, told.session_id)
-            push_objects(objects, push, object_ids_to_push=set(told.objects_to_push))
+        sending, node = Sending(made), Node(node_id=SUPERLINK_NODE_ID)
+        heads = PushAppMessagesRequest(messages_list=sending.heads, message_object_trees=sending.trees)
+        told = self._called(
+            lambda: sending.push(lambda: self.client.PushMessages(heads), self.client.PushObject, node, self.run)
+        )
         return [str(id or "") for id in told.message_ids]
 
-    def pull(self, message_ids: Sequence[str]) -> list[Incoming]:
-        """Return what came of these messages by now; each reply is given once."""
-        return list(self._called(lambda: self._pull(message_ids)))
+    def pull(self, message_ids: Sequence[str]) -> Iterator[Incoming]:
+        """Yield what came of these messages by now; each reply is given once, and one that is still coming later."""
+        from flwr.proto.runtime_pb2 import PullAppMessagesRequest
 
-    def _pull(self, message_ids: Sequence[str]) -> list[Incoming]:
+        self._coming = {id: reply for id, reply in self._coming.items() if id in message_ids}  # others were given up
+        if awaited := [id for id in message_ids if id not in self._coming]:
+            told = self._called(lambda: self.client.PullMessages(PullAppMessagesRequest(message_ids=awaited)))
+            for head, tree in zip(told.messages_list, told.message_object_trees, strict=True):
+                self._coming[head.metadata.reply_to_message_id] = Receiving(head, tree)
+        for asked in list(self._coming):
+            if (incoming := self._received(asked)) is not None:
+                del self._coming[asked]
+                yield incoming
+
+    def _received(self, asked: str) -> Incoming | None:
+        """Return a reply, or why it will not come; None while parts of it are missing."""
         from flwr.common.constant import SUPERLINK_NODE_ID
         from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
         from flwr.proto.node_pb2 import Node
-        from flwr.proto.runtime_pb2 import PullAppMessagesRequest
-        from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
-        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
-        from flwr.supercore.inflatable.inflatable_utils import (
-            ObjectPullError,
-            inflate_object_from_contents,
-            pull_objects,
-        )
 
-        found, node = list[Incoming](), Node(node_id=SUPERLINK_NODE_ID)
-        told = self.client.PullMessages(PullAppMessagesRequest(message_ids=list(message_ids)))
-        for head, tree in zip(told.messages_list, told.message_object_trees, strict=True):
-            asked, id = head.metadata.reply_to_message_id, head.metadata.message_id
-            pull = make_pull_object_fn_protobuf(self.client.PullObject, node, self.run)
-            try:
-                parts = pull_objects([each.object_id for each in iterate_object_tree(tree)], pull)
-            except ObjectPullError as error:
-                found.append(Incoming(asked, None, unavailable=True, why=str(error)))
-                continue
-            with suppress(Exception):  # it is here; the SuperLink may keep its copy for longer
-                self.client.ConfirmMessageReceived(
-                    ConfirmMessageReceivedRequest(node=node, run_id=self.run, message_object_id=id)
-                )
-            found.append(self._incoming(asked, inflate_object_from_contents(tree.object_id, parts)))
-        return found
+        reply, node = self._coming[asked], Node(node_id=SUPERLINK_NODE_ID)
+        try:
+            if not self._called(lambda: reply.is_whole(self.client.PullObject, node)):
+                return None
+        except Lost as error:
+            return Incoming(asked, None, unavailable=True, why=str(error))
+        done = ConfirmMessageReceivedRequest(
+            node=node, run_id=self.run, message_object_id=reply.head.metadata.message_id
+        )
+        with suppress(Exception):  # it is here; the SuperLink may keep its copy for longer
+            self.client.ConfirmMessageReceived(done)
+        return self._incoming(asked, reply.message())
 
     def _incoming(self, asked: str, message: Any) -> Incoming:
         from flwr.common.constant import ErrorCode
@@ -313,6 +296,7 @@ class Carrier:
         from flwr.proto.runtime_pb2 import PushTaskOutputRequest
 
         self._ended.set()
+        self._beat.join()  # a thread that is in a call when the process ends makes it abort
         with suppress(Exception), in_sentences(SUPERLINK):
             self.client.PushTaskOutput(PushTaskOutputRequest(sub_status="completed", details=""))
         self.client.close()

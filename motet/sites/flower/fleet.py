@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from motet.errors import MotetError, one_sentence
+from motet.errors import MotetError
 from motet.sites.flower.common import (
     HEARTBEAT,
     Named,
@@ -17,6 +17,7 @@ from motet.sites.flower.common import (
     in_sentences,
     parcel_of,
 )
+from motet.sites.flower.parts import Lost, Receiving, Sending
 from motet.sites.wire import Parcel
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arrived:
-    """A message that came to a site: its parcel, and what a reply needs."""
+    """A message that came to a site: its parcel, and what a reply needs, which is Flower's message without content."""
 
     parcel: Parcel
     message: Any
@@ -44,6 +45,7 @@ class Fleet:
                 address, False, ca.read_bytes(), interceptors=[Named("SuperNode"), self.signer]
             )
         self.node: Any = None
+        self._coming: list[Receiving] = []
 
     def sign_on(self) -> int:
         """Activate this node, and return its number; raise `Refused` if it is not registered or still counts as on."""
@@ -53,6 +55,7 @@ class Fleet:
         with in_sentences(self.address):
             asked = ActivateNodeRequest(public_key=self.signer.public, heartbeat_interval=HEARTBEAT)
             self.node = Node(node_id=self.client.ActivateNode(asked).node_id)
+        self._coming = []  # whoever signs on anew is asked again
         return int(self.node.node_id)
 
     def sign_off(self, node: int) -> None:
@@ -71,48 +74,48 @@ class Fleet:
             return bool(self.client.SendNodeHeartbeat(asked).success)
 
     def pull(self) -> Arrived | None:
-        """Return the next message to this site, or None; it is delivered once."""
+        """Return the next message to this site that is here whole, or None; it is delivered once.
+
+        Raise `Unreachable` for one that will never be whole: who signs on anew is asked again.
+        """
         from flwr.proto.fleet_pb2 import PullMessagesRequest
-        from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
-        from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
-        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
-        from flwr.supercore.inflatable.inflatable_utils import (
-            ObjectPullError,
-            inflate_object_from_contents,
-            pull_objects,
-        )
 
         with in_sentences(self.address):
             found = self.client.PullMessages(PullMessagesRequest(node=self.node))
-            if not found.messages_list:
-                return None
-            head, tree = found.messages_list[0], found.message_object_trees[0]
-            run, id = head.metadata.run_id, head.metadata.message_id
-            pull = make_pull_object_fn_protobuf(self.client.PullObject, self.node, run)
-            try:
-                parts = pull_objects([each.object_id for each in iterate_object_tree(tree)], pull)
-            except ObjectPullError:  # it is given once: its sender must be made to send it again
-                raise Unreachable("a message did not arrive whole") from None
-            self.client.ConfirmMessageReceived(
-                ConfirmMessageReceivedRequest(node=self.node, run_id=run, message_object_id=id)
-            )
-        message: Any = inflate_object_from_contents(tree.object_id, parts)
-        vars(message.metadata)["_message_id"] = id
-        return Arrived(parcel_of(message.content), message, time.monotonic())
+        for head, tree in zip(found.messages_list, found.message_object_trees, strict=True):
+            self._coming.append(Receiving(head, tree))
+        for receiving in self._coming:
+            if self._is_whole(receiving):
+                # an older one that is not: of a coordinator that was killed, and asks again since
+                self._coming = self._coming[self._coming.index(receiving) + 1 :]
+                return self._arrived(receiving)
+        return None
 
-    def push(self, asked: Arrived, parcel: Parcel) -> None:
-        """Send a reply; raise `Refused` if the run is over or the message has expired."""
-        from flwr.app import Message
+    def _is_whole(self, receiving: Receiving) -> bool:
+        try:
+            with in_sentences(self.address):
+                return receiving.is_whole(self.client.PullObject, self.node)
+        except Lost as error:
+            self._coming.remove(receiving)
+            raise Unreachable(str(error)) from None
+        except Refused:  # of a run that is over: nobody waits for an answer
+            self._coming.remove(receiving)
+            return False
+
+    def _arrived(self, receiving: Receiving) -> Arrived:
         from flwr.app.message import remove_content_from_message
-        from flwr.common.serde import message_to_proto
-        from flwr.proto.fleet_pb2 import PushMessagesRequest
-        from flwr.supercore.inflatable.inflatable_object import (
-            get_all_nested_objects,
-            get_object_tree,
-            no_object_id_recompute,
-        )
-        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_push_object_fn_protobuf
-        from flwr.supercore.inflatable.inflatable_utils import ObjectPushError, push_objects
+        from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
+
+        of = receiving.head.metadata
+        done = ConfirmMessageReceivedRequest(node=self.node, run_id=of.run_id, message_object_id=of.message_id)
+        with suppress(MotetError), in_sentences(self.address):  # it is here; the SuperLink may keep its copy for longer
+            self.client.ConfirmMessageReceived(done)
+        message = receiving.message()
+        return Arrived(parcel_of(message.content), remove_content_from_message(message), time.monotonic())
+
+    def reply(self, asked: Arrived, parcel: Parcel) -> Sending:
+        """Return the reply to a message, ready to be pushed; raise `Refused` if the message has expired."""
+        from flwr.app import Message
 
         reply = Message(content_of(parcel), reply_to=asked.message, ttl=1.0)
         of = asked.message.metadata
@@ -120,21 +123,21 @@ class Fleet:
         reply.metadata.ttl = of.created_at + of.ttl - reply.metadata.created_at
         if reply.metadata.ttl <= 0:
             raise Refused("the message expired before it was answered")
-        with in_sentences(self.address), no_object_id_recompute():
-            vars(reply.metadata)["_message_id"] = reply.object_id
-            told = self.client.PushMessages(
-                PushMessagesRequest(
-                    node=self.node,
-                    messages_list=[message_to_proto(remove_content_from_message(reply))],
-                    message_object_trees=[get_object_tree(reply)],
-                    clientapp_runtime_list=[time.monotonic() - asked.began],
-                )
-            )
-            push = make_push_object_fn_protobuf(self.client.PushObject, self.node, of.run_id, told.session_id)
-            try:
-                push_objects(get_all_nested_objects(reply), push, object_ids_to_push=set(told.objects_to_push))
-            except ObjectPushError as error:
-                raise Refused(f"the reply was not taken ({one_sentence(str(error))[:120]})") from None
+        return Sending([reply])
+
+    def push(self, asked: Arrived, reply: Sending) -> None:
+        """Send a reply, or go on with it; raise `Refused` if the run is over or the reply was away for too long."""
+        from flwr.proto.fleet_pb2 import PushMessagesRequest
+
+        head = PushMessagesRequest(
+            node=self.node,
+            messages_list=reply.heads,
+            message_object_trees=reply.trees,
+            clientapp_runtime_list=[time.monotonic() - asked.began],
+        )
+        with in_sentences(self.address):
+            run = asked.message.metadata.run_id
+            reply.push(lambda: self.client.PushMessages(head), self.client.PushObject, self.node, run)
 
     def close(self) -> None:
         """Close the connections."""

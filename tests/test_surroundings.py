@@ -139,6 +139,31 @@ def test_a_signal_in_the_first_moments(number: signal.Signals, tenth: int) -> No
     assert "Traceback" not in err and "bug" not in err
 
 
+IMPORTING = """
+import os, signal, sys
+from motet.cli.process import ended_by_signals
+
+sys.path.insert(0, os.getcwd())
+with ended_by_signals():
+    try:
+        import slow_to_import
+        signal.pause()
+    except KeyboardInterrupt as error:
+        print(slow_to_import.whole, type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("number", (signal.SIGINT, *ENDS))
+def test_an_import_is_not_broken_off(number: signal.Signals) -> None:
+    """An exception that comes out of one ended the process by std::terminate, with words of pybind11's."""
+    Path("slow_to_import.py").write_text(
+        f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(0.1)\nwhole = True\n"
+    )
+    done = subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, text=True, timeout=60)
+    expected = "KeyboardInterrupt" if number == signal.SIGINT else "Terminated"
+    assert (done.stdout, done.stderr) == (f"True {expected}\n", "")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_signals_at_random_moments(seed: int) -> None:

@@ -12,7 +12,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import NoReturn
 
 from motet.errors import MotetError, one_sentence, shown
 from motet.io.text import printable
@@ -107,6 +106,9 @@ def refuse_half_characters(words: Sequence[str]) -> None:
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """SIGTERM comes from a scheduler, a shutdown or `kill`; SIGHUP from a terminal that closed, and not on Windows."""
 
+AGAIN = 0.02
+"""Seconds until a signal that came during an import is raised again."""
+
 _heard: list[int] = []  # the first signal; libraries may swallow its exception
 
 
@@ -151,17 +153,38 @@ def ended_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ours = [each for each in ENDING if signal.getsignal(each) == signal.SIG_DFL]
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, *ENDING)}
+    ours = [each for each, was in before.items() if was in (signal.SIG_DFL, signal.default_int_handler)]
     for each in ours:
         signal.signal(each, _end)
     try:
         yield
     finally:
         for each in ours:
-            signal.signal(each, signal.SIG_DFL)
+            signal.signal(each, before[each])
 
 
-def _end(number: int, frame: FrameType | None) -> NoReturn:
+def _end(number: int, frame: FrameType | None) -> None:
+    """Raise an exception, or a moment later while something is imported.
+
+    Libraries in C++ end the process with words of their own if an exception comes out of an import.
+    """
+    if _is_importing(frame):
+        if not any(isinstance(each, threading.Timer) for each in threading.enumerate()):
+            again = threading.Timer(AGAIN, signal.pthread_kill, [threading.get_ident(), number])
+            again.daemon = True
+            again.start()
+        return
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
     signal.signal(number, signal.SIG_DFL)
     _heard.append(number)
     raise Terminated
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False

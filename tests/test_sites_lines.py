@@ -12,14 +12,18 @@ import torch
 
 from motet.sites.flower import parts
 from motet.sites.flower.common import PIECE, Refused, Unreachable, content_of, parcel_of
+from motet.sites.flower.link import use_little_memory
 from motet.sites.flower.parts import Lost, Receiving, Sending
 from motet.sites.join import _Connection
 from motet.sites.wire import Asked, Parcel, packed, unpacked
 
 
+def words() -> Asked:
+    return Asked(run="0" * 16, site="a", kind="train", round=1, client=0, serial=1, nonce="0" * 32)
+
+
 def parcel() -> Parcel:
-    words = Asked(run="0" * 16, site="a", kind="train", round=1, client=0, serial=1, nonce="0" * 32)
-    return packed({"w": torch.arange(PIECE // 4 + 30000, dtype=torch.float32), "n": 3.0}, words)
+    return packed({"w": torch.arange(PIECE // 4 + 30000, dtype=torch.float32), "n": 3.0}, words())
 
 
 def message(sent: Parcel) -> Any:
@@ -42,10 +46,8 @@ class Store:
         from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 
         self.heads += 1
-        ids = [each.object_id for tree in sending.trees for each in iterate_object_tree(tree)]
-        return SimpleNamespace(
-            session_id="s", objects_to_push=ids, message_ids=[h.metadata.message_id for h in sending.heads]
-        )
+        ids = [each.object_id for each in iterate_object_tree(sending.tree)]
+        return SimpleNamespace(session_id="s", objects_to_push=ids, message_ids=[sending.head.metadata.message_id])
 
     def push_object(self, asked: Any) -> Any:
         self.calls += 1
@@ -72,21 +74,21 @@ def test_a_message_goes_on_where_the_line_broke_and_is_still_the_same_message(wh
     """Flower takes one reply to a message: a second one, made anew after a break, would be thrown away."""
     sent, store = parcel(), Store()
     setattr(store, f"breaks_{when}", 2)
-    sending = Sending([message(sent)])
+    sending = Sending(message(sent))
     with pytest.raises(Unreachable):
         store.push(sending)
     store.push(sending)
     assert store.heads == 1 and store.calls == len(store.parts) + 1
-    receiving = Receiving(sending.heads[0], sending.trees[0])
+    receiving = Receiving(sending.head, sending.tree)
     assert receiving.is_whole(store.pull_object, None)
     came = parcel_of(receiving.message().content)
     assert came.words == sent.words and torch.equal(unpacked(came)["w"], unpacked(sent)["w"])  # type: ignore[arg-type]
 
 
 def test_a_part_that_is_not_taken_without_a_break_is_refused() -> None:
-    sending, store = Sending([message(parcel())]), Store()
+    sending, store = Sending(message(parcel())), Store()
     store.push(sending)
-    again = Sending([message(parcel())])
+    again = Sending(message(parcel()))
     with pytest.raises(Refused, match="does not take a part"):
         store.push(again)
 
@@ -94,10 +96,10 @@ def test_a_part_that_is_not_taken_without_a_break_is_refused() -> None:
 def test_nobody_waits_for_parts_that_are_still_coming(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     store.breaks_before = 2
-    sending = Sending([message(parcel())])
+    sending = Sending(message(parcel()))
     with pytest.raises(Unreachable):
         store.push(sending)
-    receiving = Receiving(sending.heads[0], sending.trees[0])
+    receiving = Receiving(sending.head, sending.tree)
     assert not receiving.is_whole(store.pull_object, None)  # at once: others may have something to say
     monkeypatch.setattr(parts, "STALL", -1.0)
     with pytest.raises(Lost, match="no part of a message came"):
@@ -107,10 +109,10 @@ def test_nobody_waits_for_parts_that_are_still_coming(monkeypatch: pytest.Monkey
 
 
 def test_a_message_whose_sender_is_gone_is_lost() -> None:
-    sending = Sending([message(parcel())])
+    sending = Sending(message(parcel()))
     gone = SimpleNamespace(object_found=False, object_available=False, object_content=b"")
     with pytest.raises(Lost, match="its sender was gone"):
-        Receiving(sending.heads[0], sending.trees[0]).is_whole(lambda _: gone, None)
+        Receiving(sending.head, sending.tree).is_whole(lambda _: gone, None)
 
 
 def test_a_site_ends_after_its_sign_of_life_is_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,3 +142,29 @@ def test_a_site_ends_after_its_sign_of_life_is_through(monkeypatch: pytest.Monke
     monkeypatch.setattr("motet.sites.join.HEARTBEAT", 0.03)
     _Connection(Line(), site, lambda _: None).serve()  # type: ignore[arg-type]
     assert not [t for t in threading.enumerate() if t.name == "motet-heartbeat"]
+
+
+def test_a_model_is_held_once() -> None:
+    """A message of a model was copied five times on its way in a site, and the copies of all sites stood beside it."""
+    w = torch.arange(PIECE, dtype=torch.float32)
+    sent = packed({"w": w}, words())
+    assert isinstance(sent.tensors["w"].data, memoryview)  # of the tensor itself
+    content = content_of(sent)
+    came = parcel_of(content)
+    assert not content and isinstance(came.tensors["w"].data, bytearray)
+    got = unpacked(came)["w"]
+    assert isinstance(got, torch.Tensor) and torch.equal(got, w)
+    came.tensors["w"].data[:4] = b"\x00\x00\x80\x3f"  # the number 1 in the same memory
+    assert got[0] == 1
+
+
+def test_sqlite_keeps_little_of_what_passes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its connections kept 64 MB, and 256 MB of the file were mapped: a SuperLink took 2 GB."""
+    from flwr.supercore import sql_mixin
+
+    before = dict(sql_mixin.SQLITE_PRAGMAS)
+    monkeypatch.setattr(sql_mixin, "SQLITE_PRAGMAS", sql_mixin.SQLITE_PRAGMAS)
+    use_little_memory()
+    after = dict(sql_mixin.SQLITE_PRAGMAS)
+    changed = {name: value for name, value in after.items() if before[name] != value}
+    assert changed == {"cache_size": "-2000", "mmap_size": "0"} and before.keys() == after.keys()

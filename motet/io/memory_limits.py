@@ -16,6 +16,7 @@ from motet.errors import MotetError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _LARGEST_BLOCK, _MOST_KEPT = 10**9, 2 * 10**9  # bytes
+_SMALLEST_LARGE_BLOCK = 2**20
 
 
 def keep_freed_memory() -> None:
@@ -24,6 +25,12 @@ def keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK)
         mallopt(_M_TRIM_THRESHOLD, _MOST_KEPT)
+
+
+def return_freed_memory() -> None:
+    """Give large blocks back to the system as soon as they are freed: in a process that mostly waits for models."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _SMALLEST_LARGE_BLOCK)
 
 
 # -------- How much memory there is, asked before much of it is taken

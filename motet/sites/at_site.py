@@ -101,7 +101,10 @@ class AtSite:
     # ------------------------------------------------------------ messages
 
     def answer(self, parcel: Parcel) -> Parcel | None:
-        """Return the signed reply to a message; None for one that is not the coordinator's, or not for this site."""
+        """Return the signed reply to a message; None for one that is not the coordinator's, or not for this site.
+
+        The message loses its tensors: a model is held once.
+        """
         try:
             refuse_strange_coordinator(parcel, self.ca)
             asked = words_of(parcel, Asked)
@@ -113,7 +116,9 @@ class AtSite:
         )
         reply: State = {}
         try:
-            told, reply = self._answered(asked, unpacked(parcel), told)
+            state = unpacked(parcel)
+            parcel.tensors.clear()
+            told, reply = self._answered(asked, state, told)
         except NoConsent as error:
             self.ended = True
             told = told.model_copy(update={"failure": str(error)})
@@ -247,6 +252,7 @@ class AtSite:
         if asked.kind == "train":
             self._promise(asked, state)
         outcome = self.workplace.perform(task, private)
+        state.clear()  # before the reply takes as much memory again
         if outcome.reply is None:
             raise MotetError(outcome.failure or "no reply")
         self.consent.refuse_reply(asked.kind, outcome.reply, outcome.train_loss)

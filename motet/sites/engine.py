@@ -53,8 +53,8 @@ class Carries(Protocol):
     def nodes(self) -> dict[str, NodeOnline]:
         """Return the sites that are on, by name."""
 
-    def push(self, messages: Sequence[Outgoing]) -> list[str]:
-        """Send messages and return the number of each."""
+    def push(self, message: Outgoing) -> str:
+        """Send a message and return its number; empty if it was not taken."""
 
     def pull(self, message_ids: Sequence[str]) -> Iterable[Incoming]:
         """Return what came of these messages by now."""
@@ -237,10 +237,7 @@ class Flower(Engine):
         return time.monotonic() - question.sent_at > LOOK or question.sent_to is not None
 
     def _send(self, questions: Sequence[Question], seconds: float) -> None:
-        if not questions:
-            return
-        messages = []
-        for question in questions:
+        for question in questions:  # one after the other: each holds a model until it is sent
             name = self.names[question.client_id]
             node = self._online[name]
             if question.sent_to is not None:
@@ -249,10 +246,9 @@ class Flower(Engine):
             question.bytes, question.nonce = byte_count(state), new_nonce()
             question.sent_to, question.sent_at = node, time.monotonic()
             parcel = signed(packed(state, self._words(question)), self.identity.key, TO_SITE, self.identity.certificate)
-            messages.append(Outgoing(node.number, question.kind, question.round, parcel, max(3600.0, 2 * seconds)))
-        for question, message_id in zip(questions, self.carrier.push(messages), strict=True):
-            question.message_id = message_id
-            if not message_id:
+            message = Outgoing(node.number, question.kind, question.round, parcel, max(3600.0, 2 * seconds))
+            question.message_id = self.carrier.push(message)
+            if not question.message_id:
                 question.sent_to = None  # the site was gone again: next time
 
     def _words(self, question: Question) -> Asked:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from motet.errors import MotetError
+from motet.io.memory_limits import return_freed_memory
 from motet.runs.run import one_thread
 from motet.sites.at_site import AtSite, SiteFiles
 from motet.sites.certificates import CA, read_certificate, read_private_key, refuse_expired, require_cryptography
@@ -42,6 +43,7 @@ def join(request: JoinRequest, ask: Ask, said: Callable[[str], None]) -> Path:
     key, ca = read_private_key(request.certs / f"{request.name}.key"), read_certificate(request.certs / CA)
     refuse_expired(ca, str(request.certs / CA))
     disk = SiteDisk(request.state).locked()
+    return_freed_memory()
     try:
         with one_thread():
             site = AtSite(request.name, key, ca, disk, request.files, ask, request.address, said)
@@ -85,9 +87,7 @@ class _Connection:
             if arrived is None:
                 time.sleep(POLL)
                 return
-            reply = self.site.answer(arrived.parcel)
-            if reply is not None:
-                self._push(arrived, reply)
+            self._answer(arrived)
         except Unreachable as error:  # a message may be lost with the line: who signs on anew is asked again
             self._not_heard(error)
             self._unknown.set()
@@ -104,11 +104,14 @@ class _Connection:
             if later is None:
                 break
             if not self.site.is_superseded(arrived.parcel, later.parcel):
-                reply = self.site.answer(arrived.parcel)
-                if reply is not None:
-                    self._push(arrived, reply)
+                self._answer(arrived)
             arrived = later
         return arrived
+
+    def _answer(self, arrived: Arrived) -> None:
+        reply = self.site.answer(arrived.parcel)
+        if reply is not None:
+            self._push(arrived, reply)
 
     def _push(self, arrived: Arrived, parcel: Parcel) -> None:
         """Send a reply; while nobody answers, try again: the work is done, and its state is on disk."""

@@ -210,6 +210,7 @@ def bodies_at_once(app: Any) -> Any:
                 break
             event = await receive()
         first = [event if event["type"] != "http.request" else {**event, "body": bytes(body)}]
+        del body, event
 
         async def again() -> Any:
             return first.pop() if first else await receive()

@@ -76,11 +76,14 @@ class Replied(FileModel):
 
 @dataclass(frozen=True)
 class RawTensor:
-    """A large tensor as bytes, with its type in safetensors' words and its shape."""
+    """A large tensor as bytes, with its type in safetensors' words and its shape.
+
+    The bytes may be those of a tensor that lives (a memoryview), or become those of one (a bytearray).
+    """
 
     type: str
     shape: tuple[int, ...]
-    data: bytes
+    data: bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class Parcel:
     """A message as it travels: words in JSON, tensors in bytes, a signature, and of the coordinator a certificate."""
 
     words: bytes
-    tensors: Mapping[str, RawTensor]
+    tensors: dict[str, RawTensor]
     signature: bytes = b""
     certificate: bytes = b""
 
@@ -117,11 +120,11 @@ def new_nonce() -> str:
 
 
 def packed(state: Mapping[str, Tensor | Scalar], words: FileModel) -> Parcel:
-    """Return a message that is not signed yet."""
+    """Return a message that is not signed yet; large tensors must not change before it is sent."""
     large, rest = dict[str, RawTensor](), dict[str, Tensor | Scalar]()
     for name, value in state.items():
         if isinstance(value, Tensor) and value.nbytes >= LARGE and name != REST:
-            data = value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+            data = value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data
             large[name] = RawTensor(DTYPES[value.dtype], tuple(value.shape), data)
         else:
             rest[name] = value
@@ -130,17 +133,21 @@ def packed(state: Mapping[str, Tensor | Scalar], words: FileModel) -> Parcel:
 
 
 def unpacked(parcel: Parcel) -> State:
-    """Return the named tensors and numbers of a message; raise a `MotetError` for what is none."""
+    """Return the named tensors and numbers of a message; raise a `MotetError` for what is none.
+
+    Large tensors have the memory of the message's bytes where these can be written to.
+    """
     state: State = {}
     for name, tensor in parcel.tensors.items():
         if name == REST:
-            state |= decode(tensor.data) if tensor.data else {}
+            state |= decode(bytes(tensor.data)) if tensor.data else {}
             continue
         dtype = _BY_NAME.get(tensor.type)
         if dtype is None or not tensor.shape or not tensor.data:
             raise MotetError(f"message field {name[:100]!r} is of the type {tensor.type[:20]!r}; accepted: a tensor")
         try:
-            state[name] = torch.frombuffer(bytearray(tensor.data), dtype=dtype).reshape(tensor.shape)
+            data = tensor.data if isinstance(tensor.data, bytearray) else bytearray(tensor.data)
+            state[name] = torch.frombuffer(data, dtype=dtype).reshape(tensor.shape)
         except (RuntimeError, ValueError) as error:
             raise MotetError(f"message field {name[:100]!r} is no tensor of shape {tensor.shape}") from error
     return state

@@ -224,22 +224,24 @@ class Carrier:
         found = self._called(lambda: self.client.GetNodes(GetNodesRequest())).nodes
         return {node.name: NodeOnline(int(node.node_id), node.last_activated_at) for node in found}
 
-    def push(self, messages: Sequence[Outgoing]) -> list[str]:
-        """Send messages and return the number of each; empty for one that was not taken."""
+    def push(self, message: Outgoing) -> str:
+        """Send a message and return its number; empty if it was not taken.
+
+        A tensor that the SuperLink has already, of the message to another site, is not sent again.
+        """
         from flwr.app import Message
         from flwr.common.constant import SUPERLINK_NODE_ID
         from flwr.proto.node_pb2 import Node
         from flwr.proto.runtime_pb2 import PushAppMessagesRequest
 
-        made = [
-            Message(content_of(m.parcel), m.node, TYPES[m.kind], ttl=m.seconds, group_id=str(m.round)) for m in messages
-        ]
+        content, group = content_of(message.parcel), str(message.round)
+        made = Message(content, message.node, TYPES[message.kind], ttl=message.seconds, group_id=group)
         sending, node = Sending(made), Node(node_id=SUPERLINK_NODE_ID)
-        heads = PushAppMessagesRequest(messages_list=sending.heads, message_object_trees=sending.trees)
+        head = PushAppMessagesRequest(messages_list=[sending.head], message_object_trees=[sending.tree])
         told = self._called(
-            lambda: sending.push(lambda: self.client.PushMessages(heads), self.client.PushObject, node, self.run)
+            lambda: sending.push(lambda: self.client.PushMessages(head), self.client.PushObject, node, self.run)
         )
-        return [str(id or "") for id in told.message_ids]
+        return str(next(iter(told.message_ids), "") or "")
 
     def pull(self, message_ids: Sequence[str]) -> Iterator[Incoming]:
         """Yield what came of these messages by now; each reply is given once, and one that is still coming later."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HEARTBEAT = 10.0
 """Seconds that a site counts as online after each sign of life, twice over; Flower accepts no fewer."""
-PIECE = 32 * 2**20
+PIECE = 2 * 2**20
 """Bytes of a tensor in one record."""
 _WORDS, _DATA = "words", "data"
 
@@ -81,7 +81,7 @@ def content_of(parcel: Parcel) -> Any:
         tensor = parcel.tensors[name]
         starts = range(0, len(tensor.data), PIECE)
         for j, start in enumerate(starts):
-            records[f"{len(heads)}.{j}"] = ConfigRecord({_DATA: tensor.data[start : start + PIECE]})
+            records[f"{len(heads)}.{j}"] = ConfigRecord({_DATA: bytes(tensor.data[start : start + PIECE])})
         heads.append(TensorHead(name=name, type=tensor.type, shape=tensor.shape, pieces=len(starts)))
     words = {
         "json": parcel.words,
@@ -94,9 +94,13 @@ def content_of(parcel: Parcel) -> Any:
 
 
 def parcel_of(content: Any) -> Parcel:
-    """Return the parcel of a message's content; raise a `MotetError` for a message that Motet did not make."""
+    """Return the parcel of a message's content, which is empty afterwards.
+
+    Raise a `MotetError` for a message that Motet did not make.
+    """
     try:
         records = {str(name): dict(record) for name, record in content.items()}
+        content.clear()
         words = records.pop(_WORDS)
         if words.keys() != {"json", "signature", "certificate", "large", "small"}:
             raise ValueError("it has other words")
@@ -104,11 +108,16 @@ def parcel_of(content: Any) -> Parcel:
             raise ValueError("its words are no bytes")
         tensors = {REST: RawTensor("U8", (len(words["small"]),), words["small"])}
         for i, head in enumerate(TensorHeads.from_json(words["large"], "a message").tensors):
-            pieces = [records.pop(f"{i}.{j}")[_DATA] for j in range(min(head.pieces, len(records)))]
-            if len(pieces) != head.pieces or head.name in tensors:
+            if head.pieces > len(records) or head.name in tensors:
                 raise ValueError(f"the tensor {head.name[:100]!r} is not whole")
-            tensors[head.name] = RawTensor(head.type, head.shape, pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        if records or not all(isinstance(tensor.data, bytes) for tensor in tensors.values()):
+            pieces = [memoryview(records.pop(f"{i}.{j}")[_DATA]) for j in range(head.pieces)]
+            data, at = bytearray(sum(len(piece) for piece in pieces)), 0
+            while pieces:
+                piece = pieces.pop(0)
+                data[at : at + len(piece)] = piece
+                at += len(piece)
+            tensors[head.name] = RawTensor(head.type, head.shape, data)
+        if records:
             raise ValueError("it has other parts")
     except (LookupError, AttributeError, ValueError, TypeError) as error:
         raise MotetError(f"a message that Motet did not make ({error}); accepted: one of Motet's") from None

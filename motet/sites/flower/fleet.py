@@ -123,7 +123,7 @@ class Fleet:
         reply.metadata.ttl = of.created_at + of.ttl - reply.metadata.created_at
         if reply.metadata.ttl <= 0:
             raise Refused("the message expired before it was answered")
-        return Sending([reply])
+        return Sending(reply)
 
     def push(self, asked: Arrived, reply: Sending) -> None:
         """Send a reply, or go on with it; raise `Refused` if the run is over or the reply was away for too long."""
@@ -131,8 +131,8 @@ class Fleet:
 
         head = PushMessagesRequest(
             node=self.node,
-            messages_list=reply.heads,
-            message_object_trees=reply.trees,
+            messages_list=[reply.head],
+            message_object_trees=[reply.tree],
             clientapp_runtime_list=[time.monotonic() - asked.began],
         )
         with in_sentences(self.address):

@@ -7,7 +7,7 @@ is that one reply, however often the line breaks, and goes on with the parts tha
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from motet.errors import MotetError
@@ -22,10 +22,10 @@ class Lost(MotetError):
 
 
 class Sending:
-    """Messages of Flower's on their way to the SuperLink."""
+    """A message of Flower's on its way to the SuperLink."""
 
-    def __init__(self, messages: Sequence[Any]):
-        """Take messages, whose numbers depend on content and time, and are the same however often they are sent."""
+    def __init__(self, message: Any):
+        """Take a message, whose number depends on content and time, and is the same however often it is sent."""
         from flwr.app.message import remove_content_from_message
         from flwr.common.serde import message_to_proto
         from flwr.supercore.inflatable.inflatable_object import (
@@ -34,19 +34,17 @@ class Sending:
             no_object_id_recompute,
         )
 
-        self.heads, self.trees, self._parts = list[Any](), list[Any](), dict[str, Any]()
         with no_object_id_recompute():  # otherwise each part is made and hashed for each of its parents
-            for message in messages:
-                vars(message.metadata)["_message_id"] = message.object_id
-                self.heads.append(message_to_proto(remove_content_from_message(message)))
-                self.trees.append(get_object_tree(message))
-                self._parts |= get_all_nested_objects(message)
+            vars(message.metadata)["_message_id"] = message.object_id
+            self.head = message_to_proto(remove_content_from_message(message))
+            self.tree = get_object_tree(message)
+            self._parts: dict[str, Any] = get_all_nested_objects(message)
         self._told: Any = None
         self._left: list[str] = []
         self._broken = False
 
     def push(self, push_messages: Callable[[], Any], push_object: Callable[[Any], Any], node: Any, run: int) -> Any:
-        """Send the heads and the parts that the SuperLink lacks, and return what it said to the heads.
+        """Send the head and the parts that the SuperLink lacks, and return what it said to the head.
 
         If the line breaks, the next call goes on from there. The part that was on its way then may have arrived: one
         that is not taken after a break is no error. Otherwise it is a `Refused`: the run is over, or was away for long.

@@ -28,9 +28,11 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """Give large blocks back to the system as soon as they are freed: in a process that mostly waits for models."""
+    """Give freed blocks back to the system, and from now on large ones at once: in a process that mostly waits."""
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _SMALLEST_LARGE_BLOCK)
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, _SMALLEST_LARGE_BLOCK)
+        library.malloc_trim(0)
 
 
 # -------- How much memory there is, asked before much of it is taken

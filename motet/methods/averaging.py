@@ -307,13 +307,16 @@ class Averaging(Method):
         return loss
 
     def received(self, client: Client, message: Message) -> Tensor:
-        """Return all weights: the shared ones as the server sent them, the private ones as the client kept them."""
+        """Return all weights: the shared ones as the server sent them, the private ones as the client kept them.
+
+        They may be the message's own: a caller that changes them makes a copy first.
+        """
         kept = client.private.get("private", self.fresh[self.layout.private])
         assert isinstance(kept, Tensor)
         if not self.travels:
             return kept.clone()
         sent = tensor(message, "w")
-        return torch.cat([sent, kept.to(sent)])
+        return torch.cat([sent, kept.to(sent)]) if len(kept) else sent
 
     # ------------------------------------------------------------ predictions
 

@@ -144,7 +144,7 @@ class PFedHN(Averaging):
 
     def adapt(self, client: Client, message: Message) -> nn.Module:
         """Fit e with φ fixed, from the mean of all embeddings, and return the model."""
-        whole, at = self.received(client, message), self.layout.trainable.start
+        whole, at = self.received(client, message).clone(), self.layout.trainable.start
         phi, G = tensor(message, "pfedhn.phi").clone(), torch.zeros_like(whole)
         self.phi.bind(self.hyper, phi)
         e = self.hyper.embeddings.weight.detach().mean(0)

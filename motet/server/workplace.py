@@ -26,7 +26,7 @@ from motet.metrics.registry import run_metrics_of
 from motet.metrics.run_metric import ClientScope
 from motet.nets import Net
 from motet.training.client import Client, RunContext
-from motet.training.flat_weights import Layout, is_finite
+from motet.training.flat_weights import Layout, is_finite, let_go
 from motet.training.personal_model_policy import PersonalModelPolicy
 
 WHICH, MEMBER = "metric.which", "metric.member"  # in a `run_metric` task: index of the metric, of the family member
@@ -73,6 +73,12 @@ class Workplace:
         replies = self.method.train_batched(clients, messages)
         sent = [self._sent(*of) for of in zip(clients, messages, replies, strict=True)]
         return [self._outcome(*of) for of in zip(tasks, clients, sent, strict=True)]
+
+    def let_go(self) -> None:
+        """Keep no model's memory until the next task, which binds its nets to the weights that it brings."""
+        _ = self.generic_layout  # reads the net
+        let_go(self.method.net)
+        let_go(self.generic_net)
 
     @property
     def most_batched(self) -> int:

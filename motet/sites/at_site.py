@@ -252,7 +252,8 @@ class AtSite:
         if asked.kind == "train":
             self._promise(asked, state)
         outcome = self.workplace.perform(task, private)
-        state.clear()  # before the reply takes as much memory again
+        state.clear()
+        self.workplace.let_go()  # before the reply takes as much memory again
         if outcome.reply is None:
             raise MotetError(outcome.failure or "no reply")
         self.consent.refuse_reply(asked.kind, outcome.reply, outcome.train_loss)

@@ -112,6 +112,7 @@ class _Connection:
         reply = self.site.answer(arrived.parcel)
         if reply is not None:
             self._push(arrived, reply)
+        return_freed_memory()
 
     def _push(self, arrived: Arrived, parcel: Parcel) -> None:
         """Send a reply; while nobody answers, try again: the work is done, and its state is on disk."""

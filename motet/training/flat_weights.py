@@ -168,6 +168,12 @@ class frozen:
             p.requires_grad_(True)
 
 
+def let_go(module: nn.Module) -> None:
+    """Take the memory of its weights and gradients from a module that is bound to others before it is used again."""
+    for p in module.parameters():
+        p.data, p.grad = p.data.new_zeros(1).expand(p.shape), None
+
+
 def is_finite(flat: Tensor) -> bool:
     """Return whether no entry is NaN or infinite. The sum shows it in one pass, unless finite numbers overflow."""
     return bool(torch.isfinite(flat.sum())) or bool(torch.isfinite(flat).all())

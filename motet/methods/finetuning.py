@@ -10,6 +10,7 @@ from motet.config.section import Section, tried
 from motet.data import Samples
 from motet.messages.message import Message
 from motet.methods.base import MethodEntry, Wrapped
+from motet.methods.base.personal_model import PersonalModel
 from motet.training.adaptation import best_on_validation
 from motet.training.client import Client
 from motet.training.flat_weights import Layout, frozen
@@ -62,6 +63,9 @@ class FineTuned(Wrapped):
             return model.eval()  # all weights that would be tuned are frozen in the net
 
         def gradient(x: Tensor, y: Tensor) -> None:
+            if isinstance(model, PersonalModel):
+                model.add_gradient(x, y)
+                return
             with self.net.collecting():
                 self.net.training_loss(model(x), y).backward()  # type: ignore[no-untyped-call]
 

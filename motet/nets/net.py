@@ -4,10 +4,12 @@
 Also BatchNorm without running statistics (`BatchStatistics`), and the entry of a net in the list of nets (`NetEntry`).
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 
 import torch
@@ -18,8 +20,8 @@ from motet.config.data_section import SampleKind
 from motet.config.section import Section, checked
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
-from motet.nets.criterion import Criterion, loss_by
-from motet.nets.dense import leading_row, run_row, takes_vectors, worth_it
+from motet.nets.criterion import Criterion, loss_and_slope, loss_by
+from motet.nets.dense import add_row_gradient, is_plain, leading_row, run_row, takes_vectors, worth_it
 
 
 class Net(nn.Sequential):
@@ -79,6 +81,34 @@ class Net(nn.Sequential):
         """Return the loss of a batch by which this net is trained: cross-entropy, or a loss of numbers."""
         return loss_by(self.criterion, outputs, y, reduction)
 
+    def add_gradient(self, x: Tensor, y: Tensor, share: float = 1.0) -> Tensor:
+        """Add the gradient of a batch's training loss, times a share, to the gradients that are bound; return it.
+
+        A net that is one row of linear layers needs no autograd for it; the bits are the same.
+        """
+        found = self.add_row_gradient(x, y, share)
+        if found is not None:
+            return found
+        with self.collecting():
+            loss = self.training_loss(self(x), y)
+            loss = loss if share == 1 else loss * share
+            loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def add_row_gradient(self, x: Tensor, y: Tensor, share: float = 1.0, halves: bool = False) -> Tensor | None:
+        """Do so without autograd for a plain net of linear layers alone, on a CPU; for others do nothing, return None.
+
+        With `halves` the bits are those of body and head that are computed one after the other.
+        """
+        if not self.rows or self.bf16 or x.device.type != "cpu" or not is_plain(self, Net) or x.requires_grad:
+            return None
+        cut = self.stage_names.index(self.split) if halves else 0
+        stages = self._stages()
+        rows, used = zip(*(leading_row(some) for some in (stages[:cut], stages[cut:]) if some), strict=True)
+        if sum(used) < len(self.stage_names) or not takes_vectors(stages[0], x.dim()):
+            return None
+        return add_row_gradient(x, y, rows, partial(loss_and_slope, self.criterion, share))
+
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits; modules that a method adds beside the stages take no part."""
         return self.between(x, None, None)
@@ -95,7 +125,7 @@ class Net(nn.Sequential):
         """Run the stages from `first` up to, not including, `end`."""
         start = self.stage_names.index(first) if first else 0
         stop = self.stage_names.index(end) if end else len(self.stage_names)
-        stages = [getattr(self, name) for name in self.stage_names[start:stop]]
+        stages = self._stages(start, stop)
         learning = torch.is_grad_enabled()
         if learning and self.bf16:
             with torch.autocast(
@@ -112,6 +142,10 @@ class Net(nn.Sequential):
                 x = stages.pop(0)(x)
         return x
 
+    def _stages(self, start: int = 0, stop: int | None = None) -> list[nn.Module]:
+        """Return the stages between two places; torch's own attribute lookup is slow."""
+        return [stage for name in self.stage_names[start:stop] if (stage := self._modules[name]) is not None]
+
     def head_names(self) -> tuple[str, ...]:
         """Return the name prefixes of the head's parameters, for methods that share or keep them apart."""
         return tuple(name + "." for name in self.stage_names[self.stage_names.index(self.split) :])
@@ -122,6 +156,9 @@ class Net(nn.Sequential):
 
     def feature_shape(self) -> tuple[int, ...]:
         """Return the shape of one sample's features at the split."""
+        row, used = leading_row(body := self._stages(stop=self.stage_names.index(self.split)))
+        if used == len(body) and takes_vectors(body[0], 1 + len(self.input.shape)):  # on the meta device a pass is slow
+            return (row[-1][0].out_features,) if row else (math.prod(self.input.shape),)
         training = self.training
         self.eval()
         with torch.no_grad():

@@ -110,13 +110,13 @@ def one_pass(
     return answers
 
 
-def _device(model: nn.Module) -> torch.device:
+def _device(model: nn.Module) -> torch.device | None:
     """Return where a model's first parameter is; torch's own list of parameters is slow to begin."""
-    for part in model.modules():
-        for p in part._parameters.values():
-            if p is not None:
-                return p.device
-    return torch.device("cpu")
+    for p in model._parameters.values():
+        if p is not None:
+            return p.device
+    children = [child for child in model._modules.values() if child is not None]
+    return next((found for child in children if (found := _device(child)) is not None), None)
 
 
 def _numbers_pass(model: nn.Module, samples: Samples, target: NumberTarget, rows: Tensor | None) -> Answers:

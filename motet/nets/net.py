@@ -71,11 +71,13 @@ class Net(nn.Sequential):
     def train(self, mode: bool = True) -> "Net":
         """Switch between training and evaluation; free where net and stages are in that mode already.
 
-        Tasks switch before they know, and small nets would spend a tenth of their time on it.
+        Tasks switch before they know, and small nets would spend a tenth of their time on it. A module inside that has
+        a `train` of its own is asked by it.
         """
         if self.training == mode and all(module.training == mode for module in self._modules.values() if module):
             return self
-        return super().train(mode)
+        switch(self, mode)
+        return self
 
     def training_loss(self, outputs: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
         """Return the loss of a batch by which this net is trained: cross-entropy, or a loss of numbers."""
@@ -170,6 +172,18 @@ class Net(nn.Sequential):
     def normalizes_batches(self) -> bool:
         """Return whether a sample's logits depend on its batch in training, so that batches need two samples."""
         return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self.modules())
+
+
+def switch(module: nn.Module, mode: bool) -> None:
+    """Switch a module and all inside between training and evaluation as torch does, without its slow attributes."""
+    vars(module)["training"] = mode
+    for child in module._modules.values():
+        if child is None:
+            continue
+        if type(child).train is nn.Module.train and "train" not in vars(child):
+            switch(child, mode)
+        else:
+            child.train(mode)
 
 
 # -------- BatchNorm without running statistics

@@ -88,8 +88,8 @@ class CheckpointSchedule:
         self._unreported = 0.0
 
     def is_due(self, round: int) -> bool:
-        """Return whether to save after this round; round 0 and the last round are always saved."""
-        if round in (0, self.last):
+        """Return whether to save after this round; the last one is always saved."""
+        if round == self.last:
             return True
         if self.every != "auto":
             return round % self.every == 0

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from motet.methods.base.part import Forward, Part
 from motet.nets import Net
+from motet.nets.net import switch
 from motet.training.client import Client
 
 
@@ -34,9 +35,7 @@ class PersonalModel(nn.Module):
 
     def train(self, mode: bool = True) -> "PersonalModel":
         """Switch between training and evaluation; the net is the one module inside."""
-        if self.training != mode:
-            self.training = mode
-        self.net.train(mode)
+        switch(self, mode)
         return self
 
     def add_gradient(self, x: Tensor, y: Tensor) -> None:

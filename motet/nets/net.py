@@ -180,9 +180,10 @@ def switch(module: nn.Module, mode: bool) -> None:
     for child in module._modules.values():
         if child is None:
             continue
-        if type(child).train is nn.Module.train and "train" not in vars(child):
+        kind = type(child)
+        if kind.train is nn.Module.train and kind.__setattr__ is nn.Module.__setattr__ and "train" not in vars(child):
             switch(child, mode)
-        else:
+        else:  # it has a way of its own, or keeps its mode elsewhere, as scripted modules do
             child.train(mode)
 
 

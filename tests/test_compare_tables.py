@@ -73,6 +73,7 @@ def test_each_split_has_its_own_tuning_and_test_rows(compared: tuple[Path, dict[
     for split in (0, 1):
         trial = Record(folder / "tuning" / f"fedavg-split{split}" / "trial-0").experiment
         assert trial.data.resplit == split and trial.scoring.test == "none"
+        assert trial.checkpoint.every == "auto"  # no rung from where it is resumed: it is saved by the clock
 
 
 def test_last_runs_have_the_best_number_of_rounds_and_learn_from_validation_rows(

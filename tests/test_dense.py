@@ -1,6 +1,7 @@
 """Linear layers in a row as one step of autograd: torch's own numbers."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from motet.nets import Net, build_net
 from motet.nets.blocks import dense_stage
+from motet.nets.criterion import Criterion
 from motet.nets.dense import as_layer, leading_row
 from motet.training.flat_weights import Layout
 
@@ -103,3 +105,72 @@ def test_only_plain_linear_stages_make_a_row() -> None:
     assert [as_layer(stage) is not None for stage in stages] == [True, True, False]
     assert [relu for _, relu in leading_row(stages)[0]] == [True, False]
     assert leading_row(stages)[1] == 2
+
+
+# ------------------------------------------------------------ without autograd
+
+
+def gradients(net: Net, w: Tensor, add: Callable[[Net], Tensor]) -> tuple[Tensor, Tensor]:
+    """The loss that `add` returns, and the gradient that it adds to what is there."""
+    layout, g = Layout(net), torch.linspace(-1, 1, len(w))
+    layout.bind(net.train(), w.clone(), g)
+    return add(net).detach(), g
+
+
+def by_autograd(net: Net, x: Tensor, y: Tensor, share: float, halves: bool = False) -> Tensor:
+    with net.collecting():
+        loss = net.training_loss(net.head(net.body(x)) if halves else net(x), y) * share
+        loss.backward()  # type: ignore[no-untyped-call]
+    return loss
+
+
+@pytest.mark.parametrize("halves", [False, True])
+@pytest.mark.parametrize("name", ["logistic", "mlp(hidden=32)", "mlp(hidden=24x8)", "mlp(hidden=300x600)", "twonn"])
+@pytest.mark.parametrize("size", [1, 7, 16, 33])
+def test_a_row_needs_no_autograd_for_the_same_bits(name: str, size: int, halves: bool) -> None:
+    torch.manual_seed(size)
+    net = build_net(name, input_of(1, 28, 28), 3)
+    w = Layout(net).flatten(net)
+    x, y = torch.randn(size, *net.input.shape), torch.randint(3, (size,))
+    for share in (1.0, 0.3):
+        loss, g = gradients(net, w, lambda net, s=share: by_autograd(net, x, y, s, halves))  # type: ignore[misc]
+        found, mine = gradients(net, w, lambda net, s=share: added(net, x, y, s, halves))  # type: ignore[misc]
+        assert torch.equal(g, mine) and torch.equal(loss, found)
+
+
+def added(net: Net, x: Tensor, y: Tensor, share: float, halves: bool) -> Tensor:
+    found = net.add_row_gradient(x, y, share, halves)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("criterion", ["squared", "absolute", "huber"])
+def test_nor_do_numbers(criterion: Criterion) -> None:
+    net = build_net("mlp(hidden=8)", input_of(5), 1)
+    net.criterion = criterion
+    w, x, y = Layout(net).flatten(net), torch.randn(9, 5), torch.randn(9)
+    loss, g = gradients(net, w, lambda net: by_autograd(net, x, y, 1.0))
+    found, mine = gradients(net, w, lambda net: added(net, x, y, 1.0, False))
+    assert torch.equal(g, mine) and torch.equal(loss, found)
+
+
+def test_what_is_no_plain_row_keeps_autograd() -> None:
+    x, y = torch.randn(4, 1, 8, 8), torch.randint(3, (4,))
+    hooked = build_net("mlp", input_of(1, 8, 8), 3)
+    hooked.get_submodule(hooked.stage_names[-1]).register_forward_hook(lambda *_: None)
+    unbound, frozen = build_net("mlp", input_of(1, 8, 8), 3), build_net("mlp", input_of(1, 8, 8), 3)
+    for net in (hooked, frozen):
+        layout = Layout(net)
+        w = layout.flatten(net)
+        layout.bind(net, w, torch.zeros_like(w))
+    next(frozen.parameters()).requires_grad_(False)
+    assert [net.add_row_gradient(x, y) for net in (hooked, unbound, frozen)] == [None, None, None]
+    loss, g = gradients(hooked, w := Layout(hooked).flatten(hooked), lambda net: by_autograd(net, x, y, 1.0))
+    found, mine = gradients(hooked, w, lambda net: net.add_gradient(x, y))
+    assert torch.equal(g, mine) and torch.equal(loss, found)
+
+
+def test_the_shape_of_features_is_known_without_a_pass() -> None:
+    for name in ("logistic", "mlp(hidden=24x8)"):
+        net = build_net(name, input_of(5), 3)
+        assert net.feature_shape() == tuple(net.body(torch.zeros(1, 5)).shape[1:])

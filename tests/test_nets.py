@@ -1,5 +1,6 @@
 """The networks: their sizes, their stages, and what they refuse."""
 
+import pickle
 from collections import OrderedDict
 
 import pytest
@@ -378,3 +379,43 @@ def test_describe_nets() -> None:
     assert described["resnet18"]["options"] == {"norm": "batch", "stem": "auto"}
     assert (described["twonn"]["head"], described["cnn4"]["head"]) == ("fc3", "fc2")
     assert all(net["summary"] and net["paper"] for net in described.values())
+
+
+# ------------------------------------------------------------ lists that are made once
+
+
+def test_a_module_that_replaced_another_is_bound_too() -> None:
+    net = build_net("mlp", input_of(1, 8, 8), 3)
+    layout = Layout(net)
+    w = layout.flatten(net)
+    layout.bind(net, w)
+    last = net.stage_names[-1]
+    old = net.get_submodule(last)
+    assert isinstance(old, nn.Linear)
+    net.add_module(last, nn.Linear(old.in_features, old.out_features))
+    layout.bind(net, w)
+    assert all(torch.equal(layout.flatten(net), w) for _ in range(2))
+    other = build_net("mlp", input_of(1, 8, 8), 3)
+    layout.bind(other, w)
+    assert torch.equal(layout.flatten(other), w)
+
+
+def test_a_layout_goes_to_another_process_without_its_module() -> None:
+    net = build_net("mlp", input_of(1, 8, 8), 3)
+    layout = Layout(net)
+    layout.bind(net, layout.flatten(net))
+    assert b"Linear" not in pickle.dumps(layout) and pickle.loads(pickle.dumps(layout)) == layout
+
+
+def test_a_module_with_a_way_of_its_own_to_switch_is_asked() -> None:
+    class Still(nn.Linear):
+        def train(self, mode: bool = True) -> "Still":
+            return super().train(False)
+
+    net = build_net("mlp", input_of(1, 8, 8), 3)
+    net.add_module(net.stage_names[-1], Still(64, 3))
+    plain, still = net.get_submodule(net.stage_names[0]), net.get_submodule(net.stage_names[-1])
+    for mode in (False, True, False):
+        net.train(mode)
+        assert net.training is mode and not still.training
+        assert all(module.training is mode for module in plain.modules())

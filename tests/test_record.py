@@ -355,6 +355,7 @@ def test_git_commit_only_of_motet_itself(tmp_path: Path, monkeypatch: pytest.Mon
     from motet.runs import environment as module
 
     monkeypatch.setattr(module, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(module, "_git_commit", module._git_commit.__wrapped__)  # which is asked once per process
     assert module.environment().git_commit is None
 
     def git(*words: str) -> None:

@@ -78,13 +78,22 @@ class Samples:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without what is made again where it arrives."""
-        return {name: value for name, value in vars(self).items() if name != "_prepared"}
+        return {name: value for name, value in vars(self).items() if name not in ("_prepared", "_counted")}
 
     def counts(self, classes: int) -> Tensor:
-        """Return how many samples there are of each class; numbers are of one kind."""
-        if self.y.is_floating_point():
-            return torch.tensor([len(self)])
-        return torch.bincount(self.y, minlength=classes)
+        """Return how many samples there are of each class; numbers are of one kind. Never change it in place."""
+        known = self._counted.get(classes)
+        if known is None:
+            with torch.inference_mode(False):  # it outlives the scoring in which it may be counted first
+                numbers = self.y.is_floating_point()
+                known = torch.tensor([len(self)]) if numbers else torch.bincount(self.y, minlength=classes)
+            self._counted[classes] = known
+        return known
+
+    @cached_property
+    def _counted(self) -> dict[int, Tensor]:
+        """What was counted so far, by the number of classes: samples are counted in every task, and never change."""
+        return {}
 
     def part(self, start: int, stop: int) -> "Samples":
         """Return consecutive samples as a view, without a copy."""

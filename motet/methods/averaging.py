@@ -263,7 +263,8 @@ class Averaging(Method):
         """Return a training of one client that starts from the received and private weights, or from the weights w."""
         received = self.received(client, message)
         w = received.clone() if w is None else w.clone()
-        t = Training(client, self.net, self.layout, parts, w, torch.zeros_like(w), descent, received, self.loss)
+        g, plain = torch.zeros_like(w), self.loss_is_plain(parts)
+        t = Training(client, self.net, self.layout, parts, w, g, descent, received, self.loss, plain)
         for part in parts:
             part.before(t, message)
         return t
@@ -295,7 +296,7 @@ class Averaging(Method):
 
     def loss(self, t: Training, x: Tensor, y: Tensor) -> Tensor:
         """Return the local objective on one batch."""
-        if not any(part.acts in ("loss", "features") for part in t.parts):
+        if not _change_the_loss(t.parts):
             return self.net.training_loss(self.net(x), y)
         out = through(self.net, self.parts, x)
         loss = None
@@ -305,6 +306,10 @@ class Averaging(Method):
         for part in t.parts:
             loss = part.objective(t, out, y, loss)
         return loss
+
+    def loss_is_plain(self, parts: Sequence[Part]) -> bool:
+        """Return whether the local objective with these parts is no more than the net's own loss."""
+        return type(self).loss is Averaging.loss and not _change_the_loss(parts)
 
     def received(self, client: Client, message: Message) -> Tensor:
         """Return all weights: the shared ones as the server sent them, the private ones as the client kept them.
@@ -378,6 +383,10 @@ class Averaging(Method):
         """Return the client's personal model with these weights."""
         self.layout.bind(self.net, w)
         return PersonalModel(self.net, self.parts, client).eval()
+
+
+def _change_the_loss(parts: Sequence[Part]) -> bool:
+    return any(part.acts in ("loss", "features") for part in parts)
 
 
 ENTRY = MethodEntry("fedavg", "average the clients' models", "McMahan et al. 2017", whole=Averaging, base=True)

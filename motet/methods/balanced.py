@@ -7,11 +7,12 @@ from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from motet.config.section import tried
 from motet.methods.base import Forward, MethodEntry, Part, Training
 from motet.methods.base.part import Acts
-from motet.training.losses import bsm, cdt, ir, ldam, resampled
+from motet.training.losses import cdt, ir, ldam, log_prior, resampled
 
 
 class BalancedRisk(Part):
@@ -30,7 +31,11 @@ class BSM(BalancedRisk):
 
     def criterion(self, t: Training, out: Forward, y: Tensor) -> Tensor:
         """L_BR = mean CE(g + γ log N, y)"""
-        return bsm(out.logits, y, t.counts, self.gamma)
+        if not self.gamma:
+            return cross_entropy(out.logits, y)
+        if "bsm.prior" not in t.values:  # the same for every batch
+            t["bsm.prior"] = log_prior(t.counts, self.gamma)
+        return cross_entropy(out.logits + t["bsm.prior"], y)
 
 
 class IR(BalancedRisk):

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from motet.config.section import Section, tried
 from motet.data import Samples
 from motet.messages.message import Message
-from motet.methods.base import MethodEntry, Wrapped
+from motet.methods.base import Method, MethodEntry, Wrapped
+from motet.methods.base.personal_model import PersonalModel
 from motet.training.adaptation import best_on_validation
 from motet.training.client import Client
 from motet.training.flat_weights import Layout, frozen
@@ -32,6 +33,10 @@ class FineTuned(Wrapped):
 
     options: Options
 
+    def __init__(self, inner: Method, options: Options):
+        super().__init__(inner, options)
+        self._layout: tuple[nn.Module, Layout] | None = None  # of the net that was tuned last
+
     def personal(self, client: Client, message: Message) -> nn.Module | None:
         model = self.inner.personal(client.from_the_global_model(), message)
         if model is None or client.data.new:  # a new client is tuned by `adapt`
@@ -49,25 +54,35 @@ class FineTuned(Wrapped):
         """Return the learning rate: the option, or that of adaptation."""
         return client.adapt.lr if self.options.lr == "adapt" else self.options.lr
 
+    def layout_of(self, net: nn.Module) -> Layout:
+        """Return the layout of a net with its head apart; most methods serve every client by the same net."""
+        if self._layout is None or self._layout[0] is not net:
+            head = [name for name, _ in net.named_parameters() if self.inner.in_head(name)]
+            self._layout = net, Layout(net, private=head)
+        return self._layout[1]
+
     def tune(self, model: nn.Module, client: Client, epochs: int, lr: float, best: bool = False) -> nn.Module:
         """Run plain SGD on cross-entropy over all weights or the head's alone; return the last epoch's model or the
         best."""
-        head = [name for name, _ in model.named_parameters() if self.inner.in_head(name)]
-        layout = Layout(model, private=head)
-        w = layout.flatten(model)
+        net = model.net if isinstance(model, PersonalModel) else model
+        layout = self.layout_of(net)
+        w = layout.flatten(net)
         g = torch.zeros_like(w)
-        layout.bind(model, w, g)
+        layout.bind(net, w, g)
         moving = layout.private_trainable if self.head_only else layout.trainable
         if moving.start == moving.stop:
             return model.eval()  # all weights that would be tuned are frozen in the net
 
         def gradient(x: Tensor, y: Tensor) -> None:
+            if isinstance(model, PersonalModel):
+                model.add_gradient(x, y)
+                return
             with self.net.collecting():
                 self.net.training_loss(model(x), y).backward()  # type: ignore[no-untyped-call]
 
         def learn(samples: Samples) -> None:
             model.train(not self.head_only)  # a frozen body keeps its statistics
-            with frozen(model, layout.outside(moving)):
+            with frozen(net, layout.outside(moving)):
                 descent.run(samples, w[moving], g[moving], gradient)
             model.eval()
 

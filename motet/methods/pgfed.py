@@ -99,12 +99,10 @@ class PGFed(Part):
             order = torch.randperm(len(samples), generator=t.client.rng("pgfed-gradient"))
             samples = samples.take(order[: len(order) - len(order) % batch])
         f, g = torch.zeros((), device=t.w.device), torch.zeros_like(t.w)  # t.g still holds the momentum
-        with t.at(t.w, g), t.net.collecting():
+        with t.at(t.w, g):
             t.net.eval()
             for x, y in samples.all_batches(PASS_BATCH):
-                share = t.loss(x.to(t.w.device), y.to(t.w.device)) * (len(y) / len(samples))
-                share.backward()  # type: ignore[no-untyped-call]
-                f = f + share.detach()
+                f = f + t.add_gradient(x.to(t.w.device), y.to(t.w.device), len(y) / len(samples))
         return f, g[t.layout.shared_trainable].clone()
 
     def aggregate(self, s: Serving, replies: Mapping[int, Message]) -> None:

@@ -88,6 +88,8 @@ class SuPerFedMM(Averaging):
         self.mixed = self.layout.trainable
         places = {name: p for name, p in self.layout.places.items() if p.is_trained}
         self.tensors = [p.where.stop - p.where.start for p in places.values()]
+        mu = options.mu if options.prox == "squared" else 0.0
+        self.pull = torch.tensor([[2 * mu, 0.0, -2 * mu, 0.0], [0.0, 0.0, 0.0, 0.0]])  # towards w^g
         start = self.mixed.start
         self.stretches = [slice(s.start - start, s.stop - start) for s in self.stretches_of(places)]
         members = tuple(str(lam) for lam in sorted({*GRID, options.lam}))
@@ -139,9 +141,7 @@ class SuPerFedMM(Averaging):
             for lam, s in zip(lams, self.stretches, strict=True):
                 torch.lerp(w_f[s], w_l[s], lam, out=W[s])
             g.zero_()
-            with self.net.collecting():
-                loss = self.net.training_loss(self.net(x), y)
-                loss.backward()  # type: ignore[no-untyped-call]
+            loss = self.net.add_gradient(x, y)
             cos2 = cos2_shares(w_f, w_l, nu)
             for lam, s in zip(lams, self.stretches, strict=True):
                 g_ends[:, s].addmm_(self.shares(lam, cos2).to(g)[: len(ends)], four[:, s])
@@ -157,10 +157,7 @@ class SuPerFedMM(Averaging):
     def shares(self, lam: float, cos2: Tensor) -> Tensor:
         """How both ends' gradients are made of the four vectors w^f, w^l, w^g and g = ∂l/∂W (Eqs. 5 and 6):
         (1 − λ)g + 2μ(w^f − w^g) + ν·∂cos²/∂w^f and λg + ν·∂cos²/∂w^l. One product makes them both."""
-        mu = self.options.mu if self.options.prox == "squared" else 0.0
-        return torch.cat([cos2, torch.tensor([[0.0, 1 - lam], [0.0, lam]])], 1) + torch.tensor(
-            [[2 * mu, 0.0, -2 * mu, 0.0], [0.0, 0.0, 0.0, 0.0]]
-        )
+        return torch.cat([cos2, torch.tensor([[0.0, 1 - lam], [0.0, lam]])], 1) + self.pull
 
     def descend(self, client: Client, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], Tensor]) -> None:
         """Run the local steps; where momentum persists across rounds, that of w^l begins at zero when it moves."""

@@ -81,7 +81,7 @@ class Scorer:
             self._put_values(reply, name, "training", learned)
         own = {"split": client.data.test, "validation": client.data.val}
         for data, samples in own.items():
-            if data == "split" and not self.scoring.looks_at_test:
+            if (data == "split" and not self.scoring.looks_at_test) or (data == "validation" and not len(samples)):
                 continue
             answers = one_pass(model, samples, self.metrics, client.classes)
             if data == "validation" and client.data.shares_val and samples.prepare.target is None:

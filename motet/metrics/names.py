@@ -7,6 +7,7 @@ over the others is `personal.weighted.accuracy.benign.mean`. Names are made and 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 GENERIC, PERSONAL, BEFORE, AFTER = "generic", "personal", "before", "after"
 OF_A_MEMBER, OF_A_RULE = "member:", "rule:"
@@ -63,20 +64,12 @@ class MetricName:
     among: str = ""  # the clients of the statistic: all, or BENIGN
 
     def __str__(self) -> str:
-        return ".".join(filter(None, (self.model, self.data, self.metric, self.among, self.statistic)))
+        return _joined(self.model, self.data, self.metric, self.among, self.statistic)
 
     @classmethod
     def read(cls, text: str) -> "MetricName | None":
         """Return the parsed name, or None if the text is no name of a figure. A model's name may contain dots."""
-        body, _, last = text.rpartition(".")
-        statistic = last if last in STATISTICS else ""
-        body = body if statistic else text
-        among = BENIGN if statistic and body.endswith(f".{BENIGN}") else ""
-        words = body.removesuffix(f".{among}").rsplit(".", 2) if among else body.rsplit(".", 2)
-        if len(words) != 3 or words[1] not in DATA:
-            return None
-        model, data, metric = words
-        return cls(model, data, metric, statistic, among)
+        return _read(text)
 
     def over(self, statistic: str) -> "MetricName":
         """Return the name with this statistic over the same clients."""
@@ -86,6 +79,27 @@ class MetricName:
         """Return the value of this figure in a row of the record, or None."""
         value = row.get(str(self))
         return value if isinstance(value, int | float) else None
+
+
+_ALIKE = 2**14  # a round has the same names for every client, so that few are made and read very often
+
+
+@lru_cache(_ALIKE)
+def _joined(*words: str) -> str:
+    return ".".join(filter(None, words))
+
+
+@lru_cache(_ALIKE)
+def _read(text: str) -> MetricName | None:
+    body, _, last = text.rpartition(".")
+    statistic = last if last in STATISTICS else ""
+    body = body if statistic else text
+    among = BENIGN if statistic and body.endswith(f".{BENIGN}") else ""
+    words = body.removesuffix(f".{among}").rsplit(".", 2) if among else body.rsplit(".", 2)
+    if len(words) != 3 or words[1] not in DATA:
+        return None
+    model, data, metric = words
+    return MetricName(model, data, metric, statistic, among)
 
 
 def name_of_metric(asked: str) -> str:

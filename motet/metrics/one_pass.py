@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isfinite
 
 import torch
@@ -26,10 +27,15 @@ class Answers:
     answered: Tensor | None = None  # how often the model predicts each class
     failed: set[str] = field(default_factory=set)  # names of metrics that raised an error
 
+    @cached_property
+    def total(self) -> int:
+        """How many samples there are."""
+        return int(self.counts.sum())
+
     @property
     def one_class(self) -> bool:
         """Whether the model predicts a single class although the samples have several."""
-        return self.answered is not None and int((self.answered > 0).sum()) == 1 < int((self.counts > 0).sum())
+        return self.answered is not None and _above_zero(self.answered) == 1 < _above_zero(self.counts)
 
     def __add__(self, other: "Answers") -> "Answers":
         """Return the answers on both sets of samples together."""
@@ -40,16 +46,20 @@ class Answers:
 
     def value(self, metric: Metric) -> float | None:
         """Return a metric over all samples; None without samples, and the metric's `worst` if it is not finite."""
-        if not int(self.counts.sum()):
+        if not self.total:
             return None
         if isinstance(metric, SampleMetric):
-            return _finite(share_right(self.right[metric.name], self.counts), metric)
+            return _finite(self.right[metric.name].sum().item() / self.total, metric)
         assert isinstance(metric, SetMetric) and self.logits is not None and self.y is not None
         try:
             return _finite(metric.value(self.logits, self.y), metric)
         except MetricFailed:
             self.failed.add(metric.name)
             return None
+
+
+def _above_zero(counts: Tensor) -> int:
+    return sum(count > 0 for count in counts.tolist())
 
 
 def _finite(value: float | None, metric: Metric) -> float | None:
@@ -61,7 +71,7 @@ def one_pass(
 ) -> Answers:
     """Return the model's answers on these rows, or on all samples, copying only one batch at a time."""
     model.eval()
-    device = next(model.parameters()).device
+    device = _device(model)
     if samples.prepare.target is not None:
         return _numbers_pass(model, samples, samples.prepare.target, rows)
     each = [metric for metric in metrics if isinstance(metric, SampleMetric)]
@@ -78,9 +88,10 @@ def one_pass(
     with torch.inference_mode():
         for x, y in batches:
             logits = model(x.to(device)).cpu()
-            answered += torch.bincount(logits.argmax(1), minlength=classes)[:classes]
+            likeliest = logits.argmax(1)
+            answered += torch.bincount(likeliest, minlength=classes)[:classes]
             for metric in each:
-                said_of_each = metric.right(logits, y)
+                said_of_each = likeliest == y if metric is ACCURACY else metric.right(logits, y)
                 right[metric.name] += (
                     torch.bincount(y[said_of_each], minlength=classes)
                     if metric.counts
@@ -91,16 +102,26 @@ def one_pass(
             if keeping:
                 said.append(logits)
     y = samples.y if rows is None else samples.y.index_select(0, rows)
-    counts, all_hits = torch.bincount(y, minlength=classes), torch.cat(hits) if hits else None
+    counts = samples.counts(classes) if rows is None else torch.bincount(y, minlength=classes)
+    all_hits = (hits[0] if len(hits) == 1 else torch.cat(hits)) if hits else None
     answers = Answers(counts, right, hits=all_hits, answered=answered)
     if keeping:
         answers.logits, answers.y = torch.cat(said) if said else torch.zeros(0, classes), y
     return answers
 
 
+def _device(model: nn.Module) -> torch.device | None:
+    """Return where a model's first parameter is; torch's own list of parameters is slow to begin."""
+    for p in model._parameters.values():
+        if p is not None:
+            return p.device
+    children = [child for child in model._modules.values() if child is not None]
+    return next((found for child in children if (found := _device(child)) is not None), None)
+
+
 def _numbers_pass(model: nn.Module, samples: Samples, target: NumberTarget, rows: Tensor | None) -> Answers:
     """Return the numbers that a model predicts for these rows, and the true ones, in the unit of the target."""
-    device = next(model.parameters()).device
+    device = _device(model)
     every = torch.arange(len(samples)) if rows is None else rows
     said = [torch.zeros(0, 1, dtype=torch.float64)]
     with torch.inference_mode():

@@ -78,7 +78,7 @@ def is_of_a_pair_of_members(column: str) -> bool:
 
 
 def _counts(model: str, mine: Tensor, other: Tensor) -> Message:
-    righted, wronged = int((mine & ~other).sum()), int((other & ~mine).sum())
+    righted, wronged = int((mine > other).sum()), int((other > mine).sum())
     return {_righted(model): righted, _wronged(model): wronged}
 
 

@@ -33,3 +33,24 @@ def losses_and_slopes(criterion: Criterion, outputs: Tensor, y: Tensor) -> tuple
     if criterion == "absolute":
         return away.abs(), away.sign()
     return huber_loss(away, torch.zeros_like(away), reduction="none"), away.clamp(-1, 1)
+
+
+_nll_forward = torch.ops.aten.nll_loss_forward.default
+_nll_backward = torch.ops.aten.nll_loss_backward.default
+_softmax_backward = torch.ops.aten._log_softmax_backward_data.default
+_MEAN, _NO_CLASS = 1, -100  # torch's numbers for a mean over the batch, and for no class that is left out
+
+
+def loss_and_slope(criterion: Criterion, share: float, outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean loss of a batch, times a share, and its derivative by the outputs: autograd's bits."""
+    if criterion != "classes":
+        with torch.enable_grad():
+            leaf = outputs.detach().requires_grad_()
+            loss = loss_by(criterion, leaf, y)
+            loss = loss if share == 1 else loss * share
+            (slope,) = torch.autograd.grad(loss, leaf)
+        return loss.detach(), slope
+    said = torch.log_softmax(outputs, 1)
+    loss, total = _nll_forward(said, y, None, _MEAN, _NO_CLASS)
+    d = _nll_backward(loss.new_full((), share), said, y, None, _MEAN, _NO_CLASS, total)
+    return loss if share == 1 else loss * share, _softmax_backward(d, said, 1, said.dtype)

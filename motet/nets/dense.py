@@ -7,7 +7,7 @@ This is used only while gradients are collected (`Net.collecting`). Everywhere e
 that can be asked for, and second derivatives.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard, TypeVar
 
 import torch
@@ -22,6 +22,8 @@ EVERYBODYS_HOOKS = (  # hooks that torch calls for every module
     torch_module._global_backward_hooks,
     torch_module._global_backward_pre_hooks,
 )
+
+_threshold_backward = torch.ops.aten.threshold_backward.default  # derivative of ReLU
 
 Layer = tuple[nn.Linear, bool]  # a layer, and whether ReLU follows it
 
@@ -87,7 +89,7 @@ def _is_linear(module: nn.Module) -> TypeGuard[nn.Linear]:
     return True
 
 
-def worth_it(row: list[Layer]) -> bool:
+def worth_it(row: Sequence[Layer]) -> bool:
     """Return whether a row is faster: two layers or more, or one whose gradient is too large for a temporary copy."""
     return len(row) > 1 or any(layer.weight.numel() >= LARGE for layer, _ in row)
 
@@ -102,14 +104,10 @@ def run_row(x: Tensor, row: list[Layer]) -> Tensor:
 class _Row(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, relus: list[bool], *weights: Tensor | None) -> Tensor:
-        values = [x]
-        for relu, W, b in zip(relus, weights[::2], weights[1::2], strict=True):
-            assert W is not None
-            x = torch.mm(x, W.t()) if b is None else torch.addmm(b, x, W.t())
-            values.append(x.relu_() if relu else x)
+        values = _values(x, relus, weights)
         ctx.relus, ctx.weights = relus, weights
         ctx.save_for_backward(*values)
-        return x
+        return values[-1]
 
     @staticmethod
     @once_differentiable
@@ -119,7 +117,7 @@ class _Row(torch.autograd.Function):
         for i in reversed(range(len(ctx.relus))):
             at_W, at_b = 2 * i, 2 * i + 1
             if ctx.relus[i]:
-                d = torch.ops.aten.threshold_backward(d, values[i + 1], 0)
+                d = _threshold_backward(d, values[i + 1], 0)
             if wanted[at_b]:
                 gradients[at_b] = _give(ctx.weights[at_b], d)
             if wanted[at_W]:
@@ -127,6 +125,16 @@ class _Row(torch.autograd.Function):
             if i or first:
                 d = torch.mm(d, ctx.weights[at_W])
         return d if first else None, None, *gradients
+
+
+def _values(x: Tensor, relus: Sequence[bool], weights: Sequence[Tensor | None]) -> list[Tensor]:
+    """Return the row's input and what each of its layers makes of it."""
+    values = [x]
+    for relu, W, b in zip(relus, weights[::2], weights[1::2], strict=True):
+        assert W is not None
+        x = torch.mm(x, W.t()) if b is None else torch.addmm(b, x, W.t())
+        values.append(x.relu_() if relu else x)
+    return values
 
 
 def _give(b: Tensor, d: Tensor) -> Tensor | None:
@@ -143,3 +151,42 @@ def _give_product(W: Tensor, d: Tensor, x: Tensor) -> Tensor | None:
         return torch.mm(d.t(), x)
     W.grad.addmm_(d.t(), x)
     return None
+
+
+# -------- A whole net in one row: gradients without autograd
+
+
+Slope = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""From a net's outputs and the labels: the loss of the batch, and its derivative by the outputs."""
+
+
+def add_row_gradient(x: Tensor, y: Tensor, rows: Sequence[Sequence[Layer]], slope: Slope) -> Tensor | None:
+    """Add the gradient of a batch's loss to the weights' collected gradients, and return the loss.
+
+    `rows` follow each other, as where body and head are computed one after the other. The same kernels run in the same
+    order as with autograd, so that the bits are the same; for small nets autograd's bookkeeping takes several times as
+    long as they do. Return None, and do nothing, where a weight collects no gradient.
+    """
+    row = [each for some in rows for each in some]
+    weights = [p for layer, _ in row for p in (layer.weight, layer.bias)]
+    if any(p is not None and (p.grad is None or not p.requires_grad) for p in weights):
+        return None
+    with torch.no_grad():
+        relus = [relu for _, relu in row]
+        values = _values(x.flatten(1), relus, weights)
+        loss, d = slope(values[-1], y)
+        in_place = [fused for some in rows for fused in [worth_it(some)] * len(some)]  # as `_Row` does; autograd not
+        for i in reversed(range(len(row))):
+            W, b = weights[2 * i], weights[2 * i + 1]
+            assert W is not None and W.grad is not None
+            if relus[i]:
+                d = _threshold_backward(d, values[i + 1], 0)
+            if b is not None and b.grad is not None:
+                b.grad.add_(d.sum(0))
+            if in_place[i]:
+                W.grad.addmm_(d.t(), values[i])
+            else:
+                W.grad.add_(torch.mm(d.t(), values[i]))
+            if i:
+                d = torch.mm(d, W)
+    return loss

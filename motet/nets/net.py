@@ -4,10 +4,12 @@
 Also BatchNorm without running statistics (`BatchStatistics`), and the entry of a net in the list of nets (`NetEntry`).
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 
 import torch
@@ -18,8 +20,8 @@ from motet.config.data_section import SampleKind
 from motet.config.section import Section, checked
 from motet.data.input import Input
 from motet.errors import MotetError, unknown
-from motet.nets.criterion import Criterion, loss_by
-from motet.nets.dense import leading_row, run_row, takes_vectors, worth_it
+from motet.nets.criterion import Criterion, loss_and_slope, loss_by
+from motet.nets.dense import add_row_gradient, is_plain, leading_row, run_row, takes_vectors, worth_it
 
 
 class Net(nn.Sequential):
@@ -69,15 +71,45 @@ class Net(nn.Sequential):
     def train(self, mode: bool = True) -> "Net":
         """Switch between training and evaluation; free where net and stages are in that mode already.
 
-        Tasks switch before they know, and small nets would spend a tenth of their time on it.
+        Tasks switch before they know, and small nets would spend a tenth of their time on it. A module inside that has
+        a `train` of its own is asked by it.
         """
         if self.training == mode and all(module.training == mode for module in self._modules.values() if module):
             return self
-        return super().train(mode)
+        switch(self, mode)
+        return self
 
     def training_loss(self, outputs: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
         """Return the loss of a batch by which this net is trained: cross-entropy, or a loss of numbers."""
         return loss_by(self.criterion, outputs, y, reduction)
+
+    def add_gradient(self, x: Tensor, y: Tensor, share: float = 1.0) -> Tensor:
+        """Add the gradient of a batch's training loss, times a share, to the gradients that are bound; return it.
+
+        A net that is one row of linear layers needs no autograd for it; the bits are the same.
+        """
+        found = self.add_row_gradient(x, y, share)
+        if found is not None:
+            return found
+        with self.collecting():
+            loss = self.training_loss(self(x), y)
+            loss = loss if share == 1 else loss * share
+            loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def add_row_gradient(self, x: Tensor, y: Tensor, share: float = 1.0, halves: bool = False) -> Tensor | None:
+        """Do so without autograd for a plain net of linear layers alone, on a CPU; for others do nothing, return None.
+
+        With `halves` the bits are those of body and head that are computed one after the other.
+        """
+        if not self.rows or self.bf16 or x.device.type != "cpu" or not is_plain(self, Net) or x.requires_grad:
+            return None
+        cut = self.stage_names.index(self.split) if halves else 0
+        stages = self._stages()
+        rows, used = zip(*(leading_row(some) for some in (stages[:cut], stages[cut:]) if some), strict=True)
+        if sum(used) < len(self.stage_names) or not takes_vectors(stages[0], x.dim()):
+            return None
+        return add_row_gradient(x, y, rows, partial(loss_and_slope, self.criterion, share))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits; modules that a method adds beside the stages take no part."""
@@ -95,7 +127,7 @@ class Net(nn.Sequential):
         """Run the stages from `first` up to, not including, `end`."""
         start = self.stage_names.index(first) if first else 0
         stop = self.stage_names.index(end) if end else len(self.stage_names)
-        stages = [getattr(self, name) for name in self.stage_names[start:stop]]
+        stages = self._stages(start, stop)
         learning = torch.is_grad_enabled()
         if learning and self.bf16:
             with torch.autocast(
@@ -112,6 +144,10 @@ class Net(nn.Sequential):
                 x = stages.pop(0)(x)
         return x
 
+    def _stages(self, start: int = 0, stop: int | None = None) -> list[nn.Module]:
+        """Return the stages between two places; torch's own attribute lookup is slow."""
+        return [stage for name in self.stage_names[start:stop] if (stage := self._modules[name]) is not None]
+
     def head_names(self) -> tuple[str, ...]:
         """Return the name prefixes of the head's parameters, for methods that share or keep them apart."""
         return tuple(name + "." for name in self.stage_names[self.stage_names.index(self.split) :])
@@ -122,6 +158,9 @@ class Net(nn.Sequential):
 
     def feature_shape(self) -> tuple[int, ...]:
         """Return the shape of one sample's features at the split."""
+        row, used = leading_row(body := self._stages(stop=self.stage_names.index(self.split)))
+        if used == len(body) and takes_vectors(body[0], 1 + len(self.input.shape)):  # on the meta device a pass is slow
+            return (row[-1][0].out_features,) if row else (math.prod(self.input.shape),)
         training = self.training
         self.eval()
         with torch.no_grad():
@@ -133,6 +172,19 @@ class Net(nn.Sequential):
     def normalizes_batches(self) -> bool:
         """Return whether a sample's logits depend on its batch in training, so that batches need two samples."""
         return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self.modules())
+
+
+def switch(module: nn.Module, mode: bool) -> None:
+    """Switch a module and all inside between training and evaluation as torch does, without its slow attributes."""
+    vars(module)["training"] = mode
+    for child in module._modules.values():
+        if child is None:
+            continue
+        kind = type(child)
+        if kind.train is nn.Module.train and kind.__setattr__ is nn.Module.__setattr__ and "train" not in vars(child):
+            switch(child, mode)
+        else:  # it has a way of its own, or keeps its mode elsewhere, as scripted modules do
+            child.train(mode)
 
 
 # -------- BatchNorm without running statistics

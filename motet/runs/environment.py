@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ def cpu_has_bf16() -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
+@cache
 def _motet_version() -> str:
     try:
         return importlib.metadata.version("motet")
@@ -72,8 +74,12 @@ def _motet_version() -> str:
         return "not installed"
 
 
+@cache
 def _git_commit() -> str | None:
-    """Return the git commit of this source, marked if files differ from it; None for an installed package."""
+    """Return the git commit of this source, marked if files differ from it; None for an installed package.
+
+    It is asked once per process, whose code does not change: a study has hundreds of runs.
+    """
     if _git("ls-files", "--error-unmatch", "__init__.py") is None:
         return None  # not under git, or inside a repository of something else
     commit = _git("rev-parse", "HEAD")
@@ -88,6 +94,7 @@ def _git(*words: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+@cache
 def _cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

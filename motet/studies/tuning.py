@@ -112,8 +112,9 @@ def tune(
     steps: list[int | None] = [*rungs(experiment.rounds.last)]
     if ends_by_itself(experiment):
         first = first_rung(experiment, settled)
-        experiment = experiment.with_({"checkpoint": {"every": first}})
         steps = [first, None] if halves(experiment) and first < experiment.rounds.most else [None]
+        if first in steps:  # from where the trials that go on are resumed
+            experiment = experiment.with_({"checkpoint": {"every": first}})
     found: list[Trial] = []
     sign = headline_metric(experiment.scoring).direction
     while len(found) < asked:

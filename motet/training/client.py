@@ -65,7 +65,7 @@ class Client:
     @cached_property
     def counts(self) -> Tensor:
         """N_m: how many of the whole training set's samples are of each class."""
-        return self.data.train.counts(self.classes)
+        return self.data.train.counts(self.classes).clone()  # the method's own, whatever it does with it
 
     @property
     def local(self) -> LocalSettings:

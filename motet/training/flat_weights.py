@@ -94,6 +94,11 @@ class Layout:
         self.private_added = slice(ends[4], ends[5])
         self.frozen = slice(ends[0], ends[1])
         self.private_frozen = slice(ends[5], ends[6])
+        self._listed: Listed | None = None  # of the module that was bound last
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state without what is listed again where it arrives."""
+        return vars(self) | {"_listed": None}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Layout) and self.places == other.places
@@ -109,15 +114,15 @@ class Layout:
 
     def bind(self, module: nn.Module, w: Tensor, g: Tensor | None = None) -> None:
         """Make the module's parameters and buffers views of w, and its gradients views of g."""
-        for name, p in module.named_parameters():  # a parameter used twice has one name and one place
-            p.data = self.places[name].view(w)
-            p.grad = None if g is None else self.places[name].view(g)
-        for prefix, owner in module.named_modules():
-            dot = prefix + "." if prefix else ""
-            for name, b in owner._buffers.items():
-                if b is not None:
-                    # .data has its own version counter: one layer's statistics change before another's backward
-                    owner._buffers[name] = self._value(dot + name, w).data
+        if self._listed is None or not self._listed.is_of(module):
+            self._listed = Listed.of(module)
+        for name, _, _, p in self._listed.parameters:
+            place = self.places[name]
+            p.data = place.view(w)
+            p.grad = None if g is None else place.view(g)
+        for name, buffers, key in self._listed.buffers:
+            # .data has its own version counter: one layer's statistics change before another's backward
+            buffers[key] = self._value(name, w).data
 
     def _value(self, name: str, flat: Tensor) -> Tensor:
         """Return a named tensor of a vector: a view, or a copy if it is an integer constant."""
@@ -151,6 +156,47 @@ class Layout:
         for name, place in to.places.items():
             out[place.where] = flat[self.places[name].where]
         return out
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Where the parameters and buffers of a module are: to list them takes small nets longer than to bind them."""
+
+    module: nn.Module
+    children: list[tuple[dict[str, nn.Module | None], str, nn.Module | None]]  # of all modules inside
+    parameters: list[tuple[str, dict[str, nn.Parameter | None], str, nn.Parameter]]  # full name, owner's, name there
+    buffers: list[tuple[str, dict[str, Tensor | None], str]]
+
+    @classmethod
+    def of(cls, module: nn.Module) -> "Listed":
+        """List a module."""
+        owners = list(module.named_modules())
+        named = {name: p for name, p in module.named_parameters()}  # one that is used twice has one name
+        full = [(f"{prefix}." if prefix else "", owner) for prefix, owner in owners]
+        return cls(
+            module,
+            [(owner._modules, name, child) for _, owner in full for name, child in owner._modules.items()],
+            [
+                (dot + name, owner._parameters, name, p)
+                for dot, owner in full
+                for name, p in owner._parameters.items()
+                if p is not None and dot + name in named
+            ],
+            [
+                (dot + name, owner._buffers, name)
+                for dot, owner in full
+                for name, b in owner._buffers.items()
+                if b is not None
+            ],
+        )
+
+    def is_of(self, module: nn.Module) -> bool:
+        """Return whether this is the module, and what was listed is still in its place."""
+        return (
+            module is self.module
+            and all(there.get(name) is child for there, name, child in self.children)
+            and all(there.get(name) is p for _, there, name, p in self.parameters)
+        )
 
 
 class frozen:

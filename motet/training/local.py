@@ -86,7 +86,7 @@ class Descent:
                 some = sizes[first : first + at_once]
                 start, end = end, end + sum(some)
                 x, y = samples.batch(order[start:end], self.augment)
-                for batch in zip(torch.split(x, some), torch.split(y, some), strict=True):
+                for batch in zip(x.split_with_sizes(some), y.split_with_sizes(some), strict=True):
                     self.steps += 1
                     yield batch
                     if self.steps == limit:
@@ -112,10 +112,11 @@ class Descent:
         optimizer = optimizer_of(self.settings, self.lr, w, g, self.velocity, self.clipped_apart)
         if self.told is not None:
             self.told.begin(len(self.sizes(len(samples))))
+        device = w.device
         with layers_draw_by(self.rng):
             for x, y in self.batches(samples):
                 optimizer.begin()
-                gradient(x.to(w.device), y.to(w.device))
+                gradient(x.to(device), y.to(device))
                 optimizer.move()
         self.velocity = optimizer.velocity()
         if not is_finite(w):

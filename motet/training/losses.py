@@ -51,6 +51,11 @@ def bsm(logits: Tensor, y: Tensor, counts: Tensor, gamma: float | Tensor = 1.0, 
     """
     if not isinstance(gamma, Tensor) and gamma == 0:  # 0⁰ = 1: no class leaves
         return cross_entropy(logits, y, reduction=reduction)
+    return cross_entropy(logits + log_prior(counts, gamma), y, reduction=reduction)
+
+
+def log_prior(counts: Tensor, gamma: float | Tensor) -> Tensor:
+    """γ log N_c, which balanced softmax adds to the logits; −∞ for a class that the client lacks."""
     held = counts > 0
     shift = gamma * torch.where(held, counts, 1).log()
-    return cross_entropy(logits + shift.masked_fill(~held, -torch.inf), y, reduction=reduction)
+    return shift.masked_fill(~held, -torch.inf)

@@ -46,23 +46,24 @@ class LocalSGD:
         self.rule, self.lr, self.w, self.g, self.apart = rule, lr, w, g, clipped_apart
         self.v = torch.zeros_like(g) if rule.clip else g
         self.v.zero_() if velocity is None else self.v.copy_(velocity)
+        self.momentum, self.weight_decay, self.clip = rule.momentum, rule.weight_decay, rule.clip
 
     def begin(self, rows: int | None = None) -> None:
         """Compute v ← m·v + d·w in place: all of a step but its gradient."""
-        rule, v = self.rule, self.v[:rows]
-        v.mul_(rule.momentum) if rule.momentum else v.zero_()
-        if rule.weight_decay:
-            v.add_(self.w[:rows], alpha=rule.weight_decay)
-        if rule.clip:
+        v, w = (self.v, self.w) if rows is None else (self.v[:rows], self.w[:rows])
+        v.mul_(self.momentum) if self.momentum else v.zero_()
+        if self.weight_decay:
+            v.add_(w, alpha=self.weight_decay)
+        if self.clip:
             self.g.zero_()
 
     def move(self, rows: int | None = None) -> None:
         """Compute w ← w − η·v in place, with the clipped gradient added to v where gradients are clipped."""
-        v = self.v[:rows]
-        if self.rule.clip:
-            clip(self.g, self.rule.clip, self.apart)
+        v, w = (self.v, self.w) if rows is None else (self.v[:rows], self.w[:rows])
+        if self.clip:
+            clip(self.g, self.clip, self.apart)
             v.add_(self.g)
-        self.w[:rows].sub_(v, alpha=self.lr)
+        w.sub_(v, alpha=self.lr)
 
     def velocity(self) -> Tensor | None:
         """Return v where there is momentum."""

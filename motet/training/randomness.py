@@ -56,6 +56,9 @@ def layers_draw_by(rng: torch.Generator) -> Iterator[None]:
 
 @contextmanager
 def _global_generator_at(seed: int) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # the CPU's alone
+    before = torch.get_rng_state()  # the CPU's alone; torch.random.fork_rng takes as long as a step of a small net
+    torch.default_generator.manual_seed(seed)
+    try:
         yield
+    finally:
+        torch.set_rng_state(before)

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from torch import Tensor, nn
 
 from motet.methods.base.part import Forward, Part
 from motet.nets import Net
+from motet.nets.net import switch
 from motet.training.client import Client
 
 
@@ -31,8 +33,28 @@ class PersonalModel(nn.Module):
         """Return a model with the same weights that gives the logits before any part makes them personal."""
         return GenericHead(self)
 
+    def train(self, mode: bool = True) -> "PersonalModel":
+        """Switch between training and evaluation; the net is the one module inside."""
+        switch(self, mode)
+        return self
+
+    def add_gradient(self, x: Tensor, y: Tensor) -> None:
+        """Add the gradient of a batch's loss to the gradients that are bound."""
+        if self._is_plain and self.net.add_row_gradient(x, y, halves=True) is not None:
+            return
+        with self.net.collecting():
+            self.net.training_loss(self(x), y).backward()  # type: ignore[no-untyped-call]
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether body and head alone make the logits."""
+        kinds = {type(part) for part in self.parts}
+        return all(kind.features is Part.features and kind.personal_logits is Part.personal_logits for kind in kinds)
+
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits of a prepared batch."""
+        if self._is_plain:
+            return self.net.head(self.net.body(x))
         out = through(self.net, self.parts, x)
         for part, note in zip(self.parts, self.notes, strict=True):
             out = replace(out, logits=part.personal_logits(self.net, out, note))

@@ -37,6 +37,7 @@ class Training:
     descent: Descent
     start: Tensor
     objective: "Callable[[Training, Tensor, Tensor], Tensor]"
+    is_plain: bool = False  # the objective is the net's own loss, which no part and no method changes
     values: dict[str, Tensor] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Tensor:
@@ -61,10 +62,7 @@ class Training:
 
     def backward(self, x: Tensor, y: Tensor) -> None:
         """Add the gradient of the local objective on a batch to g, and then the parts' corrections."""
-        with self.net.collecting():
-            loss = self.loss(x, y)
-            loss.backward()  # type: ignore[no-untyped-call]
-        self.descent.note(loss, len(y))
+        self.descent.note(self.add_gradient(x, y), len(y))
         for part in self.parts:
             part.correct(self)
 
@@ -91,11 +89,19 @@ class Training:
     def gradient_at(self, w: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Return a new vector: the gradient of the local objective on a batch at other weights, without corrections."""
         g = torch.zeros_like(w)
-        with self.at(w, g), self.net.collecting():
-            loss = self.loss(x, y)
-            loss.backward()  # type: ignore[no-untyped-call]
-        self.descent.note(loss, len(y))
+        with self.at(w, g):
+            self.descent.note(self.add_gradient(x, y), len(y))
         return g
+
+    def add_gradient(self, x: Tensor, y: Tensor, share: float = 1.0) -> Tensor:
+        """Add the gradient of the local objective on a batch, times a share, to the gradients in the net; return it."""
+        if self.is_plain:
+            return self.net.add_gradient(x, y, share)
+        with self.net.collecting():
+            loss = self.loss(x, y)
+            loss = loss if share == 1 else loss * share
+            loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
 
     # ------------------------------------------------------------ the client's data and weights
 

@@ -50,9 +50,7 @@ class Combined:
         """Fill G and return the loss; with `decay`, G includes the gradient of (decay/2)‖θ‖², which the loss leaves
         out."""
         self.G.zero_()
-        with self.net.collecting():
-            loss = self.net.training_loss(self.net(x), y)
-            loss.backward()  # type: ignore[no-untyped-call]
+        loss = self.net.add_gradient(x, y)
         if self.decay:
             self.G.add_(self.theta, alpha=self.decay)
         return loss

@@ -26,7 +26,7 @@ class Blocks:
     def combine(self, a: Tensor, V: Tensor, out: Tensor) -> Tensor:
         """Σ_j a[b, j] V[j] in every block b."""
         for b, s in self.stretches:
-            torch.mv(V[:, s].T, a[b], out=out[s])
+            torch.mv(V[:, s].t(), a[b], out=out[s])
         return out
 
     def dots(self, V: Tensor, g: Tensor, blocks: int) -> Tensor:

@@ -16,7 +16,6 @@ from motet.errors import MotetError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _LARGEST_BLOCK, _MOST_KEPT = 10**9, 2 * 10**9  # bytes
-_SMALLEST_LARGE_BLOCK = 2**20
 
 
 def keep_freed_memory() -> None:
@@ -28,11 +27,9 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """Give freed blocks back to the system, and from now on large ones at once: in a process that mostly waits."""
+    """Give freed blocks back to the system: where models pass through a process that mostly waits."""
     with suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        library.mallopt(_M_MMAP_THRESHOLD, _SMALLEST_LARGE_BLOCK)
-        library.malloc_trim(0)
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 # -------- How much memory there is, asked before much of it is taken

@@ -43,7 +43,6 @@ def join(request: JoinRequest, ask: Ask, said: Callable[[str], None]) -> Path:
     key, ca = read_private_key(request.certs / f"{request.name}.key"), read_certificate(request.certs / CA)
     refuse_expired(ca, str(request.certs / CA))
     disk = SiteDisk(request.state).locked()
-    return_freed_memory()
     try:
         with one_thread():
             site = AtSite(request.name, key, ca, disk, request.files, ask, request.address, said)
@@ -109,6 +108,7 @@ class _Connection:
         return arrived
 
     def _answer(self, arrived: Arrived) -> None:
+        return_freed_memory()  # in which the message came
         reply = self.site.answer(arrived.parcel)
         if reply is not None:
             self._push(arrived, reply)

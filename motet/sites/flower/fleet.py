@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from motet.errors import MotetError
+from motet.io.memory_limits import return_freed_memory
 from motet.sites.flower.common import (
     HEARTBEAT,
     Named,
@@ -111,6 +112,7 @@ class Fleet:
         with suppress(MotetError), in_sentences(self.address):  # it is here; the SuperLink may keep its copy for longer
             self.client.ConfirmMessageReceived(done)
         message = receiving.message()
+        return_freed_memory()
         return Arrived(parcel_of(message.content), remove_content_from_message(message), time.monotonic())
 
     def reply(self, asked: Arrived, parcel: Parcel) -> Sending:

@@ -80,12 +80,18 @@ def test_a_full_disk_at_a_site_sets_it_aside_and_loses_nothing(tmp_path: Path) -
         running.join("hospital-b")
         words = ["join", f"127.0.0.1:{running.port}", "--certs", "certs", "--name", "hospital-c"]
         words += ["--data", "hospital-c.csv", "--schema", "schema.toml", "--state", "state-hospital-c", "--yes"]
-        running.start("hospital-c", words, before=["prlimit", "--fsize=15000"])
-        running.finished()
+        running.start("hospital-c", words, before=["prlimit", "--fsize=9500"])
+        assert running.end("coordinator") == 0
         rows = Record(running.out).rounds
         assert len(rows) == 4
         assert all("cannot write" in row["set_aside"]["2"] for row in rows)
         assert (running.out / "summary.json").exists()
+        assert "hospital-c has not got its model yet" in running.log("coordinator")
+        running.kill("hospital-c")  # it waits for its model; now there is room
+        running.join("hospital-c")
+        running.serve_again()
+        running.finished()
+        assert (tmp_path / "state-hospital-c" / "final.json").exists()
 
 
 def test_a_clock_that_is_an_hour_off_changes_nothing(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_kill_in_mid_round_changes_no_byte(fault: str, tmp_path: Path) -> None
 
 def test_rounds_go_on_without_a_site_that_is_away_and_it_comes_back_with_its_state(tmp_path: Path) -> None:
     digits_tables(tmp_path)
-    with processes(tmp_path, experiment_values("ditto", 6, rounds={"cohort": 1.0})) as running:
+    with processes(tmp_path, experiment_values("ditto", 40, rounds={"cohort": 1.0})) as running:
         running.serve("--least", "2", "--deadline", "5s")
         running.join_all()
         running.until_round(1)
@@ -64,9 +64,9 @@ def test_rounds_go_on_without_a_site_that_is_away_and_it_comes_back_with_its_sta
         running.join("hospital-c")
         running.finished()
         rows = Record(running.out).rounds
-        assert [row["round"] for row in rows] == [1, 2, 3, 4, 5, 6]
+        assert [row["round"] for row in rows] == list(range(1, 41))  # a busy machine starts a site in ten of them
         without = [row["round"] for row in rows if 2 not in row["cohort"] or "2" in row["set_aside"]]
-        assert without and 6 not in without
+        assert without and 40 not in without
         assert "not on the site's disk" not in running.log("coordinator")
         assert before and (tmp_path / "state-hospital-c" / "final.json").exists()
 

@@ -242,9 +242,9 @@ class Minute:
 @pytest.mark.parametrize(
     ("every", "seconds", "saved"),
     [
-        ("auto", 1.0, list(range(2, 13))),  # the clock stands still in the first round, which is not worth a save
-        ("auto", 10.0, [2, 6, 10, 12]),  # a twentieth of 200 seconds, and of four minutes
-        ("auto", 1000.0, [2, 12]),
+        ("auto", 1.0, list(range(1, 13))),
+        ("auto", 10.0, [1, 5, 9, 12]),  # a twentieth of 200 seconds, and of four minutes
+        ("auto", 1000.0, [1, 12]),
         (5, 1000.0, [5, 10, 12]),
     ],
 )

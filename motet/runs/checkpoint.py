@@ -74,7 +74,6 @@ class Manifest(FileModel):
 
 
 SHARE = 0.05  # of a run's time that saving may take
-EXPECTED = 0.05  # seconds that the first save is thought to take; a run that is over in a second need not save before
 
 
 class CheckpointSchedule:
@@ -83,17 +82,17 @@ class CheckpointSchedule:
     def __init__(self, every: int | Literal["auto"], last: int, clock: Callable[[], float] = time.perf_counter):
         """Save every `every` rounds, and after round `last`, which is the last of the run."""
         self.every, self.last, self.clock = every, last, clock
-        self._took = EXPECTED  # seconds of the last save in this process
-        self._ended = clock()
+        self._took: float | None = None  # seconds of the last save in this process
+        self._ended = 0.0
         self._unreported = 0.0
 
     def is_due(self, round: int) -> bool:
-        """Return whether to save after this round; the last one is always saved."""
-        if round == self.last:
+        """Return whether to save after this round; round 0 and the last round are always saved."""
+        if round in (0, self.last):
             return True
         if self.every != "auto":
             return round % self.every == 0
-        return self._took <= SHARE * (self.clock() - self._ended)
+        return self._took is None or self._took <= SHARE * (self.clock() - self._ended)
 
     @contextmanager
     def saving(self) -> Iterator[None]:

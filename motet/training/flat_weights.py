@@ -169,7 +169,7 @@ class Listed:
 
     @classmethod
     def of(cls, module: nn.Module) -> "Listed":
-        """List a module."""
+        """Return the list of a module as it is now, with that of every module inside."""
         owners = list(module.named_modules())
         named = {name: p for name, p in module.named_parameters()}  # one that is used twice has one name
         full = [(f"{prefix}." if prefix else "", owner) for prefix, owner in owners]

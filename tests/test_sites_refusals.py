@@ -443,3 +443,12 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+def test_between_two_tasks_a_site_holds_no_model_of_the_last_one(ready: Place) -> None:
+    """Its nets kept weights and gradients of the last task beside those of the next."""
+    assert ready.answer("train", ready.message()).failure is None
+    place = ready.site.workplace
+    for net in (place.method.net, place.generic_net):
+        assert all(p.untyped_storage().nbytes() <= p.element_size() and p.grad is None for p in net.parameters())
+    assert ready.answer("train", ready.message()).failure is None  # which binds them again

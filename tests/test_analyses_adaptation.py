@@ -24,6 +24,19 @@ def test_each_point_is_what_a_run_with_those_epochs_scores(method: str) -> None:
     assert found.figures["after.weighted.adaptation_0_1.mean"] == pytest.approx(curves.series[1].values[-1], abs=1e-4)
 
 
+@pytest.mark.parametrize("method", ["fedbasis(k=2)", "fedavg+lp"])
+def test_a_rate_can_be_chosen_on_validation_data(method: str) -> None:
+    data = {"new_clients": 0.4, "val_share": 0.3}
+    found = found_in(asking(method, "adaptation(epochs=3, every=3, rates=0.001/0.3)", data=data))
+    for rate, name in ((0.001, "0_001"), (0.3, "0_3")):
+        figures = play(tiny(method, data=data, adapt={"epochs": 3, "lr": rate})).new.figures
+        for kind in ("validation", "weighted"):
+            expected = pytest.approx(figures[f"after.{kind}.accuracy.mean"], abs=1e-4)
+            assert found.figures[f"after.{kind}.adaptation_{name}.mean"] == expected
+    without = found_in(asking(method, "adaptation(epochs=1)", data={"new_clients": 0.4, "val_share": 0.0}))
+    assert not any("validation" in name for name in without.figures)
+
+
 def test_on_own_test_data_where_the_headline_is_of_them() -> None:
     found = found_in(asking("fedavg", "adaptation(epochs=1)", scoring={"test": "split"}))
     again = play(tiny("fedavg", adapt={"epochs": 1}, scoring={"test": "split"})).new.figures

@@ -12,11 +12,12 @@ from motet.errors import Diverged
 from motet.messages.message import Message, tensor
 from motet.methods.base import Axis, LearnedFigure
 from motet.metrics.names import AFTER, PERSONAL, MetricName
-from motet.metrics.on_test_data import accuracy_here, asked_data, data_of
+from motet.metrics.on_test_data import accuracy_here, asked_data, data_of, validation_accuracy
 from motet.metrics.run_metric import ClientScope, Finding, RunFacts, RunMetric
 
 MOST_RATES = 8
-_CURVES, _USED = "adaptation.curves", "adaptation.rates"
+_ABSENT = float("nan")
+_CURVES, _USED, _VALIDATION = "adaptation.curves", "adaptation.rates", "adaptation.validation"
 
 
 def rates_of(text: str) -> list[float]:
@@ -44,7 +45,8 @@ def _checked(text: str) -> str:
 class Adaptation(RunMetric):
     """Mean accuracy of new clients before and after each of several numbers of epochs, for each learning rate.
 
-    A point is the model that `adapt.epochs` and `adapt.lr` of that size would give, adapted from the start.
+    A point is the model that `adapt.epochs` and `adapt.lr` of that size would give, adapted from the start. After all
+    epochs it is scored on the client's validation data too, so that a rate can be chosen without a look at test data.
     """
 
     name: ClassVar[str] = "adaptation"
@@ -92,24 +94,38 @@ class Adaptation(RunMetric):
         return asked_data(run)
 
     def at_client(self, here: ClientScope) -> Message:
-        """Return accuracies, one row per rate: before adaptation, then after each number of epochs."""
+        """Return accuracies, one row per rate: before adaptation, then after each number of epochs.
+
+        With them goes, for each rate, the accuracy on validation data after all epochs.
+        """
         rates = rates_of(self.rates) or [here.client.adapt.lr]
-        before = self._accuracy(here, 0, rates[0])
-        rows = [[before, *(self._accuracy(here, epochs, rate) for epochs in self.points)] for rate in rates]
-        return {_CURVES: torch.tensor(rows, dtype=torch.float64), _USED: torch.tensor(rates, dtype=torch.float64)}
+        before, _ = self._accuracies(here, 0, rates[0])
+        found = [[self._accuracies(here, epochs, rate) for epochs in self.points] for rate in rates]
+        rows = [[before, *(on_test for on_test, _ in row)] for row in found]
+        ends = [row[-1][1] for row in found]
+        return {
+            _CURVES: torch.tensor(rows, dtype=torch.float64),
+            _USED: torch.tensor(rates, dtype=torch.float64),
+            _VALIDATION: torch.tensor(ends, dtype=torch.float64),
+        }
 
     @staticmethod
-    def _accuracy(here: ClientScope, epochs: int, rate: float) -> float:
-        """Return the accuracy after so many epochs; NaN without a model or test data, 0 for one that diverged."""
+    def _accuracies(here: ClientScope, epochs: int, rate: float) -> tuple[float, float]:
+        """Return the accuracy on test and on validation data after so many epochs.
+
+        It is NaN without a model or without such data, and 0 for a model that diverged.
+        """
         try:
             model = here.heads().get(PERSONAL) if epochs == 0 else here.adapted(epochs, rate)
         except Diverged:
-            return 0.0
-        value = None if model is None else accuracy_here(here, model)
-        return float("nan") if value is None else value
+            return 0.0, 0.0
+        if model is None:
+            return _ABSENT, _ABSENT
+        on_test, on_validation = accuracy_here(here, model), validation_accuracy(here, model)
+        return _ABSENT if on_test is None else on_test, _ABSENT if on_validation is None else on_validation
 
     def found(self, run: RunFacts, replies: Mapping[int, Message]) -> Finding:
-        """Return a curve for each rate, and the accuracy at its end."""
+        """Return a curve for each rate, and the accuracy at its end on test and on validation data."""
         tables = [tensor(reply, _CURVES) for reply in replies.values() if _CURVES in reply]
         if not tables:
             return Finding(notes=["adaptation: no new client answered"])
@@ -118,10 +134,12 @@ class Adaptation(RunMetric):
         means = [[_mean(values) for values in row] for row in of_epochs]
         if all(value is None for row in means for value in row):
             return Finding(notes=["adaptation: new clients have no test data"])
+        ends = torch.stack([tensor(reply, _VALIDATION) for reply in replies.values() if _VALIDATION in reply])
         finding = Finding()
-        for rate, row in zip(used, means, strict=True):
-            if row[-1] is not None:
-                finding.figures[str(MetricName(AFTER, data_of(run), f"adaptation_{label(rate)}", "mean"))] = row[-1]
+        for rate, row, at_end in zip(used, means, ends.T.tolist(), strict=True):
+            for data, value in ((data_of(run), row[-1]), ("validation", _mean(at_end))):
+                if value is not None:
+                    finding.figures[str(MetricName(AFTER, data, f"adaptation_{label(rate)}", "mean"))] = value
         finding.figures_learned.append(
             LearnedFigure.lines(
                 "adaptation",

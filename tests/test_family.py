@@ -1,4 +1,4 @@
-"""Which member of a family of personal models is reported: the four rules, and clients that lack data."""
+"""Which member of a family of personal models is reported: every rule, and clients that lack data."""
 
 import pytest
 
@@ -26,9 +26,10 @@ def test_each_rule_by_hand() -> None:
         "fixed": ["1.0", "1.0"],
         "common_best": ["0.5", "0.5"],
         "oracle": ["0.0", "1.0"],
+        "common_validation": ["1.0", "1.0"],  # means 0.15, 0.5, 0.6
         "validation": ["0.5", "1.0"],
     }
-    expected = {"fixed": 0.45, "common_best": 0.75, "oracle": 0.85, "validation": 0.8}
+    expected = {"fixed": 0.45, "common_best": 0.75, "oracle": 0.85, "common_validation": 0.45, "validation": 0.8}
     named = {f"rule:{name}.split.accuracy.mean": value for name, value in expected.items()}
     assert by_rule(CLIENTS, rules, "split") == pytest.approx(named)
     assert chosen_by("oracle", rules) == ["0.0", "1.0"]
@@ -41,7 +42,8 @@ def test_the_first_of_equals() -> None:
 
 def test_without_validation_data_there_is_no_such_rule() -> None:
     rules = choose([reply((0.1, 0.2, 0.3))], FAMILY, "0.5", "split")
-    assert set(rules) == {"fixed", "common_best", "oracle"} and chosen_by("validation", rules) == ["0.5"]
+    assert set(rules) == {"fixed", "common_best", "oracle"}
+    assert chosen_by("validation", rules) == chosen_by("common_validation", rules) == ["0.5"]
 
 
 def test_a_client_without_the_data_to_choose_by_has_the_fixed_member_and_stops_nobody() -> None:

@@ -94,7 +94,7 @@ def without_test_rows(experiment: Experiment) -> Experiment:
     """Return the experiment with all rows to learn from: no test rows, and validation rows only where the method
     chooses by them."""
     method = method_of(experiment, FederationFacts.of(build(experiment.data, experiment.seed)))
-    validates = method.needs_validation or (method.family is not None and method.family.rule == "validation")
+    validates = method.needs_validation or (method.family is not None and method.family.validates)
     data = {"pool": "no_test", "new_clients": 0.0, "resplit": 0, **({} if validates else {"val_share": 0.0})}
     scoring = {"test": "none", "report": "last", "clients": "training", "metrics": [], "threshold": ""}
     return experiment.with_({"data": data, "scoring": scoring})

@@ -63,12 +63,13 @@ class SuPerFedMM(Averaging):
             "first_round",
             description="when ν begins to act: in the first round (Eq. 4), or with the mixing (the released code)",
         )
-        lambda_eval: Literal["auto", "common_best", "validation", "oracle", "fixed"] = Field(
+        lambda_eval: Literal["auto", "common_best", "common_validation", "validation", "oracle", "fixed"] = Field(
             "auto",
-            description="λ reported: the best mean over clients; each client's best on its validation data; "
-            "each client's best on its test data (an upper bound); or `lam`; auto: validation where clients have such "
-            "data, else fixed, and common_best in the paper's own protocol",
-            json_schema_extra=tried("validation"),
+            description="λ reported: the best mean over clients, on test data (common_best) or on validation data "
+            "(common_validation); each client's best on its validation data; each client's best on its test data (an "
+            "upper bound); or `lam`; auto: common_validation where clients have such data, else fixed, and common_best "
+            "in the paper's own protocol",
+            json_schema_extra=tried("common_validation"),
         )
         lam: float = Field(0.5, ge=0, le=1, description="λ of the rule `fixed`")
 
@@ -79,7 +80,7 @@ class SuPerFedMM(Averaging):
         """Return the options with a rule for λ that looks at no test data, but in the paper's own protocol."""
         if options.lambda_eval != "auto":
             return options
-        elsewhere = "validation" if facts.validating else "fixed"
+        elsewhere = "common_validation" if facts.validating else "fixed"
         return options.model_copy(update={"lambda_eval": "common_best" if facts.protocol == "superfed" else elsewhere})
 
     def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
@@ -100,10 +101,10 @@ class SuPerFedMM(Averaging):
         return [_span([*places.values()])]
 
     def refuse(self, facts: Facts) -> str | None:
-        """Return a sentence if clients choose λ by validation data and have none."""
-        if self.options.lambda_eval == "validation" and not facts.validating:
+        """Return a sentence if λ is chosen by validation data and clients have none."""
+        if self.family.validates and not facts.validating:
             return (
-                "lambda_eval is 'validation' but no client has validation data; "
+                f"lambda_eval is {self.options.lambda_eval!r} but no client has validation data; "
                 "accepted: a data.val_share above 0, or common_best | oracle | fixed"
             )
         return super().refuse(facts)

@@ -1,9 +1,10 @@
 """Methods whose personal models are a family (SuPerFed's line): which member is reported, by which rule.
 
-`common_best`  the best mean over clients on test data: one choice for everybody (SuPerFed's captions)
-`validation`   each client's best on its own validation data: the only choice a real client could make for itself
-`oracle`       each client's best on its own test data: an upper bound, not a result (SuPerFed's released code)
-`fixed`        one member named in advance
+`common_best`        the best mean over clients on test data: one choice for everybody (SuPerFed's captions)
+`common_validation`  the best mean over clients on validation data: the same, without a look at test data
+`validation`         each client's best on its own validation data, of which it needs many rows
+`oracle`             each client's best on its own test data: an upper bound, not a result (SuPerFed's released code)
+`fixed`              one member named in advance
 
 Of equally good members the first is taken. A client without the data to choose by gets the fixed member.
 The record has every member's mean over clients (`member:0.4.split.accuracy.mean`), and what each rule would report
@@ -29,13 +30,12 @@ def choose(
     replies: Sequence[Scored], family: Sequence[str], fixed: str, data: str, metric: Metric = ACCURACY
 ) -> dict[Rule, list[str]]:
     """Return the member chosen for each client, by every rule for which some client has the data."""
-    figures = {name: MetricName(member(name), data, metric.name) for name in family}
-    curve = {name: mean for name, figure in figures.items() if (mean := _mean(replies, figure)) is not None}
     rules = {"fixed": [fixed] * len(replies)}
-    if curve:
+    if curve := _means(replies, family, data, metric):
         rules["common_best"] = [_best(curve, metric)] * len(replies)
         rules["oracle"] = _each_best(replies, family, fixed, data, metric)
-    if any(_scores(reply, family, "validation", metric) for reply in replies):
+    if curve := _means(replies, family, "validation", metric):
+        rules["common_validation"] = [_best(curve, metric)] * len(replies)
         rules["validation"] = _each_best(replies, family, fixed, "validation", metric)
     return rules
 
@@ -101,6 +101,12 @@ def _scores(reply: Scored, family: Sequence[str], data: str, metric: Metric) -> 
     """Return a client's own value of each member."""
     own = {name: MetricName(member(name), data, metric.name).of(reply) for name in family}
     return {name: value for name, value in own.items() if value is not None}
+
+
+def _means(replies: Sequence[Scored], family: Sequence[str], data: str, metric: Metric) -> dict[str, float]:
+    """Return the mean over clients of each member that has one."""
+    figures = {name: MetricName(member(name), data, metric.name) for name in family}
+    return {name: mean for name, figure in figures.items() if (mean := _mean(replies, figure)) is not None}
 
 
 def _mean(replies: Sequence[Scored], figure: MetricName) -> float | None:

@@ -124,9 +124,9 @@ def _prepared(name: str, asked: Experiment, facts: FederationFacts, nets: Sequen
     if method.family and method.family.rule in BY_TEST_DATA:
         raise MotetError(
             f"method {name!r} chooses among its personal models by test data ({method.family.rule}), which a fair "
-            f"comparison does not allow; accepted: the rule validation, or fixed"
+            f"comparison does not allow; accepted: the rule common_validation, validation or fixed"
         )
-    validates = method.needs_validation or (method.family is not None and method.family.rule == "validation")
+    validates = method.needs_validation or (method.family is not None and method.family.validates)
     return StudyMethod(
         name,
         experiment.with_({"net.name": net}),

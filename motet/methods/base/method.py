@@ -49,7 +49,12 @@ class Family:
 
     members: tuple[str, ...]
     fixed: str  # the member that the rule `fixed` reports
-    rule: Literal["common_best", "validation", "oracle", "fixed"] = "fixed"
+    rule: Literal["common_best", "common_validation", "validation", "oracle", "fixed"] = "fixed"
+
+    @property
+    def validates(self) -> bool:
+        """Whether the member is chosen by validation data."""
+        return self.rule in ("common_validation", "validation")
 
 
 @dataclass(frozen=True)

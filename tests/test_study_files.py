@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from motet.cli import main
-from motet.studies.bench_file import read_bench
+from motet.config.experiment import Experiment
+from motet.studies.bench_file import could_be_there, read_bench
 
 LESS = ["--clients", "4", "--rounds", "2", "--epochs", "1", "--jobs", "1", "--out", "study"]
 COMPARE = ["compare", "digits", "--methods", "fedavg", "--trials", "2", "--seeds", "1", "--time", "9h", *LESS]
@@ -102,6 +103,19 @@ BENCHES = {
     "an unknown key of quick": (SETTING, f"{SETTING}[quick]\nnope = 1\n", "unknown field 'nope'"),
     "a metric that is none": (SETTING, f"{SETTING}[setting.scoring]\nmetrics = ['nope']\n", "'nope'"),
 }
+
+
+@pytest.mark.parametrize(
+    ("figure", "there"),
+    [
+        ("after.weighted.adaptation_0_01.mean", True),
+        ("personal.split.line_0_5.std", True),
+        ("generic.split.mdl:fc1.pooled", True),
+        ("personal.split.lines.mean", False),
+    ],
+)
+def test_figures_that_a_metric_of_the_whole_run_has_by_details_can_be_asked_for(figure: str, there: bool) -> None:
+    assert could_be_there(figure, [Experiment()]) is there
 
 
 @pytest.mark.parametrize("name", BENCHES)

@@ -70,9 +70,13 @@ def _is_figure(name: str, experiments: Sequence[Experiment]) -> bool:
 
 
 def _measured(figure: MetricName, experiments: Sequence[Experiment]) -> bool:
-    """Return whether the figure is one of Motet's metrics, with its details after a colon, or one of the user's own."""
+    """Return whether the figure is one of Motet's metrics, or one of the user's own.
+
+    Details stand after a colon (`mdl:fc1`); those that are measured once may have more than one figure (`line_0_5`).
+    """
     own = {text.rpartition(":")[2] for each in experiments for text in each.scoring.asked_metrics if is_import(text)}
-    return figure.metric in own or figure.metric.partition(":")[0] in {*METRICS, *OF_A_RUN}
+    name = figure.metric.partition(":")[0]
+    return figure.metric in own or name in {*METRICS, *OF_A_RUN} or name.startswith(tuple(f"{of}_" for of in OF_A_RUN))
 
 
 def _is_column(name: str, experiments: Sequence[Experiment]) -> bool:

@@ -47,6 +47,7 @@ SUMS = (
     "fedbasis(warm_start=0, major=false)",
     "superfed-mm(prox=sum_of_norms, lambda_eval=validation)",
     "superfed-lm(local_init=copy_global, start=0)",
+    "superfed-lm(local_init=fresh, lr_compensation=false)",
 )
 DATA = {"clients": 6, "new_clients": 0.17, "val_share": 0.2, "normalize_on": "all"}
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -225,7 +225,9 @@ def test_the_same_bytes_on_every_engine_and_when_measured_again(tmp_path: Path) 
         folders.append(runs.run(asked, tmp_path / name))
     first, second = (Record(folder).summary.model_dump() for folder in folders)
     assert first["figures"] == second["figures"] and first["training"] == second["training"]
-    assert first["notes"] == second["notes"] == ["options that were auto: superfed-mm.lambda_eval = validation"]
+    settled = {"local_init": "at_mixing", "lr_compensation": "true", "lambda_eval": "common_validation"}
+    said = ", ".join(f"superfed-mm.{name} = {value}" for name, value in settled.items())
+    assert first["notes"] == second["notes"] == [f"options that were auto: {said}"]
     drawn = [(folder / "figures_learned.json").read_bytes() for folder in folders]
     assert drawn[0] == drawn[1]
     again = motet.load(folders[0]).measure("summaries(k=1/2)", "line(points=2)")

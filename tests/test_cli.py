@@ -338,9 +338,9 @@ def test_demo_says_what_each_of_the_five_is_for_in_the_numbers_of_its_runs(
     for name, method in (("PGFed", "pgfed"), ("FedBasis", "fedbasis")):
         after = [run["new_clients"]["after"] for run in (runs[method], tuned)]
         assert found(name) == percents(own(runs[method]), own(tuned), *after)
-    line = runs["superfed-mm(lam=0.2)"]["figures"]
+    line = runs["superfed-mm(lam=0.3)"]["figures"]
     assert found("SuPerFed") == percents(
-        *(line[f"member:{lam}.weighted.accuracy.mean"] for lam in ("0.0", "0.2", "1.0"))
+        *(line[f"member:{lam}.weighted.accuracy.mean"] for lam in ("0.0", "0.3", "1.0"))
     )
     assert found("DBE") == percents(own(runs["fedavg+dbe"]), own(avg))
 

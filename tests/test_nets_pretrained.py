@@ -153,9 +153,11 @@ def test_the_model_of_a_run_is_the_first_of_another(tmp_path: Path) -> None:
 
 
 def test_models_of_their_own_stay_independent(tmp_path: Path) -> None:
-    """SuPerFed's local models begin at random weights, whatever the global model begins at."""
+    """SuPerFed's local models, if fresh, begin at random weights, whatever the global model begins at."""
     file = saved(resnet(1, name="mlp"), tmp_path / "w.safetensors")
-    played = play(tiny("superfed-mm(start=0)", net={"name": "mlp", "weights": file}, local={"lr": 1e-9}))
+    played = play(
+        tiny("superfed-mm(start=0, local_init=fresh)", net={"name": "mlp", "weights": file}, local={"lr": 1e-9})
+    )
     method = played.assembly.method
     i = played.assembly.federation.training_ids[0]
     w_l, w_g = played.engine.private(i).get("superfed.w_l"), played.server["w"]

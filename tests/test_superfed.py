@@ -5,11 +5,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from by_hand import FACTS
+from every_method import assert_same_run
 from inputs import input_of
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -22,12 +24,16 @@ from motet.messages.task import Task
 from motet.methods import build_method
 from motet.methods.superfed import SuPerFedLM, SuPerFedMM, cos2_shares
 from motet.nets import Net, build_net
+from motet.runs.record import Record
+from motet.runs.run import Silent, resume, run
 from motet.server.assembly import Assembly, assemble
+from motet.server.evaluation import Row
 from motet.testing.twin import play, tiny
 from motet.training.client import Client
 from motet.training.randomness import seeded
 
 BOTH = ["superfed-mm", "superfed-lm"]
+FOUR_STEPS = {"steps": 4, "momentum": 0.9, "weight_decay": 0.01}
 PLAIN = {"epochs": 1, "momentum": 0.0, "weight_decay": 0.0, "lr": 1.0}  # a step is the gradient itself
 
 
@@ -54,8 +60,12 @@ def reference(
     mu: float,
     nu: float,
     weights_of_ends: Callable[[Tensor], tuple[Tensor, Tensor]] = lambda lam: (1 - lam, lam),
+    divisor: Callable[[Tensor, Tensor], Tensor | float] = lambda lam, draws: 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Algorithm 1 by autograd and torch.optim.SGD: nothing by hand but the objective, Eq. 4."""
+    """Algorithm 1 by autograd and torch.optim.SGD: nothing by hand but the objective, Eq. 4.
+
+    `divisor` divides the gradient that passes through a module's mixture, of its own λ and of all that were drawn.
+    """
     net, places = method.net, method.layout.places
     w_f, w_l = w_g.clone().requires_grad_(), w_l.clone().requires_grad_()
     rule = client.local
@@ -68,7 +78,8 @@ def reference(
         for name, place in places.items():
             lam = draws[modules.index(name.rpartition(".")[0])] if len(draws) > 1 else draws[0]
             a, b = weights_of_ends(lam)
-            mixture[name] = a * place.view(w_f) + b * place.view(w_l)
+            mixed = a * place.view(w_f) + b * place.view(w_l)
+            mixture[name] = mixed.detach() + (mixed - mixed.detach()) / divisor(lam, draws)
         loss = cross_entropy(functional_call(net, mixture, x), y)
         loss = loss + mu * (w_f - w_g).square().sum() + nu * torch.cosine_similarity(w_f, w_l, dim=0) ** 2
         optimizer.zero_grad()
@@ -79,14 +90,14 @@ def reference(
 
 @pytest.mark.parametrize("name", BOTH)
 def test_local_training_is_autograds(name: str) -> None:
-    method, client, message = at_client(f"{name}(mu=0.5, nu=20, start=0)", steps=4, momentum=0.9, weight_decay=0.01)
+    method, client, message = at_client(f"{name}(mu=0.5, nu=20, start=0, lr_compensation=false)", **FOUR_STEPS)
     w_g = tensor(message, "w")
     client.private["superfed.w_l"] = w_l = related(w_g)
     reply = method.train(client, message)
     trained = torch.cat([reply["w"], client.private["superfed.w_l"]])
 
     def distance(*arguments: Any) -> float:
-        plain = at_client(name, steps=4, momentum=0.9, weight_decay=0.01)
+        plain = at_client(name, **FOUR_STEPS)
         return float((torch.cat(reference(plain[0], plain[1], w_g, w_l, *arguments)) - trained).abs().max())
 
     assert distance(0.5, 20) < 1e-6
@@ -95,10 +106,52 @@ def test_local_training_is_autograds(name: str) -> None:
     assert len(method.stretches) == (1 if name == "superfed-mm" else 3)
 
 
+def moved(lam: Tensor, draws: Tensor) -> Tensor:
+    """How far a step of both ends moves W(λ), as a share of the step."""
+    return (1 - lam) ** 2 + lam**2
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_compensation_divides_what_cross_entropy_gives_module_by_module_and_nothing_else(name: str) -> None:
+    method, client, message = at_client(f"{name}(mu=0.5, nu=20, start=0, lr_compensation=true)", **FOUR_STEPS)
+    w_g = tensor(message, "w")
+    client.private["superfed.w_l"] = w_l = related(w_g)
+    reply = method.train(client, message)
+    trained = torch.cat([reply["w"], client.private["superfed.w_l"]])
+
+    def distance(mu: float, nu: float, divisor: Callable[[Tensor, Tensor], Tensor | float]) -> float:
+        plain = at_client(name, **FOUR_STEPS)
+        found = reference(plain[0], plain[1], w_g, w_l, mu, nu, divisor=divisor)
+        return float((torch.cat(found) - trained).abs().max())
+
+    assert distance(0.5, 20, moved) < 1e-6
+    assert distance(0.5, 20, lambda lam, draws: 1.0) > 1e-4  # as printed
+    assert distance(0, 20, moved) > 1e-4 and distance(0.5, 0, moved) > 1e-4  # both terms are there, undivided
+    for of_the_model in (lambda lam, draws: moved(draws[0], draws), lambda lam, draws: moved(draws, draws).mean()):
+        assert (distance(0.5, 20, of_the_model) > 1e-4) == (name == "superfed-lm")
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("compensated", [True, False])
+def test_with_compensation_the_mixture_moves_as_fedavgs_model_does(name: str, compensated: bool) -> None:
+    """From w^l = w^g, where W(λ) is FedAvg's model whatever λ is drawn."""
+    options = f"mu=0, nu=0, start=0, local_init=at_mixing, lr_compensation={str(compensated).lower()}"
+    method, client, message = at_client(f"{name}({options})", steps=1, **PLAIN)
+    lams = method.draw(client.rng("superfed-lambda"))
+    w_f, w_g = method.train(client, message)["w"], tensor(message, "w")
+    w_l = tensor(client.private, "superfed.w_l")
+    fedavg, other, sent = at_client("fedavg", steps=1, **PLAIN)
+    step = fedavg.train(other, sent)["w"] - w_g
+    for lam, s in zip(lams, method.stretches, strict=True):
+        share = 1.0 if compensated else (1 - lam) ** 2 + lam**2
+        assert step[s].norm() > 0.01 and (compensated or share < 0.95)
+        assert torch.allclose(torch.lerp(w_f[s], w_l[s], lam) - w_g[s], share * step[s], atol=1e-6)
+
+
 def test_before_mixing_nu_moves_both_ends_and_the_loss_only_the_federated_one() -> None:
     """Eq. 4 with λ = 0, which Algorithm 1 has from the first round; the released code waits for round L."""
     changes = {"steps": 3, "momentum": 0.9, "weight_decay": 0.01}
-    method, client, message = at_client("superfed-mm(mu=0.5, nu=20, start=1)", **changes)
+    method, client, message = at_client("superfed-mm(mu=0.5, nu=20, start=1, local_init=fresh)", **changes)
     w_g = tensor(message, "w")
     client.private["superfed.w_l"] = w_l = related(w_g)
     reply = method.train(client, message)
@@ -122,7 +175,7 @@ def test_lm_draws_one_lambda_per_module_and_mm_one_for_all() -> None:
 
 @pytest.mark.parametrize("name", BOTH)
 def test_cross_entropys_gradient_is_split_in_the_ratio_of_the_ends(name: str) -> None:
-    method, client, message = at_client(f"{name}(mu=0, nu=0, start=0)", steps=1, **PLAIN)
+    method, client, message = at_client(f"{name}(mu=0, nu=0, start=0, local_init=fresh)", steps=1, **PLAIN)
     w_g, w_l = tensor(message, "w"), method.random_local(client)
     drawn = method.draw(client.rng("superfed-lambda"))
     sizes = [s.stop - s.start for s in method.stretches]
@@ -188,6 +241,12 @@ def test_without_mixing_and_proximity_it_is_fedavg_to_the_bit(name: str, momentu
 
 
 @pytest.mark.parametrize("name", BOTH)
+def test_before_mixing_nu_does_nothing_where_there_is_no_local_model_yet(name: str) -> None:
+    assert torch.equal(final(f"{name}(start=1.0, mu=0, nu=9, local_init=at_mixing)"), final("fedavg"))
+    assert not torch.equal(final(f"{name}(start=1.0, mu=0, nu=9, local_init=fresh)"), final("fedavg"))
+
+
+@pytest.mark.parametrize("name", BOTH)
 def test_personalization_that_never_starts_is_fedprox(name: str) -> None:
     ours = final(f"{name}(start=1.0, mu=0.5, nu_from=mixing)")
     fedprox, fedavg = final("fedprox(mu=1.0)"), final("fedavg")  # FedProx has a ½
@@ -206,7 +265,7 @@ def test_mixing_changes_what_is_sent() -> None:
 )
 def test_the_local_model_rests_until_round_L(start: float, rounds: int, last_at_rest: int) -> None:
     """In 1-based rounds, up to ⌊start·R⌋, as in the released code: neither momentum nor weight decay touches it."""
-    method = f"superfed-mm(start={start}, nu_from=mixing)"
+    method = f"superfed-mm(start={start}, nu_from=mixing, local_init=fresh)"
     experiment = tiny(method, rounds={"count": rounds}, local={"weight_decay": 0.1, "steps": 2})
     assembly = assemble(experiment)
     message = assembly.method.broadcast(assembly.method.start(), 0)
@@ -246,6 +305,65 @@ def test_copy_global_starts_it_at_the_first_model_received() -> None:
     assert torch.equal(tensor(client.private, "superfed.w_l"), first)
 
 
+def test_at_mixing_starts_it_at_the_model_received_in_the_first_round_of_mixing() -> None:
+    """A step of no length shows where it began: not at the first model received, nor at a later one."""
+    assembly = assemble(tiny("superfed-mm(start=0.4)", rounds={"count": 5}, local={"lr": 1e-12}))
+    method, private, received = assembly.method, {}, {}
+    first = method.broadcast(method.start(), 0)
+    assert first["superfed.L"] == 2
+    for round in (1, 2, 4, 5):  # the client takes no part in round 3, the first that mixes
+        message = {**first, "w": tensor(first, "w") + round}
+        received[round] = tensor(message, "w").clone()
+        client = assembly.workplace.client(Task("train", 0, round, message), private)
+        method.train(client, message)
+        private = client.private
+        assert ("superfed.w_l" in private) == (round > 2)
+    assert torch.allclose(tensor(private, "superfed.w_l"), received[4], atol=1e-6)
+
+
+def test_before_it_mixes_a_client_keeps_nothing_and_its_line_is_the_global_model() -> None:
+    method, client, message = at_client("superfed-mm(start=1, local_init=at_mixing)", round=3)
+    method.train(client, message)
+    assert not client.private
+    later = {**message, "w": tensor(message, "w") + 1}
+    for name in method.family.members:
+        assert torch.equal(method.layout.flatten(method.member(client, later, name).net), later["w"])
+    assert torch.equal(method.local_weights(client, later), later["w"])
+    assert torch.equal(method.layout.flatten(method.personal(client, later).net), later["w"])
+    assert not client.private, "what is scored is not kept either"
+
+
+def test_clients_that_never_mixed_are_scored_with_the_global_model() -> None:
+    """In a whole run: their line is flat and they keep nothing, while others have a model of their own."""
+    played = play(tiny("superfed-mm(start=0.7)", scoring={"test": "split"}), strict=True)
+    ids = played.assembly.federation_facts.training_ids
+    mixed = {i for i in ids if "superfed.w_l" in played.engine.private(i)}
+    last = {row["client"]: row for row in played.clients if row["round"] == 3}
+    assert len(mixed) == 2 < len(ids), "the cohort of the one round after L"
+    for i in set(ids) - mixed:
+        assert not played.engine.private(i)
+        line = {last[i][f"member:{name}.split.accuracy"] for name in played.assembly.method.family.members}
+        assert line == {last[i]["generic.split.accuracy"]}
+
+
+def test_a_run_that_was_stopped_before_the_mixing_and_one_in_the_pool_end_in_the_same_bytes(tmp_path: Path) -> None:
+    class Stops(Silent):
+        def round(self, row: Row) -> None:
+            if row["round"] == 2:
+                raise KeyboardInterrupt
+
+    asked = tiny("superfed-lm", rounds={"count": 5})  # L = 2
+    run(asked, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(asked, tmp_path / "stopped", Stops())
+    resume(tmp_path / "stopped")
+    run(asked.with_({"engine": {"name": "pool", "workers": 1}}), tmp_path / "pool")
+    for other in ("stopped", "pool"):
+        assert_same_run(tmp_path / other, tmp_path / "whole")
+    automatic = Record(tmp_path / "stopped").summary.automatic
+    assert automatic["superfed-lm.local_init"] == "at_mixing" and automatic["superfed-lm.lr_compensation"] is True
+
+
 def test_momentum_that_persists_survives_round_L() -> None:
     method, client, message = at_client("superfed-mm(start=0)", momentum_across_rounds="persist")
     size = method.layout.size
@@ -273,7 +391,7 @@ def test_only_the_federated_model_and_n_are_uploaded(name: str) -> None:
 
 
 def test_the_reply_holds_the_end_that_was_trained_not_the_mixture() -> None:
-    method, client, message = at_client("superfed-mm(mu=0, nu=0, start=0)", steps=1, **PLAIN)
+    method, client, message = at_client("superfed-mm(mu=0, nu=0, start=0, local_init=fresh)", steps=1, **PLAIN)
     w_g = tensor(message, "w")
     reply = method.train(client, message)
     assert set(reply) == {"w", "n"} and reply["n"] == client.samples
@@ -307,7 +425,7 @@ def test_the_family_is_the_grid_and_the_fixed_lambda() -> None:
 
 
 def test_a_client_without_a_local_model_yet_has_its_first_one() -> None:
-    method, client, message = at_client("superfed-mm")
+    method, client, message = at_client("superfed-mm(local_init=fresh)")
     model = method.member(client, message, "1.0")
     assert torch.equal(method.layout.flatten(model.net), method.random_local(client))
 
@@ -327,7 +445,12 @@ def test_the_model_handed_out_is_that_of_the_fixed_lambda_and_a_new_client_has_t
 
 @pytest.mark.parametrize(
     ("validating", "protocol", "rule"),
-    [(3, "motet", "validation"), (0, "motet", "fixed"), (0, "superfed", "common_best"), (3, "superfed", "common_best")],
+    [
+        (3, "motet", "common_validation"),
+        (0, "motet", "fixed"),
+        (0, "superfed", "common_best"),
+        (3, "superfed", "common_best"),
+    ],
 )
 @pytest.mark.parametrize("name", BOTH)
 def test_lambda_looks_at_test_data_in_the_papers_own_protocol_alone(
@@ -336,7 +459,26 @@ def test_lambda_looks_at_test_data_in_the_papers_own_protocol_alone(
     facts = replace(FACTS, validating=validating, protocol=protocol)
     method = build_method(name, build_net("mlp", input_of(1, 8, 8), 10), facts)
     assert method.family is not None and method.family.rule == rule
-    assert method.automatic(method.start()) == {f"{name}.lambda_eval": rule}
+    assert method.automatic(method.start())[f"{name}.lambda_eval"] == rule
+
+
+@pytest.mark.parametrize(
+    ("protocol", "begins", "compensated"), [("motet", "at_mixing", True), ("superfed", "fresh", False)]
+)
+@pytest.mark.parametrize("name", BOTH)
+def test_the_line_is_trained_as_in_the_paper_in_its_own_protocol_alone(
+    name: str, protocol: str, begins: str, compensated: bool
+) -> None:
+    def built(options: str) -> Any:
+        facts = replace(FACTS, protocol=protocol)
+        return build_method(f"{name}({options})", build_net("mlp", input_of(1, 8, 8), 10), facts)
+
+    method = built("lambda_eval=fixed")
+    assert (method.options.local_init, method.options.lr_compensation) == (begins, compensated)
+    assert method.automatic(method.start()) == {f"{name}.local_init": begins, f"{name}.lr_compensation": compensated}
+    asked = built("lambda_eval=fixed, local_init=copy_global, lr_compensation=false")
+    assert (asked.options.local_init, asked.options.lr_compensation) == ("copy_global", False)
+    assert not asked.automatic(asked.start())
 
 
 def test_the_protocol_reaches_the_method() -> None:
@@ -345,7 +487,7 @@ def test_the_protocol_reaches_the_method() -> None:
     assert family is not None and family.rule == "common_best"
 
 
-RULES = ["common_best", "validation", "oracle", "fixed"]
+RULES = ["common_best", "common_validation", "validation", "oracle", "fixed"]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -430,7 +572,9 @@ def test_fine_tuning_starts_from_the_fixed_lambda() -> None:
     [
         ("superfed-mm(mu=-1)", ["mu", "-1", "at least 0"]),
         ("superfed-lm(start=1.5)", ["start", "1.5", "at most 1"]),
-        ("superfed-mm(lambda_eval=best)", ["lambda_eval", "best", "common_best | validation | oracle | fixed"]),
+        ("superfed-mm(lambda_eval=best)", ["lambda_eval", "best", "common_best | common_validation | validation | oracle | fixed"]),
+        ("superfed-mm(local_init=copy)", ["local_init", "copy", "auto | fresh | copy_global | at_mixing"]),
+        ("superfed-lm(lr_compensation=2.5)", ["lr_compensation", "2.5", "true or false or auto"]),
         ("superfed-mm(prox=norm)", ["prox", "squared | sum_of_norms"]),
         ("superfed-mm+superfed-lm", ["superfed-mm is a method of its own"]),
         ("superfed-mm+scaffold", ["superfed-mm is a method of its own", "scaffold"]),

@@ -88,7 +88,7 @@ def test_the_first_setting_is_the_defaults() -> None:
     first = first_setting(space_of(choose({**TINY, "method": "superfed-mm"})), experiment)
     assert first["superfed-mm.nu"] == 1.0
     assert first["local.lr"] == 0.02
-    assert first["superfed-mm.lambda_eval"] == "validation"  # the one value that is tried
+    assert first["superfed-mm.lambda_eval"] == "common_validation"  # the one value that is tried
 
 
 def test_settings_of_a_space() -> None:

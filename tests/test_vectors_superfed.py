@@ -15,7 +15,8 @@ def trained(kind: str, prox: str, start: float) -> Rounds:
     """One round of all clients, mixing from the start (start=0) or not yet (start=1): ν waits for it in these files."""
     v, problem = vectors(f"superfed_{kind}"), vectors("problem")
     local = {name: v[name] for name in ("lr", "momentum", "epochs", "weight_decay")}
-    method = f"superfed-{kind}(mu={v['mu']}, nu={v['nu']}, prox={prox}, start={start}, nu_from=mixing)"
+    as_printed = f"start={start}, nu_from=mixing, local_init=fresh, lr_compensation=false"
+    method = f"superfed-{kind}(mu={v['mu']}, nu={v['nu']}, prox={prox}, {as_printed})"
     run = Rounds(method, tiny_net(problem["w0_nobias"], bias=False), tiny_data(), **local)
     for i in range(4):
         run.put("superfed w_l", problem["wl_nobias"][i], i)

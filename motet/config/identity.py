@@ -45,7 +45,7 @@ def differing_fields(experiments: Sequence[Experiment]) -> list[str]:
 # -------- Fingerprint
 
 
-DEFAULTS = 6
+DEFAULTS = 7
 """The version of the defaults: raise it when a default changes or a new field's default changes behaviour."""
 
 # Fields that may change without changing a number of the run.

@@ -56,8 +56,16 @@ class SuPerFedMM(Averaging):
         prox: Literal["squared", "sum_of_norms"] = Field(
             "squared", description="‖w^f − w^g‖² of the paper, or the released code's sum of each tensor's norm"
         )
-        local_init: Literal["fresh", "copy_global"] = Field(
-            "fresh", description="w^l starts at random weights of its own, or (Algorithm 1) at the global model"
+        local_init: Literal["auto", "fresh", "copy_global", "at_mixing"] = Field(
+            "auto",
+            description="w^l starts at random weights of its own; at the first global model received (Algorithm 1); or "
+            "at the one received in the round in which the client begins to mix; auto: at_mixing, and fresh in the "
+            "paper's own protocol",
+        )
+        lr_compensation: bool | Literal["auto"] = Field(
+            "auto",
+            description="let W(λ) move as far as FedAvg's model does; false: (1 − λ)² + λ² of it, as printed; auto: "
+            "true, and false in the paper's own protocol",
         )
         nu_from: Literal["first_round", "mixing"] = Field(
             "first_round",
@@ -77,15 +85,22 @@ class SuPerFedMM(Averaging):
 
     @classmethod
     def settled(cls, options: Options, net: Net, facts: Facts) -> Options:
-        """Return the options with a rule for λ that looks at no test data, but in the paper's own protocol."""
-        if options.lambda_eval != "auto":
-            return options
-        elsewhere = "common_validation" if facts.validating else "fixed"
-        return options.model_copy(update={"lambda_eval": "common_best" if facts.protocol == "superfed" else elsewhere})
+        """Return the options as the paper has them in its own protocol; elsewhere with a rule for λ that looks at no
+        test data, and with a line that also few rounds can train."""
+        papers = facts.protocol == "superfed"
+        without_tests = "common_validation" if facts.validating else "fixed"
+        decided = {
+            "local_init": "fresh" if papers else "at_mixing",
+            "lr_compensation": not papers,
+            "lambda_eval": "common_best" if papers else without_tests,
+        }
+        left = {name: value for name, value in decided.items() if getattr(options, name) == "auto"}
+        return options.model_copy(update=left)
 
     def __init__(self, net: Net, options: Options, parts: Sequence[Part], facts: Facts):
         super().__init__(net, options, parts, facts)
         assert options.lambda_eval != "auto", "settled when the method is built"
+        assert "auto" not in (options.local_init, options.lr_compensation), "settled with it"
         self.mixed = self.layout.trainable
         places = {name: p for name, p in self.layout.places.items() if p.is_trained}
         self.tensors = [p.where.stop - p.where.start for p in places.values()]
@@ -124,9 +139,11 @@ class SuPerFedMM(Averaging):
         return super().broadcast(server, client_id, scoring) | extra
 
     def train(self, client: Client, message: Message) -> Message:
-        """Algorithm 1. Before round L, λ = 0: ν alone moves w^l then, or nothing if it does not act yet."""
+        """Algorithm 1. Before round L, λ = 0: ν alone moves w^l then, or nothing if it does not act yet or there is no
+        w^l before the mixing."""
         sent, mixing = tensor(message, "w"), client.round > number(message, "superfed.L")
-        nu = self.options.nu if mixing or self.options.nu_from == "first_round" else 0.0
+        has_own = mixing or self.options.local_init != "at_mixing"
+        nu = self.options.nu if mixing or (has_own and self.options.nu_from == "first_round") else 0.0
         models = sent.repeat(4, 1)
         models[1, self.mixed], models[3] = self.local_model(client, sent[self.mixed]), 0
         w, g, four = sent.clone(), models[3], models[:, self.mixed]  # the net computes with W(λ) in w, and fills g
@@ -151,14 +168,20 @@ class SuPerFedMM(Averaging):
             return loss
 
         self.descend(client, ends, g_ends, gradient)
-        client.private["superfed.w_l"] = w_l.clone()
+        if has_own:
+            client.private["superfed.w_l"] = w_l.clone()
         w[self.mixed] = w_f
         return {"w": w, "n": client.samples}
 
     def shares(self, lam: float, cos2: Tensor) -> Tensor:
         """How both ends' gradients are made of the four vectors w^f, w^l, w^g and g = ∂l/∂W (Eqs. 5 and 6):
-        (1 − λ)g + 2μ(w^f − w^g) + ν·∂cos²/∂w^f and λg + ν·∂cos²/∂w^l. One product makes them both."""
-        return torch.cat([cos2, torch.tensor([[0.0, 1 - lam], [0.0, lam]])], 1) + self.pull
+        (1 − λ)g + 2μ(w^f − w^g) + ν·∂cos²/∂w^f and λg + ν·∂cos²/∂w^l. One product makes them both.
+
+        So g moves W(λ) by η((1 − λ)² + λ²)g in a plain step. With `lr_compensation` its shares are divided by that sum,
+        and W(λ) moves by ηg, as FedAvg's model does.
+        """
+        moved = (1 - lam) ** 2 + lam**2 if self.options.lr_compensation else 1.0
+        return torch.cat([cos2, torch.tensor([[0.0, (1 - lam) / moved], [0.0, lam / moved]])], 1) + self.pull
 
     def descend(self, client: Client, w: Tensor, g: Tensor, gradient: Callable[[Tensor, Tensor], Tensor]) -> None:
         """Run the local steps; where momentum persists across rounds, that of w^l begins at zero when it moves."""
@@ -179,8 +202,11 @@ class SuPerFedMM(Averaging):
         g_f.add_(torch.cat([normalize(t, dim=0) for t in torch.split(away, self.tensors)]), alpha=self.options.mu)
 
     def local_model(self, client: Client, w_g: Tensor) -> Tensor:
-        """w^l, which the client keeps from its first use on, and which begins independent of every other model"""
+        """w^l as the client keeps it from its first use on. With `at_mixing` that is its first training after round L:
+        until then w^l is the global model as just received, wherever it is asked for, and nothing is kept."""
         if "superfed.w_l" not in client.private:
+            if self.options.local_init == "at_mixing":
+                return w_g
             client.private["superfed.w_l"] = (
                 w_g if self.options.local_init == "copy_global" else self.random_local(client)
             )

@@ -148,7 +148,7 @@ class Summary(FileModel):
     seconds: Number
     warnings: list[Text]
     notes: list[Text] = Field(default_factory=list)
-    automatic: dict[Text, Number | Text] = Field(default_factory=dict)
+    automatic: dict[Text, bool | Number | Text] = Field(default_factory=dict)
     data_notes: list[Text] = Field(default_factory=list)
     privacy: PrivacySpent | None = None
 
@@ -268,9 +268,13 @@ def said_of_privacy(spent: PrivacySpent | None) -> list[str]:
 
 def said_of_automatic(values: Mapping[str, float | str]) -> list[str]:
     """Return one sentence with the values of options that were left at "auto", or nothing if there are none."""
-    named = [
-        f"{name} = {value:.3g}" if isinstance(value, float) else f"{name} = {value}" for name, value in values.items()
-    ]
+
+    def written(value: float | str) -> str:
+        if isinstance(value, bool):
+            return str(value).lower()  # as the option is written
+        return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+    named = [f"{name} = {written(value)}" for name, value in values.items()]
     return [f"options that were auto: {', '.join(named)}"] if named else []
 
 

@@ -572,7 +572,7 @@ def test_fine_tuning_starts_from_the_fixed_lambda() -> None:
     [
         ("superfed-mm(mu=-1)", ["mu", "-1", "at least 0"]),
         ("superfed-lm(start=1.5)", ["start", "1.5", "at most 1"]),
-        ("superfed-mm(lambda_eval=best)", ["lambda_eval", "best", "common_best | common_validation | validation | oracle | fixed"]),
+        ("superfed-mm(lambda_eval=best)", ["lambda_eval", "best", "common_best | common_validation | validation"]),
         ("superfed-mm(local_init=copy)", ["local_init", "copy", "auto | fresh | copy_global | at_mixing"]),
         ("superfed-lm(lr_compensation=2.5)", ["lr_compensation", "2.5", "true or false or auto"]),
         ("superfed-mm(prox=norm)", ["prox", "squared | sum_of_norms"]),

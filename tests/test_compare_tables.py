@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,24 @@ def compared(table: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     )
     found = compare_methods(asked, folder, 1, lambda total: nullcontext(Nobody()))
     return folder, json.loads(found.to_json())
+
+
+@pytest.mark.parametrize(
+    ("choices", "sentence"),
+    [
+        ({"metric": "rmse"}, "scoring.metric 'rmse' is for numbers as targets, and the label holds classes"),
+        ({"metric": "auroc", "label": "a"}, "scoring.metric 'auroc' needs classes, and the target 'a' is a number"),
+        ({"threshold": "f1", "label": "a"}, "scoring.threshold: 'f1' is for two classes, and the label is a number"),
+    ],
+)
+def test_what_no_method_can_is_said_before_anything_runs(
+    table: Path, choices: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    """Else every trial of every method fails with the same sentence, and the folder is taken."""
+    asked = CompareRequest(experiment(table, **choices), ("local", "fedavg"), 1, 1)
+    with pytest.raises(MotetError, match=re.escape(sentence)):
+        compare_methods(asked, tmp_path / "it", 1, lambda total: nullcontext(Nobody()))
+    assert not (tmp_path / "it").exists()
 
 
 # ---------------------------------------------------------------- splits, rounds, rows

@@ -67,7 +67,7 @@ def judged(
             by_name[name].simplicity,
             ran.bytes_per_round or 0.0,
             ran.climb,
-            bool(ran.warnings),
+            ran.failed,
             ran.loss,
         )
         for name, ran in results.methods.items()

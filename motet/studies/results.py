@@ -16,7 +16,7 @@ from motet.metrics.statistics import ONE_SPLIT, Resplits, Table
 from motet.runs.clients_file import ClientsInfo, read_clients_info
 from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.runs.summary import Summary, values_of_clients
+from motet.runs.summary import Summary, counted_warnings, failed, values_of_clients
 
 _SMALLEST_MARGIN = 1e-9  # of a metric that is 0 everywhere
 
@@ -34,6 +34,7 @@ class Ran:
     new_clients: Mapping[str, float] | None
     reported: Mapping[str, Any]  # which figures and models of the runs the tables hold
     warnings: tuple[str, ...] = ()  # what failed in its runs
+    failed: bool = False  # whether that is enough not to recommend it
     climb: float | None = None  # how much the personal models gained in the last fifth of the rounds, mean over seeds
     pooled: float | None = None  # the personal models over all clients' test rows at once, mean over runs
     majority: Table | None = None  # clients × seeds: what always answering with the client's most frequent class has
@@ -139,7 +140,8 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], fig
         fmean(summary.seconds for summary in summaries),
         _new(summaries),
         summaries[0].reported.model_dump(),
-        tuple(dict.fromkeys(text for summary in summaries for text in summary.warnings)),
+        tuple(counted_warnings([summary.warnings for summary in summaries])),
+        failed([summary.warnings for summary in summaries]),
         _mean([climb(record.rounds, curve, metric.direction) for record in records]),
         _mean([_over_all_rows(figure).of(summary.figures) for summary in summaries]),
         majority,

@@ -10,7 +10,7 @@ from motet.config.own_data import is_table
 from motet.data import FederationFacts, build
 from motet.errors import MotetError
 from motet.methods.registry import canonical, entry_of
-from motet.server.assembly import VALIDATION_SHARE, method_of, refused, settle
+from motet.server.assembly import VALIDATION_SHARE, method_of, refuse_what_cannot_run, refused, settle
 from motet.studies.space import TABLE_NETS, first_setting, space_of, with_setting
 
 SGD_INSTEAD = {"optimizer": "sgd", "lr": 0.03}
@@ -126,10 +126,12 @@ def _prepared(name: str, asked: Experiment, facts: FederationFacts, nets: Sequen
             f"method {name!r} chooses among its personal models by test data ({method.family.rule}), which a fair "
             f"comparison does not allow; accepted: the rule validation, or fixed"
         )
+    experiment = experiment.with_({"net.name": net})
+    refuse_what_cannot_run(experiment)  # a metric that does not fit the label is said now, not by every trial
     validates = method.needs_validation or (method.family is not None and method.family.rule == "validation")
     return StudyMethod(
         name,
-        experiment.with_({"net.name": net}),
+        experiment,
         simplicity_of(name),
         method.pooled,
         tuple(net for net, _ in fitting) if nets else (),

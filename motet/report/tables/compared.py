@@ -77,7 +77,7 @@ def compared_table(comparison: ComparisonFile) -> Group:
     table = Packed(["method"], labels, list(there), [*cells, *outside])
     marks = (
         f"{RECOMMENDED} recommended; {EQUAL} beside a method: it may be as good as the best one; beside a difference: "
-        f"it may be chance; {FAILED.strip()} beside a method: it failed in a way that is said below."
+        f"it may be chance; {FAILED.strip()} beside a method: it failed, in all of its runs or some, as is said below."
     )
     if outside:
         marks += " In square brackets: what scikit-learn has on the same rows, no method of a federation."

@@ -134,6 +134,20 @@ def test_what_is_recommended_runs_as_it_is(compared: tuple[Path, dict[str, Any]]
     assert isinstance(recommended.rounds.count, int) and recommended.data.resplit == 0
 
 
+def test_whoever_asks_for_a_recall_is_told_what_the_thresholds_give(table: Path, tmp_path: Path) -> None:
+    """Of every method, on test rows, mean over the splits; and that validation rows were kept for it."""
+    asked = CompareRequest(experiment(table, threshold="recall>=0.8"), ("local", "fedavg"), 1, 1, repeats=2)
+    found = compare_methods(asked, tmp_path / "it", 1, lambda total: nullcontext(Nobody()))
+    for method in found.methods:
+        values = [json.loads((tmp_path / "it" / run / "thresholds.json").read_text()) for run in method.runs]
+        recall, precision = (
+            np.mean([of["on_test"]["personal"][name] for of in values]) for name in ("recall", "precision")
+        )
+        assert f"{100 * recall:.1f} % and {100 * precision:.1f} %" in found.recommended.reason
+    assert "thresholds that validation rows chose for recall>=0.8" in found.recommended.reason
+    assert any("validation rows are kept for the thresholds" in note for note in found.notes)
+
+
 def test_rules_of_sgd_take_part_with_sgd(table: Path) -> None:
     asked = experiment(table).with_({"local.optimizer": "adam", "local.lr": 0.01})
     study = prepare_methods(["fedavg", "scaffold"], asked)

@@ -21,7 +21,7 @@ from motet.metrics.statistics import (
     growth_needed,
     splits_needed,
 )
-from motet.metrics.wording import points, with_unit
+from motet.metrics.wording import percent, points, with_unit
 from motet.studies.budget import Plan
 from motet.studies.comparison_file import (
     FORMAT,
@@ -96,6 +96,7 @@ def judged(
                     answer.reason,
                     *_without_motet(outside_scores, results.metric, best),
                     *counted_by_rows(results, answer.method, [each.name for each in candidates]),
+                    *at_the_threshold(results, answer.method),
                     *_more(best, results),
                     *said_of_clients(clients, answer.method),
                     *still_learning(climbs, results.metric),
@@ -164,6 +165,23 @@ def counted_by_rows(results: Results, choice: str, names: Sequence[str]) -> list
         return [f"{said}; counted by rows {choice} is the best too."]
     lead = points(by_rows[best] - by_rows[choice], results.metric)
     return [f"{said}; counted by rows {best} is the best, {lead} better than {choice}."]
+
+
+def at_the_threshold(results: Results, choice: str) -> list[str]:
+    """Return what the choice's thresholds give on test rows, and what those of others do; nothing where none is known.
+
+    Whoever asked for a recall chooses a model by what it costs in false alarms.
+    """
+    known = {name: ran.at_threshold for name, ran in results.methods.items() if ran.at_threshold}
+    if choice not in known:
+        return []
+    words = {name: f"{percent(of['recall'])} % and {percent(of['precision'])} %" for name, of in known.items()}
+    others = "; ".join(f"{name} {text}" for name, text in words.items() if name != choice)
+    rare = results.clients_info.classes[1] if len(results.clients_info.classes) > 1 else "the second class"
+    return [
+        f"With thresholds that validation rows chose for {results.threshold}, {choice} has recall and precision of "
+        f"{rare} of {words[choice]} on all clients' test rows{f' ({others})' if others else ''}."
+    ]
 
 
 def _yardsticks(outside: Sequence[Outside], results: Results, recommended: str) -> tuple[YardstickResult, ...]:

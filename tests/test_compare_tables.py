@@ -211,6 +211,8 @@ def test_rows_of_real_clients_are_split_again(table: Path, choices: Any, expecte
     assert Effort(yardsticks=True).of(choose({"data": "digits"}), "")["yardsticks"]
     with pytest.raises(MotetError, match="--repeats is 0"):
         Effort(repeats=0).of(choose({"data": "digits"}), "--")
+    with pytest.raises(MotetError, match=r"--repeats is 2, but data\.time_column says which rows are tested"):
+        Effort(repeats=2).of(experiment(table, time_column="a"), "--")
 
 
 def test_rounds_of_a_comparison_end_by_themselves_unless_named() -> None:

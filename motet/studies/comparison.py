@@ -47,6 +47,7 @@ MOST_REPEATS = 30
 """More splits than that are not worth the time: other evidence is needed."""
 UNEVEN = 3
 """Where the largest client has so many times the test rows of the smallest, it is said what counting by rows gives."""
+_ROUNDING = 1e-12  # of means over runs that are alike
 
 
 def judged(
@@ -286,6 +287,8 @@ def _score(table: Table, results: Results) -> Score:
     """Return the mean over clients and seeds, the standard deviation over seeds and the 95 % interval."""
     found, by_seed = _estimate(table, results), table.mean(0)
     std = float(by_seed.std(ddof=1)) if len(by_seed) > 1 else None
+    if std is not None and std < _ROUNDING * abs(found.mean):
+        std = 0.0  # equal but for the last digits of sums
     return Score(mean=found.mean, std=std, interval=_interval(found))
 
 

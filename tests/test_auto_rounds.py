@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from motet.config.data_section import DataSettings
 from motet.config.experiment import Experiment
-from motet.data import Federation, build
+from motet.data import ClientData, Federation, Samples, build
 from motet.errors import MotetError
 from motet.metrics.names import MetricName
 from motet.runs.clients_file import read_clients_info
@@ -17,7 +18,8 @@ from motet.runs.record import Record
 from motet.runs.run import resume, run
 from motet.server import assembly
 from motet.server.evaluation import Row
-from motet.server.stopping import Stopping
+from motet.server.stopping import Stopping, telling_samples
+from motet.studies.study_methods import prepare_methods
 from motet.testing.twin import tiny
 
 VALIDATION = MetricName("personal", "validation", statistic="mean")
@@ -157,6 +159,51 @@ def test_on_few_samples_the_loss_decides(samples: int, figures: list[tuple[int, 
     for row in rows_of(figures):
         rule.see(row)
     assert rule.best == best
+
+
+def with_validation_rows(*counts: int) -> ClientData:
+    """A client with so many validation rows of each class."""
+    asked = auto()
+    y = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    rows = Samples(torch.zeros(len(y), 1), y, build(asked.data, asked.seed).prepare)
+    return ClientData(0, rows, rows, rows)
+
+
+@pytest.mark.parametrize(
+    ("metric", "clients", "samples"),
+    [
+        ("accuracy", [(142, 8)], 150),
+        ("auroc", [(142, 8)], 16),  # of eight deaths an AUROC is as sure as of 16 balanced rows, not as of 150
+        ("auroc", [(70, 8), (72, 0)], 16),
+        ("f1", [(142, 8)], 16),
+        ("auroc", [(75, 75)], 150),
+        ("auroc", [(150, 0)], 150),  # nobody has an AUROC
+        ("balanced_accuracy", [(90, 90, 3)], 25),  # each class has a third of the mean: 3 · 3 / (1/90 + 1/90 + 1/3)
+    ],
+)
+def test_figures_of_a_rare_class_are_as_sure_as_it_is_frequent(
+    metric: str, clients: list[tuple[int, ...]], samples: int
+) -> None:
+    data = [with_validation_rows(*counts) for counts in clients]
+    assert telling_samples(metric, data, len(clients[0])) == samples
+
+
+def test_a_lucky_round_does_not_end_a_run_on_a_rare_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule of a run and of the tuner count the same rows: those that tell the metric."""
+    told: list[int] = []
+    of = Stopping.of.__func__  # type: ignore[attr-defined]
+    remember = classmethod(
+        lambda cls, what, after, samples, rows=(): told.append(samples) or of(cls, what, after, samples)
+    )
+    monkeypatch.setattr(Stopping, "of", remember)
+    own_rows = {"data": {"test_share": 0.2}, "scoring": {"metric": "balanced_accuracy", "test": "split"}}
+    asked = auto("fedavg", most=2, patience=1).with_(own_rows)
+    run(asked, tmp_path / "run")
+    dealt = build(asked.data, asked.seed)
+    clients = [client for client in dealt.clients if not client.new]
+    expected = telling_samples("balanced_accuracy", clients, dealt.classes)
+    assert told == [expected] and expected < sum(len(client.val) for client in clients)
+    assert prepare_methods(["fedavg"], asked).validation_rows == expected
 
 
 def test_equal_figures_are_decided_by_the_loss_and_lower_may_be_better() -> None:

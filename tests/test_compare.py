@@ -156,6 +156,18 @@ def test_the_recommended_experiment_can_be_run(compared: tuple[Path, dict[str, A
     assert first == second
 
 
+def test_the_answer_is_shown_again(compared: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    """The folder that `motet compare` names is the one that people hand to `motet show`."""
+    folder, result = compared
+    assert main(["show", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["recommended"] == result["recommended"]
+    assert main(["show", str(folder)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert " ".join(result["recommended"]["reason"].split())[:60] in said
+    assert main(["show", str(folder), "--clients"]) == 0  # of its last runs
+    assert "fedavg" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 def test_the_table_fits(compared: tuple[Path, dict[str, Any]], width: int) -> None:
     _, result = compared

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,24 @@ def compared(table: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     return folder, json.loads(found.to_json())
 
 
+@pytest.mark.parametrize(
+    ("choices", "sentence"),
+    [
+        ({"metric": "rmse"}, "scoring.metric 'rmse' is for numbers as targets, and the label holds classes"),
+        ({"metric": "auroc", "label": "a"}, "scoring.metric 'auroc' needs classes, and the target 'a' is a number"),
+        ({"threshold": "f1", "label": "a"}, "scoring.threshold: 'f1' is for two classes, and the label is a number"),
+    ],
+)
+def test_what_no_method_can_is_said_before_anything_runs(
+    table: Path, choices: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    """Else every trial of every method fails with the same sentence, and the folder is taken."""
+    asked = CompareRequest(experiment(table, **choices), ("local", "fedavg"), 1, 1)
+    with pytest.raises(MotetError, match=re.escape(sentence)):
+        compare_methods(asked, tmp_path / "it", 1, lambda total: nullcontext(Nobody()))
+    assert not (tmp_path / "it").exists()
+
+
 # ---------------------------------------------------------------- splits, rounds, rows
 
 
@@ -113,6 +132,20 @@ def test_what_is_recommended_runs_as_it_is(compared: tuple[Path, dict[str, Any]]
     recommended = resolve(read(folder / "recommended.toml"))
     assert recommended.method.startswith(result["recommended"]["method"])
     assert isinstance(recommended.rounds.count, int) and recommended.data.resplit == 0
+
+
+def test_whoever_asks_for_a_recall_is_told_what_the_thresholds_give(table: Path, tmp_path: Path) -> None:
+    """Of every method, on test rows, mean over the splits; and that validation rows were kept for it."""
+    asked = CompareRequest(experiment(table, threshold="recall>=0.8"), ("local", "fedavg"), 1, 1, repeats=2)
+    found = compare_methods(asked, tmp_path / "it", 1, lambda total: nullcontext(Nobody()))
+    for method in found.methods:
+        values = [json.loads((tmp_path / "it" / run / "thresholds.json").read_text()) for run in method.runs]
+        recall, precision = (
+            np.mean([of["on_test"]["personal"][name] for of in values]) for name in ("recall", "precision")
+        )
+        assert f"{100 * recall:.1f} % and {100 * precision:.1f} %" in found.recommended.reason
+    assert "thresholds that validation rows chose for recall>=0.8" in found.recommended.reason
+    assert any("validation rows are kept for the thresholds" in note for note in found.notes)
 
 
 def test_rules_of_sgd_take_part_with_sgd(table: Path) -> None:
@@ -178,6 +211,8 @@ def test_rows_of_real_clients_are_split_again(table: Path, choices: Any, expecte
     assert Effort(yardsticks=True).of(choose({"data": "digits"}), "")["yardsticks"]
     with pytest.raises(MotetError, match="--repeats is 0"):
         Effort(repeats=0).of(choose({"data": "digits"}), "--")
+    with pytest.raises(MotetError, match=r"--repeats is 2, but data\.time_column says which rows are tested"):
+        Effort(repeats=2).of(experiment(table, time_column="a"), "--")
 
 
 def test_rounds_of_a_comparison_end_by_themselves_unless_named() -> None:

@@ -97,6 +97,10 @@ def test_a_bad_file_is_refused_in_one_sentence(name: str, tmp_path: Path, capsys
         ),
         (("--label", "outcome", "--set", "data.kind=image"), "data.kind is 'image', but"),
         (("--label", "outcome", "--schema", "nowhere.toml"), "schema nowhere.toml does not exist"),
+        (
+            ("--label", "outcome", "--client", "id"),
+            "column 'id' (data.client) has 120 different values in 120 rows, so that no client has rows to learn from",
+        ),
     ],
 )
 def test_wrong_words_for_a_good_file(

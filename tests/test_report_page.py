@@ -144,6 +144,15 @@ def test_seeds_are_one_contender_and_the_best_comes_first(tmp_path: Path) -> Non
     assert "Best here: ditto" in page(tmp_path / "runs", tmp_path / "r.html").text
 
 
+def test_what_is_sent_is_the_mean_over_runs_whose_nets_may_differ(tmp_path: Path) -> None:
+    """Each split of a table is tuned by itself: on one a logistic regression may be chosen, on another a larger net."""
+    for seed, sent in ((0, 1e6), (1, 3e6)):
+        summary = made_record(tmp_path / "runs" / str(seed), "fedavg", seed=seed) / "summary.json"
+        values = json.loads(summary.read_text())
+        summary.write_text(json.dumps(values | {"bytes_per_round": {"down": sent, "up": sent}}))
+    assert "sent in a round 4.00 MB" in page(tmp_path / "runs", tmp_path / "r.html").text
+
+
 def test_twins_are_told_apart_by_what_differs(tmp_path: Path) -> None:
     for lr in (0.1, 0.2):
         made_record(tmp_path / "runs" / str(lr), "fedavg", local={"lr": lr})

@@ -33,7 +33,7 @@ from motet.report.page.sections.clients import _surveyed
 from motet.report.tables.catalogue import partition
 from motet.report.tables.compared import client_survey
 from motet.runs.clients_file import ClientInfo, ClientsInfo
-from motet.studies.comparison import about, counted_by_rows, worst_of, would_settle
+from motet.studies.comparison import _score, about, counted_by_rows, worst_of, would_settle
 from motet.studies.comparison_file import ComparisonFile, RecommendedMethod
 from motet.studies.recommend import Candidate, hurt, margin_of, recommend, still_learning
 from motet.studies.results import Ran, Results, climb, margin_in_its_unit
@@ -185,6 +185,26 @@ def test_page_and_screen_say_what_a_clients_own_model_is_compared_with(method: s
         for each in client_survey(file):
             console.print(each)
     assert than in said.get().splitlines()[3]
+
+
+def test_a_difference_of_errors_has_a_title_that_fits_its_sign() -> None:
+    """An error of 5 where alone it is 6 is better by one: +1 stood below "own less alone"."""
+    found = results({"local": [[6.0]], "ditto": [[5.0]]}, [40], METRICS["mae"])
+    file = comparison_of(found, "ditto").model_copy(update={"metric": "mae", "higher_is_better": False})
+    titles, rows = _surveyed(file, Unit(METRICS["mae"]))
+    (place,) = [i for i, title in enumerate(titles) if title.startswith("own better than alone by")]
+    assert rows[0][place].text.startswith("+1")
+    console = Console(width=200)
+    with console.capture() as said:
+        for each in client_survey(file):
+            console.print(each)
+    assert "less own" in said.get() and "own less" not in said.get() and "+1" in said.get()
+
+
+def test_runs_that_are_alike_do_not_vary_in_the_last_digit() -> None:
+    """Sums in another order differ by 1e-15, and "± 1.09e-15" stood in the table."""
+    found = results({"ditto": [[5.6, 5.6 + 2e-15, 5.6]]}, [40], METRICS["mae"])
+    assert _score(found.methods["ditto"].personal, found).std == 0.0
 
 
 # ---------------------------------------------------------------- evidence

@@ -1,5 +1,6 @@
 """What failed says so: a mark in every table, and a sentence in the record."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import torch
 import motet
 from motet.cli import main
 from motet.metrics.metric import ACCURACY
+from motet.metrics.names import GENERIC, MAJORITY, PERSONAL, MetricName, one_class
 from motet.metrics.one_pass import one_pass
 from motet.report.finished import read_finished
 from motet.report.tables.runs import comparison
-from motet.runs.summary import summarize
+from motet.runs.summary import counted_warnings, failed, summarize, warnings_of
 from motet.testing.twin import play, tiny
 
 
@@ -64,6 +66,29 @@ def test_one_class_is_noticed_where_there_are_several() -> None:
     same = int(samples.y[0])
     rows = (samples.y == same).nonzero().squeeze(1)
     assert not one_pass(Constant(), samples, [ACCURACY], 10, rows).one_class  # one class is all there is
+
+
+@pytest.mark.parametrize(("right", "said"), [(0.7, []), (0.66, ["the generic model predicts one class only"])])
+def test_a_model_that_beats_the_most_frequent_class_may_give_a_small_client_one_answer(
+    right: float, said: list[str]
+) -> None:
+    """Of six test rows all may be of the class that a sound model rightly names."""
+    played = play(tiny("fedavg", rounds={"count": 1}))
+    clients = len(played.assembly.method.facts.ids)
+    headline = MetricName(PERSONAL, "split", "accuracy", "mean")
+    one_answer = {one_class(GENERIC): clients, str(replace(headline, model=GENERIC)): right}
+    own = {str(headline): 0.7, str(replace(headline, model=MAJORITY)): 0.65}
+    rows = {GENERIC: one_answer, PERSONAL: own}
+    assert warnings_of(played.assembly.method, played.rows[-1:], rows, headline) == said
+
+
+def test_a_method_failed_if_training_broke_once_or_most_runs_learned_nothing() -> None:
+    """Some splits of few rows have test rows on which nobody beats the most frequent class."""
+    nothing, broke = "own models are at chance level", "1 of 5 clients' models left the finite numbers and count"
+    assert not failed([[nothing], [], []])
+    assert failed([[nothing], [nothing], []]) and failed([[nothing], []]) and failed([[nothing]])
+    assert failed([[broke], [], []])
+    assert counted_warnings([[nothing, broke], [nothing], [nothing]]) == [nothing, f"{broke}, in 1 of 3 runs"]
 
 
 @pytest.fixture(scope="module")

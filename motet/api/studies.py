@@ -229,6 +229,11 @@ class Effort:
         natural = data.client is not None and data.partition == "natural" and not data.resplit
         splits_again = own and natural and data.time_column is None and data.test_share > 0
         repeats = self.repeats if self.repeats is not None else SPLITS if splits_again else 1
+        if repeats > 1 and data.time_column is not None:
+            raise MotetError(
+                f"{prefix}repeats is {repeats}, but data.time_column says which rows are tested, so that there is one "
+                f"split of them; accepted: 1, or {prefix}seeds for several runs on it"
+            )
         seeds = self.seeds if self.seeds is not None else 1 if repeats > 1 else SEEDS
         trials = self.trials if self.trials is not None else TABLE_TRIALS if is_table(data.name) else TRIALS
         return {

@@ -98,7 +98,9 @@ def resume(
 
 @app.command()
 def show(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="folders of runs, or folders of such")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="folders of runs, folders of such, or a comparison")
+    ],
     local: Annotated[
         Path | None, typer.Option(metavar="DIR", help="a run of `local`: how many clients would be better alone")
     ] = None,
@@ -106,7 +108,7 @@ def show(
     each: Annotated[bool, typer.Option("--each", help="every run, also those that differ in the seed alone")] = False,
     json: Json = False,
 ) -> None:
-    """Finished runs side by side; those that differ in the seed alone are one line."""
+    """Finished runs side by side, those that differ in the seed alone in one line; or the answer of a comparison."""
     from motet.cli.running import show_runs
 
     chosen = [user_path(folder, "folder") for folder in folders]

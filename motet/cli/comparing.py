@@ -47,8 +47,9 @@ def compare_and_show(
         write_json({**found.file.model_dump(include={"recommended", "methods"}), "report": str(found.report)})
         return
     output().print(compared_table(found.file))
-    way_on = f"`motet run {found.recommended.experiment}` runs the recommended experiment."
-    words = f"Recorded in {folder}; the report is {found.report}. {way_on}"
+    way_on = f"`motet export {folder} --out models` trains the recommended models on all rows and writes them"
+    again = f"`motet run {found.recommended.experiment}` runs the recommended experiment"
+    words = f"Recorded in {folder}; the report is {found.report}. {way_on}; {again}."
     output().print(printable(words), markup=False, soft_wrap=True)
 
 

@@ -14,6 +14,7 @@ from motet.io.text import printable
 from motet.report.finished import Finished, read_finished
 from motet.report.progress import onlooker
 from motet.report.tables.clients import client_tables, clients_json
+from motet.report.tables.compared import compared_table
 from motet.report.tables.layout import Prose
 from motet.report.tables.metrics import measured_table
 from motet.report.tables.runs import comparison
@@ -21,6 +22,7 @@ from motet.runs import run as runs
 from motet.runs.local_baseline import local_among
 from motet.runs.measure_again import measure_again
 from motet.runs.record import Record
+from motet.studies.comparison_file import is_comparison, read_comparison
 from motet.track import tracked
 
 
@@ -43,8 +45,19 @@ def resume_and_show(
 def show_runs(
     folders: Sequence[Path], json: bool, local: Path | None = None, each: bool = False, clients: bool = False
 ) -> None:
-    """Show finished runs side by side, or client by client; a note names what cannot be shown."""
-    found = side_by_side([folder for given in folders for folder in run_folders(given)], local)
+    """Show finished runs side by side, or client by client; a note names what cannot be shown.
+
+    The folder of a comparison is shown as `motet compare` printed it, or, where more is asked, by its last runs.
+    """
+    if len(folders) == 1 and is_comparison(folders[0]) and not (local or each or clients):
+        answer = read_comparison(folders[0])
+        if json:
+            write_json(answer.model_dump(mode="json"))
+        else:
+            output().print(compared_table(answer))
+        return
+    given_runs = [folder / "runs" if is_comparison(folder) else folder for folder in folders]
+    found = side_by_side([folder for given in given_runs for folder in run_folders(given)], local)
     if clients:
         alone = read_finished(local) if local else None
         if json:

@@ -33,7 +33,7 @@ from motet.server.assembly import Assembly, ServerSide, assemble, settle
 from motet.server.evaluation import Row
 from motet.server.final_evaluation import FinalState
 from motet.server.round_loop import RoundLoop, RunState
-from motet.server.stopping import Stopping
+from motet.server.stopping import Stopping, telling_samples
 from motet.training.flat_weights import Layout
 
 MOST_LOSSES = 5
@@ -187,7 +187,10 @@ def _finish_once(
     warnings = [w for w in (said, loaded.warning if loaded else None, slow_precision(experiment), *notes) if w]
     watcher.started(experiment, record.folder, progress.round, "; ".join(warnings) or None)
     facts = assembly.federation_facts
-    validated = sum(facts.by_id[i].val for i in facts.training_ids)
+    validated = sum(facts.by_id[i].val for i in facts.training_ids)  # of real sites no more is known
+    if isinstance(assembly, Assembly):
+        clients = [assembly.federation.clients[i] for i in facts.training_ids]
+        validated = telling_samples(experiment.scoring.metric_name, clients, facts.classes)
     stopping = Stopping.of(experiment, method.settled_after, validated, record.rounds)
     log = _RecordLog(assembly, record, checkpoints, watcher, stopping)
     keep_first_weights(experiment, record.folder)

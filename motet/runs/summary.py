@@ -1,5 +1,6 @@
 """summary.json of a record: the figures of the reported rounds."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -301,13 +302,13 @@ def warnings_of(
     if lost := own.get(diverged(PERSONAL), 0):
         said.append(f"{lost} of {clients} clients' models left the finite numbers and count as wrong everywhere")
     by_answers = headline.metric not in OF_PROBABILITIES  # a model that ranks well may still answer with one class
-    if by_answers and 2 * generic.get(one_class(GENERIC), 0) >= clients:
-        said.append("the generic model predicts one class only")
     value, classes = headline.of(own), method.facts.classes
     often = replace(headline, model=MAJORITY).of(own) if headline.metric == ACCURACY.name else None
-    learned = value is not None and often is not None and value > often + NEAR_CHANCE  # rare classes are seldom right
+    of_generic = replace(headline, model=GENERIC).of(generic)
+    if by_answers and 2 * generic.get(one_class(GENERIC), 0) >= clients and not _learned(of_generic, often):
+        said.append("the generic model predicts one class only")
     alike = own.get(one_class(PERSONAL), 0)
-    if by_answers and 2 * alike >= clients and method.personalizes and not learned:
+    if by_answers and 2 * alike >= clients and method.personalizes and not _learned(value, often):
         said.append(f"{alike} of {clients} clients' models predict one class only")
     if value is not None and headline.metric in FROM_SUMS:
         metric, level = known_metric(headline.metric), replace(headline, model=MAJORITY).of(own)
@@ -332,6 +333,35 @@ def warnings_of(
         metric = known_metric(headline.metric)
         said.append(f"own models are at chance level ({metric.said} {written(value, metric)}): nothing was learned")
     return said
+
+
+def _learned(value: float | None, often: float | None) -> bool:
+    """Return whether an accuracy is clearly above that of each client's most frequent class.
+
+    Then it is no failure that models give a client one answer: rare classes are seldom right, and of six test rows all
+    may be of the class that the model rightly names.
+    """
+    return value is not None and often is not None and value > often + NEAR_CHANCE
+
+
+def counted_warnings(of_runs: Sequence[Sequence[str]]) -> list[str]:
+    """Return each warning of several runs once, with the number of runs that have it where others have it not."""
+    counts = Counter(text for warnings in of_runs for text in dict.fromkeys(warnings))
+    runs = len(of_runs)
+    return [text if count == runs else f"{text}, in {count} of {runs} runs" for text, count in counts.items()]
+
+
+def failed(of_runs: Sequence[Sequence[str]]) -> bool:
+    """Return whether a method failed, by the warnings of its runs: where training broke in one, or most had some.
+
+    On few test rows a sound model may be no better than the most frequent class in one run among several.
+    """
+    broke = any(words in text for warnings in of_runs for text in warnings for words in _BROKE)
+    return broke or 2 * sum(map(bool, of_runs)) >= max(len(of_runs), 1)
+
+
+_BROKE = ("training failed", "trainings failed", "left the finite numbers")
+"""What warnings say of training that broke."""
 
 
 CHANCE: Mapping[str, Callable[[int], float]] = {

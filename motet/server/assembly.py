@@ -274,6 +274,11 @@ def assemble(experiment: Experiment, folder: Path | None = None) -> Assembly:
     return assembly
 
 
+def refuse_what_cannot_run(experiment: Experiment) -> None:
+    """Raise `MotetError` if the experiment could not begin: it is built with an engine of this process and let go."""
+    assemble(experiment.with_({"engine": {"name": "inline"}})).engine.close()
+
+
 def _engine(experiment: Experiment, federation: Federation, workplace: Workplace, folder: Path | None) -> Engine:
     """Return the engine that the experiment names."""
     there: Callable[[], Federation] = SharedFederation.of(federation).cut

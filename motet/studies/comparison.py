@@ -21,7 +21,7 @@ from motet.metrics.statistics import (
     growth_needed,
     splits_needed,
 )
-from motet.metrics.wording import points, with_unit
+from motet.metrics.wording import percent, points, with_unit
 from motet.studies.budget import Plan
 from motet.studies.comparison_file import (
     FORMAT,
@@ -47,6 +47,7 @@ MOST_REPEATS = 30
 """More splits than that are not worth the time: other evidence is needed."""
 UNEVEN = 3
 """Where the largest client has so many times the test rows of the smallest, it is said what counting by rows gives."""
+_ROUNDING = 1e-12  # of means over runs that are alike
 
 
 def judged(
@@ -67,7 +68,7 @@ def judged(
             by_name[name].simplicity,
             ran.bytes_per_round or 0.0,
             ran.climb,
-            bool(ran.warnings),
+            ran.failed,
             ran.loss,
         )
         for name, ran in results.methods.items()
@@ -96,6 +97,7 @@ def judged(
                     answer.reason,
                     *_without_motet(outside_scores, results.metric, best),
                     *counted_by_rows(results, answer.method, [each.name for each in candidates]),
+                    *at_the_threshold(results, answer.method),
                     *_more(best, results),
                     *said_of_clients(clients, answer.method),
                     *still_learning(climbs, results.metric),
@@ -164,6 +166,23 @@ def counted_by_rows(results: Results, choice: str, names: Sequence[str]) -> list
         return [f"{said}; counted by rows {choice} is the best too."]
     lead = points(by_rows[best] - by_rows[choice], results.metric)
     return [f"{said}; counted by rows {best} is the best, {lead} better than {choice}."]
+
+
+def at_the_threshold(results: Results, choice: str) -> list[str]:
+    """Return what the choice's thresholds give on test rows, and what those of others do; nothing where none is known.
+
+    Whoever asked for a recall chooses a model by what it costs in false alarms.
+    """
+    known = {name: ran.at_threshold for name, ran in results.methods.items() if ran.at_threshold}
+    if choice not in known:
+        return []
+    words = {name: f"{percent(of['recall'])} % and {percent(of['precision'])} %" for name, of in known.items()}
+    others = "; ".join(f"{name} {text}" for name, text in words.items() if name != choice)
+    rare = results.clients_info.classes[1] if len(results.clients_info.classes) > 1 else "the second class"
+    return [
+        f"With thresholds that validation rows chose for {results.threshold}, {choice} has recall and precision of "
+        f"{rare} of {words[choice]} on all clients' test rows{f' ({others})' if others else ''}."
+    ]
 
 
 def _yardsticks(outside: Sequence[Outside], results: Results, recommended: str) -> tuple[YardstickResult, ...]:
@@ -268,6 +287,8 @@ def _score(table: Table, results: Results) -> Score:
     """Return the mean over clients and seeds, the standard deviation over seeds and the 95 % interval."""
     found, by_seed = _estimate(table, results), table.mean(0)
     std = float(by_seed.std(ddof=1)) if len(by_seed) > 1 else None
+    if std is not None and std < _ROUNDING * abs(found.mean):
+        std = 0.0  # equal but for the last digits of sums
     return Score(mean=found.mean, std=std, interval=_interval(found))
 
 

@@ -139,6 +139,8 @@ def _last_runs(study: StudyMethods) -> str:
     rounds = "they have the number of rounds that was best" if ends_by_itself(experiment) else "the last round counts"
     if experiment.scoring.report == "best_on_validation" and not ends_by_itself(experiment):
         return "the best round on validation data counts"
+    if experiment.scoring.threshold:
+        return f"{rounds}; validation rows are kept for the thresholds"
     needing = [each.name for each in study.methods if each.validates]
     but = f", but for {named(needing)}, which need them to choose by" if needing else ""
     return f"{rounds}, and they learn from the validation rows too{but}"

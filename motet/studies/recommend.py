@@ -40,7 +40,7 @@ class Candidate:
     simplicity: int
     bytes_per_round: float
     climb: float | None = None  # what it gained in the last fifth of the rounds
-    failed: bool = False  # its runs have warnings: it diverged, predicts one class only, or learned nothing
+    failed: bool = False  # it diverged, or most of its runs predict one class only or learned nothing
     loss: float | None = None  # of its personal models on the test rows
 
 

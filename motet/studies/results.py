@@ -16,7 +16,8 @@ from motet.metrics.statistics import ONE_SPLIT, Resplits, Table
 from motet.runs.clients_file import ClientsInfo, read_clients_info
 from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.runs.summary import Summary, values_of_clients
+from motet.runs.summary import Summary, counted_warnings, failed, values_of_clients
+from motet.runs.thresholds_file import read_thresholds
 
 _SMALLEST_MARGIN = 1e-9  # of a metric that is 0 everywhere
 
@@ -34,10 +35,12 @@ class Ran:
     new_clients: Mapping[str, float] | None
     reported: Mapping[str, Any]  # which figures and models of the runs the tables hold
     warnings: tuple[str, ...] = ()  # what failed in its runs
+    failed: bool = False  # whether that is enough not to recommend it
     climb: float | None = None  # how much the personal models gained in the last fifth of the rounds, mean over seeds
     pooled: float | None = None  # the personal models over all clients' test rows at once, mean over runs
     majority: Table | None = None  # clients × seeds: what always answering with the client's most frequent class has
     loss: float | None = None  # of the personal models on the same rows, mean over clients and runs
+    at_threshold: Mapping[str, float] | None = None  # what their thresholds give on test rows, mean over runs
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,11 @@ class Results:
     def splits(self) -> int:
         """Return how many splits of the clients' rows there are among the runs."""
         return self.resplits.splits
+
+    @property
+    def threshold(self) -> str:
+        """Return what thresholds were chosen for; empty where none were asked for."""
+        return Record(next(iter(self.methods.values())).folders[0]).experiment.scoring.threshold
 
     @property
     def personal(self) -> dict[str, Table]:
@@ -139,12 +147,25 @@ def _ran(records: Sequence[Record], personal: Table, clients: Sequence[int], fig
         fmean(summary.seconds for summary in summaries),
         _new(summaries),
         summaries[0].reported.model_dump(),
-        tuple(dict.fromkeys(text for summary in summaries for text in summary.warnings)),
+        tuple(counted_warnings([summary.warnings for summary in summaries])),
+        failed([summary.warnings for summary in summaries]),
         _mean([climb(record.rounds, curve, metric.direction) for record in records]),
         _mean([_over_all_rows(figure).of(summary.figures) for summary in summaries]),
         majority,
         None if loss is None else float(loss.mean()),
+        _at_threshold(records),
     )
+
+
+def _at_threshold(records: Sequence[Record]) -> dict[str, float] | None:
+    """Return what the thresholds of personal models give on all clients' test rows, mean over the runs that have any.
+
+    A run has none if its validation or test rows are of one class.
+    """
+    found = [
+        found.on_test[PERSONAL] for each in records if (found := read_thresholds(each)) and PERSONAL in found.on_test
+    ]
+    return {name: fmean(values[name] for values in found) for name in found[0]} if found else None
 
 
 def margin_in_its_unit(ran: Iterable[Ran], metric: Metric) -> float:

@@ -10,7 +10,8 @@ from motet.config.own_data import is_table
 from motet.data import FederationFacts, build
 from motet.errors import MotetError
 from motet.methods.registry import canonical, entry_of
-from motet.server.assembly import VALIDATION_SHARE, method_of, refused, settle
+from motet.server.assembly import VALIDATION_SHARE, method_of, refuse_what_cannot_run, refused, settle
+from motet.server.stopping import telling_samples
 from motet.studies.space import TABLE_NETS, first_setting, space_of, with_setting
 
 SGD_INSTEAD = {"optimizer": "sgd", "lr": 0.03}
@@ -48,7 +49,7 @@ class StudyMethods:
     tested: bool = True
     """Whether some training client has test data, so that methods can be compared in the end."""
     validation_rows: int = 0
-    """The number of validation samples of all training clients."""
+    """The number of validation samples of all training clients that tell a figure (`telling_samples`)."""
 
     def said_of_the_data(self) -> list[str]:
         """Return the notes as sentences for below a table."""
@@ -69,7 +70,8 @@ def prepare_methods(methods: Sequence[str], asked: Experiment) -> StudyMethods:
     if nets:
         asked = asked.with_({"net.name": nets[0]})
     asked = settle(_with_validation(asked)).with_(left_to_methods)
-    facts = FederationFacts.of(build(asked.data, asked.seed))
+    federation = build(asked.data, asked.seed)
+    facts = FederationFacts.of(federation)
     if not any(facts.by_id[i].val for i in facts.training_ids):
         raise MotetError(
             f"data.val_share is {asked.data.val_share:g}, of which no client has a sample; accepted: a larger share, "
@@ -90,7 +92,8 @@ def prepare_methods(methods: Sequence[str], asked: Experiment) -> StudyMethods:
         raise MotetError(next(iter(left_out.values()), "no method is named; accepted: such as fedavg,fedavg+ft"))
     common = asked.scoring.test == "common" and facts.test is not None and len(facts.test) > 0
     tested = common or any(facts.by_id[i].test for i in facts.training_ids)
-    rows = sum(facts.by_id[i].val for i in facts.training_ids)
+    clients = [federation.clients[i] for i in facts.training_ids]
+    rows = telling_samples(asked.scoring.metric_name, clients, facts.classes)
     return StudyMethods(_with_folders_of_their_own(entered), left_out, facts.notes, tested, rows)
 
 
@@ -126,10 +129,12 @@ def _prepared(name: str, asked: Experiment, facts: FederationFacts, nets: Sequen
             f"method {name!r} chooses among its personal models by test data ({method.family.rule}), which a fair "
             f"comparison does not allow; accepted: the rule common_validation, validation or fixed"
         )
+    experiment = experiment.with_({"net.name": net})
+    refuse_what_cannot_run(experiment)  # a metric that does not fit the label is said now, not by every trial
     validates = method.needs_validation or (method.family is not None and method.family.validates)
     return StudyMethod(
         name,
-        experiment.with_({"net.name": net}),
+        experiment,
         simplicity_of(name),
         method.pooled,
         tuple(net for net, _ in fitting) if nets else (),

@@ -1,5 +1,6 @@
 """Which rows of the data go where: to clients, to the sets that clients share, or nowhere (a long tail)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,7 +101,11 @@ def deal_rows(raw: RawData, settings: DataSettings, seed: int) -> Dealt:
     if settings.new_share < 1:
         splits = [_fewer(split, settings.new_share) if i in new else split for i, split in enumerate(splits)]
     names = _names(raw, pool, rows_per_client, spec)
-    notes = _left_behind(raw, pool, settings, names, splits) if parse(spec)[0].name == "natural" else ()
+    notes: tuple[str, ...] = ()
+    if parse(spec)[0].name == "natural":
+        if settings.test_share and common is None and settings.pool != "no_test":
+            _refuse_clients_of_one_row(raw, settings, splits)
+        notes = _left_behind(raw, pool, settings, names, splits)
     return Dealt(pool, splits, new, names, common, validation, (*notes, *_how_split(raw, settings)))
 
 
@@ -120,6 +125,16 @@ def _refuse_what_cannot_be(raw: RawData, settings: DataSettings) -> None:
         raise MotetError(
             f"data.resplit is {settings.resplit}, but clients set no rows of their own aside (data.test_share and "
             f"data.val_share are 0); accepted: 0, or a share above 0"
+        )
+
+
+def _refuse_clients_of_one_row(raw: RawData, settings: DataSettings, splits: Sequence[Split]) -> None:
+    """Refuse a column of clients that has about as many values as rows, and so says of no row whose it is."""
+    if settings.client is not None and 2 * len(splits) > len(raw.y) and not any(len(test) for _, _, test in splits):
+        raise MotetError(
+            f"column {shown(settings.client)} (data.client) has {len(splits):,} different values in {len(raw.y):,} "
+            f"rows, so that no client has rows to learn from and to be tested on; accepted: a column that says whose "
+            f"row it is, such as the hospital's"
         )
 
 

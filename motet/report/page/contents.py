@@ -4,6 +4,7 @@ of them."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import fmean
 from typing import TypeVar
 
 from motet.io.text import printable
@@ -175,6 +176,13 @@ class Contender:
         """Return whether all its seeds have the same clients, so that a client's values can be averaged over them."""
         dealt = {each.finished.experiment.data.partition_seed for each in self.runs}
         return len(dealt) == 1 or self.first.finished.experiment.data.partition == "natural"
+
+    @property
+    def bytes_per_round(self) -> float | None:
+        """Return what a round sends down and up, mean over its runs; None if one of them does not say."""
+        sent = [each.finished.summary.bytes_per_round for each in self.runs]
+        there = [each.down + each.up for each in sent if each.down is not None and each.up is not None]
+        return fmean(there) if len(there) == len(sent) else None
 
     def figure(self, figure: MetricName) -> list[float]:
         """Return a figure's value in each run that has one."""

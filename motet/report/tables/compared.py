@@ -77,7 +77,7 @@ def compared_table(comparison: ComparisonFile) -> Group:
     table = Packed(["method"], labels, list(there), [*cells, *outside])
     marks = (
         f"{RECOMMENDED} recommended; {EQUAL} beside a method: it may be as good as the best one; beside a difference: "
-        f"it may be chance; {FAILED.strip()} beside a method: it failed in a way that is said below."
+        f"it may be chance; {FAILED.strip()} beside a method: it failed, in all of its runs or some, as is said below."
     )
     if outside:
         marks += " In square brackets: what scikit-learn has on the same rows, no method of a federation."
@@ -114,6 +114,9 @@ def client_survey(comparison: ComparisonFile) -> list[RenderableType]:
     clients, metric = comparison.clients, comparison.judged_by
     if len(clients) > MOST_CLIENTS or all(each.alone is None and each.one_model is None for each in clients):
         return []
+    less = (
+        f"own less\n{comparison.compared_with}" if metric.higher_is_better else f"{comparison.compared_with}\nless own"
+    )
     share = f"share of\n{shortened(printable(comparison.rare_class or ''), 12)}"
     columns: dict[str, list[str]] = {
         "train\nrows": [_count(each.train) for each in clients],
@@ -122,7 +125,7 @@ def client_survey(comparison: ComparisonFile) -> list[RenderableType]:
         "alone": [written(each.alone, metric) for each in clients],
         "one\nmodel": [written(each.one_model, metric) for each in clients],
         "own\nmodel": [written(each.own, metric) for each in clients],
-        f"own less\n{comparison.compared_with}": [_signed(each.difference, metric) for each in clients],
+        less: [_signed(each.difference, metric) for each in clients],
         "95 %\ninterval": [_signed_interval(each.interval, metric) for each in clients],
         "": [each.verdict or NOTHING for each in clients],
     }

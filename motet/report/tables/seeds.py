@@ -12,6 +12,7 @@ from motet.config.experiment import Experiment
 from motet.io.text import printable
 from motet.metrics.statistics import CONTROL, Differences, Table, apart, corrected, differences
 from motet.report.finished import Finished
+from motet.runs.summary import counted_warnings
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class TableLine:
         return tuple(run.experiment.seed for run in self.runs)
 
     def warnings(self) -> list[str]:
-        """Return the warnings of its runs, each sentence once."""
-        return list(dict.fromkeys(printable(text) for run in self.runs for text in run.summary.warnings))
+        """Return the warnings of its runs, each sentence once, and how many runs have it where not all do."""
+        return list(map(printable, counted_warnings([run.summary.warnings for run in self.runs])))
 
     def headline(self) -> dict[int, float]:
         """Return the headline figure of each seed that has one."""

@@ -99,8 +99,7 @@ def _cards(focus: Contender, unit: Unit) -> list[Card]:
     if after:
         run = f"{with_unit(fmean(before), unit.metric)} before" if before else ""
         cards.append(Card(f"new clients, after adaptation{named}", with_unit(fmean(after), unit.metric), run))
-    sent = focus.first.finished.summary.bytes_per_round
-    if (text := megabytes(sent.down, sent.up)) != NOTHING:
+    if (text := megabytes(focus.bytes_per_round)) != NOTHING:
         cards.append(Card("sent in a round", f"{text} MB", "down and up, all clients of the round"))
     return cards
 

@@ -129,12 +129,13 @@ def _table(contents: PageContents) -> Sheet:
 def _surveyed(comparison: ComparisonFile, unit: Unit) -> tuple[list[str], list[list[Cell]]]:
     """Return titles and rows of a comparison's clients, without columns that no client has a value in."""
     metric = unit.metric
+    over = "own over {}" if metric.higher_is_better else "own better than {} by"
     columns: dict[str, Callable[[ClientResult], Cell]] = {
         "client": lambda c: Cell(printable(c.name), c.name.lower()),
         "own model": lambda c: _number(c.own, metric, strong=True),
         "alone": lambda c: _number(c.alone, metric),
         "one model for all": lambda c: _number(c.one_model, metric),
-        f"own over {comparison.compared_with}, {unit.difference}": lambda c: _difference(c, metric),
+        f"{over.format(comparison.compared_with)}, {unit.difference}": lambda c: _difference(c, metric),
         "verdict": lambda c: Cell(c.verdict or NOTHING, c.verdict),
         "test rows": lambda c: _count(c.test),
         "training rows": lambda c: _count(c.train),

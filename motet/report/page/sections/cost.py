@@ -71,9 +71,8 @@ def _by_megabytes(contender: Contender) -> ChartSeries | None:
 def _bytes(contents: PageContents) -> Chart:
     rows = []
     for c in contents.contenders:
-        sent = c.first.finished.summary.bytes_per_round
-        if sent.down is not None and sent.up is not None:
-            rows.append(ChartRow(c.label, [Mark((sent.down + sent.up) / 1e6, c.series, "bar")]))
+        if (sent := c.bytes_per_round) is not None:
+            rows.append(ChartRow(c.label, [Mark(sent / 1e6, c.series, "bar")]))
     drawing = RowsChart("MB per round", ["MB per round"], rows, from_zero=True, told=True)
     return Chart("bytes", "Megabytes per round", "Short bars send little.", drawing, small=True)
 

@@ -15,7 +15,8 @@ from motet.metrics.names import GENERIC, MAJORITY, PERSONAL, MetricName, one_cla
 from motet.metrics.one_pass import one_pass
 from motet.report.finished import read_finished
 from motet.report.tables.runs import comparison
-from motet.runs.summary import counted_warnings, failed, summarize, warnings_of
+from motet.runs.failures import counted_warnings, failed, warnings_of
+from motet.runs.summary import summarize
 from motet.testing.twin import play, tiny
 
 

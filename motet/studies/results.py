@@ -14,9 +14,10 @@ from motet.metrics.names import GENERIC, MAJORITY, PERSONAL, MetricName
 from motet.metrics.registry import ACCURACY, known_metric
 from motet.metrics.statistics import ONE_SPLIT, Resplits, Table
 from motet.runs.clients_file import ClientsInfo, read_clients_info
+from motet.runs.failures import counted_warnings, failed
 from motet.runs.record import Record
 from motet.runs.rows import Row
-from motet.runs.summary import Summary, counted_warnings, failed, values_of_clients
+from motet.runs.summary import Summary, values_of_clients
 from motet.runs.thresholds_file import read_thresholds
 
 _SMALLEST_MARGIN = 1e-9  # of a metric that is 0 everywhere

@@ -12,7 +12,7 @@ from motet.config.experiment import Experiment
 from motet.io.text import printable
 from motet.metrics.statistics import CONTROL, Differences, Table, apart, corrected, differences
 from motet.report.finished import Finished
-from motet.runs.summary import counted_warnings
+from motet.runs.failures import counted_warnings
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ class SuPerFedMM(Averaging):
 
     def refuse(self, facts: Facts) -> str | None:
         """Return a sentence if λ is chosen by validation data and clients have none."""
-        if self.family.validates and not facts.validating:
+        if self.family and self.family.validates and not facts.validating:
             return (
                 f"lambda_eval is {self.options.lambda_eval!r} but no client has validation data; "
                 "accepted: a data.val_share above 0, or common_best | oracle | fixed"

@@ -1,6 +1,7 @@
 """What `import motet` offers: the names, their signatures and examples, studies and models from Python, notebooks."""
 
 import doctest
+import html
 import inspect
 import json
 import subprocess
@@ -129,6 +130,17 @@ def test_a_comparison_has_the_answer(compared: motet.Comparison) -> None:
     assert "Recommended" in compared.report.read_text()
     assert repr(compared).startswith("<motet.Comparison of 2 methods: ")
     assert compared.notes and compared.left_out == {}
+
+
+def test_the_reason_is_read_in_paragraphs(compared: motet.Comparison, capsys: pytest.CaptureFixture[str]) -> None:
+    why, *more = compared.file.recommended.paragraphs
+    assert more and all(each.endswith(".") and "\n" not in each for each in (why, *more))
+    page = html.unescape(compared.report.read_text())
+    assert f'<p class="see">{why}</p>' in page and all(f'<p class="note">{each}</p>' in page for each in more)
+    assert main(["show", str(compared.folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    begins = [" ".join(each.split()[:3]) for each in (why, *more)]
+    assert all(any(line.startswith(words) for line in lines) for words in begins)
 
 
 def test_its_tables(compared: motet.Comparison) -> None:

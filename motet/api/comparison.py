@@ -177,9 +177,9 @@ class Comparison:
         )
         answer = self.file.recommended
         table = html_table(titles, (_cells(each, metric) for each in self.file.methods))
-        reason = html_text_of(answer.reason)
+        why = "".join(f"<p>{html_text_of(paragraph)}</p>" for paragraph in answer.paragraphs)
         page = html_note(f"The page: {self.folder / PAGE}")
-        return f"<p><strong>{html_text(title(answer))}</strong></p><p>{reason}</p>{table}{page}"
+        return f"<p><strong>{html_text(title(answer))}</strong></p>{why}{table}{page}"
 
     def __repr__(self) -> str:
         return (

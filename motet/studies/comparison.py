@@ -33,6 +33,7 @@ from motet.studies.comparison_file import (
     RecommendedMethod,
     Score,
     YardstickResult,
+    in_paragraphs,
 )
 from motet.studies.protocol import sentences
 from motet.studies.recommend import Candidate, hurt, hurt_sentence, margin_of, recommend, still_learning
@@ -91,17 +92,12 @@ def judged(
             method=answer.method,
             options=best.options,
             expression=best.expression,
-            reason=" ".join(
-                [
-                    *_ahead_from_outside(outside_scores, results.metric, answer.method),
-                    answer.reason,
-                    *_without_motet(outside_scores, results.metric, best),
-                    *counted_by_rows(results, answer.method, [each.name for each in candidates]),
-                    *at_the_threshold(results, answer.method),
-                    *_more(best, results),
-                    *said_of_clients(clients, answer.method),
-                    *still_learning(climbs, results.metric),
-                ]
+            reason=in_paragraphs(
+                [*_ahead_from_outside(outside_scores, results.metric, answer.method), answer.reason],
+                _without_motet(outside_scores, results.metric, best),
+                [*said_of_clients(clients, answer.method), *at_the_threshold(results, answer.method)],
+                counted_by_rows(results, answer.method, [each.name for each in candidates]),
+                [*_more(best, results), *still_learning(climbs, results.metric)],
             ),
             certain=answer.certain,
             enough_evidence=answer.enough_evidence,

@@ -1,5 +1,6 @@
 """comparison.json: what a comparison found. The terminal, the page and `motet.Comparison` all show this object."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -11,6 +12,7 @@ from motet.studies.folder import Count, Interval, Name, Number, Options, RunFold
 
 FILE = "comparison.json"
 FORMAT: Final = 1
+PARAGRAPH: Final = "\n"
 
 
 class Score(FileModel):
@@ -122,6 +124,16 @@ class RecommendedMethod(FileModel):
     certain: bool
     enough_evidence: bool
     may_be_equal: tuple[Name, ...]
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """Return the reason in paragraphs: why this method, what there is without Motet, what it does for clients."""
+        return self.reason.split(PARAGRAPH)
+
+
+def in_paragraphs(*topics: Sequence[str]) -> str:
+    """Return the sentences of each topic as a paragraph of its own."""
+    return PARAGRAPH.join(" ".join(sentences) for sentences in topics if sentences)
 
 
 class ComparisonFile(FileModel):

@@ -84,7 +84,7 @@ def compared_table(comparison: ComparisonFile) -> Group:
     notes = [marks, *comparison.notes]
     return Group(
         Prose(title(answer), "bold"),
-        Prose(printable(answer.reason)),
+        *(Prose(printable(paragraph)) for paragraph in answer.paragraphs),
         Text(),
         table,
         Text(),

@@ -36,10 +36,11 @@ def _words(contents: PageContents) -> tuple[str, str, list[str]]:
     focus = contents.focus
     if contents.comparison is not None:
         recommended = contents.comparison.recommended
-        sentences = [SURE[recommended.certain]]
+        why, *sentences = recommended.paragraphs
+        sentences.append(SURE[recommended.certain])
         if recommended.options:
             sentences.append(f"Chosen for it: {options_text(recommended.options)}.")
-        return title_of_answer(recommended), recommended.reason, sentences
+        return title_of_answer(recommended), why, sentences
     if contents.best is not None:
         return f"Best here: {focus.label}", _lead(contents, contents.best), []
     if len(contents.contenders) == 1:

@@ -182,8 +182,19 @@ def test_a_figure_that_is_not_there_is_named(done: tuple[Path, dict[str, Any]]) 
     record = Record(folder / result["cases"]["fedavg, iid"]["runs"][0])
     assert value_of(record, "personal.weighted.accuracy.minimum") == record.summary.personal.minimum
     assert value_of(record, "last.generic").keys() >= {"generic.common.accuracy.pooled"}
+    assert value_of(record, "last.generic.common.accuracy") == {
+        "generic.common.accuracy.pooled": record.rounds[-1]["generic.common.accuracy.pooled"]
+    }
     with pytest.raises(MotetError, match=r"no figure 'generic.nothing'; accepted: such as"):
         value_of(record, "generic.nothing")
+
+
+def test_figures_that_no_run_has_are_said(tmp_path: Path) -> None:
+    text = TEXT.replace("figures = [", 'figures = ["last.personal.split.line", "last.generic", ', 1)
+    notes = compute(bench_of(text, tmp_path), tmp_path / "out")["notes"]
+    assert [note for note in notes if note.startswith("No run has")] == [
+        "No run has figures whose names begin with 'personal.split.line' in its last round."
+    ]
 
 
 # ---------------------------------------------------------------- tables

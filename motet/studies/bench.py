@@ -289,17 +289,22 @@ class _Study:
         total, done = sum(map(len, self.runs.values())), len(self.ended) + len(self.failures)
         if done < total:
             said.append(f"So far: {done} of {total} runs ended.")
+        said += [
+            f"No run has figures whose names begin with {figure.removeprefix('last.')!r} in its last round."
+            for figure in self.bench.figures
+            if figure.startswith("last.") and self.ended and not any(r.values[figure] for r in self.ended.values())
+        ]
         return said + [f"{label} failed: {why}" for label, why in self.failures.items()]
 
 
 def value_of(record: Record, name: str) -> Any:
     """Return a value of a record: `generic.accuracy` of the summary, or a figure by its own name.
 
-    `curve.NAME` is a column of all rounds, `last.member:` the last round's figures of models whose names begin so.
+    `curve.NAME` is a column of all rounds, `last.member:` the last round's figures whose names begin so.
     """
     if name.startswith("last."):
         of = name.removeprefix("last.")
-        return {n: v for n, v in record.rounds[-1].items() if (f := MetricName.read(n)) and f.model.startswith(of)}
+        return {n: v for n, v in record.rounds[-1].items() if MetricName.read(n) and n.startswith(of)}
     if name.startswith("curve."):
         return [row.get(name.removeprefix("curve.")) for row in record.rounds]
     summary = record.summary

@@ -191,10 +191,29 @@ def test_a_figure_that_is_not_there_is_named(done: tuple[Path, dict[str, Any]]) 
 
 def test_figures_that_no_run_has_are_said(tmp_path: Path) -> None:
     text = TEXT.replace("figures = [", 'figures = ["last.personal.split.line", "last.generic", ', 1)
-    notes = compute(bench_of(text, tmp_path), tmp_path / "out")["notes"]
-    assert [note for note in notes if note.startswith("No run has")] == [
-        "No run has figures whose names begin with 'personal.split.line' in its last round."
+    text = text.replace("[setting]", '[setting]\nscoring = { metrics = ["fisher"] }')
+    result = compute(bench_of(text, tmp_path), tmp_path / "out")
+    found = result["cases"]["fedavg, iid"]["figures"]["last.generic"]["per_seed"][0]
+    assert any("fisher" in name for name in found)  # measured once, at the end
+    assert [note for note in result["notes"] if note.startswith("No run has")] == [
+        "No run has the figure last.personal.split.line."
     ]
+
+
+def test_a_figure_that_one_case_lacks_is_null_there_and_ends_nothing(tmp_path: Path) -> None:
+    text = (
+        TEXT[: TEXT.index("[grid]")].replace("figures = [", 'figures = ["personal.split.ece.mean", ', 1)
+        + """
+[cases]
+plain = { method = "fedavg" }
+calibrated = { method = "fedavg", scoring = { metrics = ["ece"] } }
+"""
+    )
+    result = compute(bench_of(text.replace("[0, 1]", "[0]"), tmp_path), tmp_path / "out")
+    found = {name: case["figures"]["personal.split.ece.mean"] for name, case in result["cases"].items()}
+    assert found["plain"]["per_seed"] == [None] and found["plain"]["mean"] is None
+    assert found["calibrated"]["mean"] > 0
+    assert not [note for note in result["notes"] if note.startswith("No run has")]
 
 
 # ---------------------------------------------------------------- tables

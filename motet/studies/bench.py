@@ -159,13 +159,13 @@ class _Ended:
     folder: str
     commit: str
     seconds: float
-    values: Mapping[str, Any]
+    values: Mapping[str, Any]  # null where a run has no such figure
     reported: dict[str, Any]  # which models these figures belong to
 
     @classmethod
     def of(cls, record: Record, figures: Sequence[str]) -> "_Ended":
         """Return these values from a record."""
-        values = {figure: value_of(record, figure) for figure in figures}
+        values = {figure: _value_or_null(record, figure) for figure in figures}
         commit = str(record.environment.git_commit)
         summary = record.summary
         return cls(record.folder.name, commit, round(summary.seconds, 1), values, summary.reported.model_dump())
@@ -289,22 +289,21 @@ class _Study:
         total, done = sum(map(len, self.runs.values())), len(self.ended) + len(self.failures)
         if done < total:
             said.append(f"So far: {done} of {total} runs ended.")
-        said += [
-            f"No run has figures whose names begin with {figure.removeprefix('last.')!r} in its last round."
-            for figure in self.bench.figures
-            if figure.startswith("last.") and self.ended and not any(r.values[figure] for r in self.ended.values())
-        ]
+        for figure in self.bench.figures if self.ended else ():
+            if all(ran.values[figure] in (None, {}) for ran in self.ended.values()):
+                said.append(f"No run has the figure {figure}.")
         return said + [f"{label} failed: {why}" for label, why in self.failures.items()]
 
 
 def value_of(record: Record, name: str) -> Any:
     """Return a value of a record: `generic.accuracy` of the summary, or a figure by its own name.
 
-    `curve.NAME` is a column of all rounds, `last.member:` the last round's figures whose names begin so.
+    `curve.NAME` is a column of all rounds, `last.member:` the figures of the last round, and those that are measured
+    once at the end, whose names begin so.
     """
     if name.startswith("last."):
-        of = name.removeprefix("last.")
-        return {n: v for n, v in record.rounds[-1].items() if MetricName.read(n) and n.startswith(of)}
+        of, at_the_end = name.removeprefix("last."), {**record.summary.figures, **record.rounds[-1]}
+        return {n: v for n, v in at_the_end.items() if MetricName.read(n) and n.startswith(of)}
     if name.startswith("curve."):
         return [row.get(name.removeprefix("curve.")) for row in record.rounds]
     summary = record.summary
@@ -319,6 +318,14 @@ def value_of(record: Record, name: str) -> Any:
             )
         found = found[word]
     return found
+
+
+def _value_or_null(record: Record, name: str) -> Any:
+    """Return a value of a record; None where this run has no such figure, as not all methods and data have all."""
+    try:
+        return value_of(record, name)
+    except MotetError:
+        return None
 
 
 def _over_seeds(values: Sequence[Any]) -> FigureOverSeeds:

@@ -142,7 +142,7 @@ def _last_runs(study: StudyMethods) -> str:
     if experiment.scoring.threshold:
         return f"{rounds}; validation rows are kept for the thresholds"
     needing = [each.name for each in study.methods if each.validates]
-    but = f", but for {named(needing)}, which need them to choose by" if needing else ""
+    but = f", but for {named(needing)}, which need{'s' * (len(needing) == 1)} them to choose by" if needing else ""
     return f"{rounds}, and they learn from the validation rows too{but}"
 
 

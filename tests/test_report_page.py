@@ -412,6 +412,17 @@ def test_whatever_numbers_a_record_has_there_is_a_page_or_a_sentence(
         assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("everywhere", [0.0, 0.5, 1.0])
+def test_models_that_are_all_alike_have_a_page(everywhere: float, compared: Path, tmp_path: Path) -> None:
+    """Also where all are perfect: an axis from 100 % to 100 % has no length."""
+    shutil.copytree(compared, tmp_path / "study")
+    for file in (tmp_path / "study").rglob("*.jsonl"):
+        text = re.sub(r'(accuracy[^"]*": )[\d.]+', rf"\g<1>{everywhere}", file.read_text())
+        file.write_text(re.sub(r'(\.std": )[\d.]+', r"\g<1>0.0", text))
+    drawn = [a["id"] for a in page(tmp_path / "study", tmp_path / "r.html").every("figure") if a.get("id")]
+    assert any(str(name).startswith("chart-spread-") for name in drawn), drawn
+
+
 def test_attackers_are_no_losers(tmp_path: Path) -> None:
     folder = made_record(tmp_path / "run", "fedavg", data={"malicious": 0.2, "clients": 5, "new_clients": 0}, new=0)
     rows = [json.loads(line) for line in (folder / "clients.jsonl").read_text().splitlines()]

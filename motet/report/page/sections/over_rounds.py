@@ -48,7 +48,8 @@ def _ends(series: Sequence[ChartSeries], unit: Unit) -> tuple[float, float]:
     """Return the ends of the axis that all small charts share."""
     values = [y for one in series for y in (*one.low, *one.high, *(y for _, y in one.points))]
     step = unit.least(0.1) or (max(values) - min(values)) / 10 or 1.0
-    return step * (min(values) // step), unit.ceiling or step * (max(values) // step + 1)
+    high = unit.ceiling or step * (max(values) // step + 1)
+    return min(step * (min(values) // step), high - step), high  # where all values are the ceiling, there is room below
 
 
 def _of_one(contender: Contender) -> PageSection | None:

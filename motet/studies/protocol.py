@@ -43,8 +43,7 @@ def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], resul
         *own_models((name, ran.reported) for name, ran in results.methods.items()),
         _what_varies(results, plan),
         _intervals(results),
-        f"More than chance: after Holm's correction, of differences to {CONTROL} over the other methods, of any "
-        f"other one over all {methods * (methods - 1) // 2} pairs.",
+        *_chance(methods),
         f"Recommended is the simplest method whose difference to the best may be chance and is at most "
         f"{margin_of(results.metric)} and whose loss is at most {100 * LOSSES_ALIKE:.0f} % above the lowest of these, "
         f"or that was still learning and may catch up; `local` only where the median "
@@ -131,6 +130,17 @@ def _ended(experiment: Experiment) -> str:
 def _nets_tried(study: StudyMethods) -> list[str]:
     nets = {net for each in study.methods for net in each.nets}
     return [f"The net is part of what is tuned: {', '.join(sorted(nets))}."] if len(nets) > 1 else []
+
+
+def _chance(methods: int) -> list[str]:
+    """Return over what differences are corrected for being many; nothing where there is one."""
+    pairs = methods * (methods - 1) // 2
+    if pairs < 2:
+        return []
+    return [
+        f"More than chance: after Holm's correction, of differences to {CONTROL} over the other methods, of any "
+        f"other one over all {pairs} pairs."
+    ]
 
 
 def _last_runs(study: StudyMethods) -> str:

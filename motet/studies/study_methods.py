@@ -53,7 +53,7 @@ class StudyMethods:
 
     def said_of_the_data(self) -> list[str]:
         """Return the notes as sentences for below a table."""
-        return [f"Of the data: {said}{'' if said.endswith('?') else '.'}" for said in self.notes]
+        return [f"Of the data: {said}{'.' * (not said.endswith('?'))}" for said in self.notes]
 
     def by_name(self) -> dict[str, StudyMethod]:
         """Return the methods by their names."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from motet.export.run import Exported
 
 MOST_NAME = 1000  # characters of a client's name
+OPTIMISTIC = ", which flatters where the models learned from these rows"
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="folder of a finished run")]
 Formats = Annotated[
@@ -132,12 +133,12 @@ def predict(
     if client is None:
         _hint(user_path(model, "model"), given)
     if answered.y is not None and answered.found.are_numbers:
-        note(f"against the labels in {data.name}: {_errors(answered)}")
+        note(f"against the labels in {data.name}: {_errors(answered)}{OPTIMISTIC}")
     elif answered.y is not None:
         try:
             numbers = class_numbers(answered.y, answered.class_names, str(data)).tolist()
             right = sum(answered.class_names[number] == name for number, name in zip(numbers, chosen, strict=True))
-            note(f"{100 * right / len(chosen):.1f} % of them are as the labels in {data.name} say")
+            note(f"{100 * right / len(chosen):.1f} % of them are as the labels in {data.name} say{OPTIMISTIC}")
         except MotetError as error:
             note(f"not compared with labels: {error}")
 

@@ -49,7 +49,7 @@ class Onlooker:
         """Show that a round ended."""
 
     def scores(self, row: Row) -> str:
-        """Return the figures of a round in which all clients were scored, or an empty text.
+        """Return the figures of a round in which all clients were scored; an empty text where there are none.
 
         Where personal models are scored on clients' own test data, the generic model is shown on the same data.
         """
@@ -59,11 +59,14 @@ class Onlooker:
         generic = MetricName(GENERIC, "common", personal.metric, "pooled")
         if personal.data != "weighted":
             generic = replace(personal, model=GENERIC)
+        found = generic.of(row), personal.of(row)
+        if found == (None, None):
+            return ""
         metric = METRICS.get(personal.metric)
         if metric is None:
-            return f"generic {number(generic.of(row))}, personal {number(personal.of(row))}"
+            return f"generic {number(found[0])}, personal {number(found[1])}"
         name = "" if metric is ACCURACY else f"{metric.said} "
-        return f"{name}generic {with_unit(generic.of(row), metric)}, personal {with_unit(personal.of(row), metric)}"
+        return f"{name}generic {with_unit(found[0], metric)}, personal {with_unit(found[1], metric)}"
 
 
 class RunLines(Onlooker):
@@ -84,8 +87,9 @@ class RunLines(Onlooker):
         count, every = self.experiment.rounds.last, self.experiment.scoring.every
         step = count / self.lines
         due = row["round"] == count or int(row["round"] / step) > int((row["round"] - every) / step)
-        if due and (scores := self.scores(row)):
-            self._print(f"{self.experiment.method}: round {row['round']} of {count}, {scores}")
+        if due and is_scored(row):
+            scores = self.scores(row)
+            self._print(f"{self.experiment.method}: round {row['round']} of {count}{', ' * bool(scores)}{scores}")
 
     def _print(self, text: str) -> None:
         self.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

@@ -392,7 +392,7 @@ def test_a_log_stays_short() -> None:
 def test_a_run_without_test_rows_has_rounds_and_no_dashes() -> None:
     file = StringIO()
     experiment = resolve({"rounds": {"count": 2}, "scoring": {"every": 1}})
-    with RunLines(Console(file=file)) as watcher:
+    with RunLines(Console(file=file), lines=10) as watcher:
         watcher.started(experiment, Path("there"), 0, None)
         watcher.round({"round": 2, "generic.common.accuracy.pooled": None, "personal.weighted.accuracy.mean": None})
     assert file.getvalue().splitlines()[-1] == "fedavg: round 2 of 2"

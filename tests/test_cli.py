@@ -11,6 +11,7 @@ import time
 import tomllib
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from motet.cli import commands, demo, main, running
 from motet.config.experiment import Experiment, resolve
 from motet.config.short_names import FIELDS
 from motet.data.sources.mnist import find_fashion
-from motet.report.progress import RunBars, RunLines
+from motet.report.progress import RunBars, RunLines, StudyLines
 from motet.report.tables.layout import Packed
 from motet.runs.record import Record
 
@@ -396,6 +397,16 @@ def test_a_run_without_test_rows_has_rounds_and_no_dashes() -> None:
         watcher.started(experiment, Path("there"), 0, None)
         watcher.round({"round": 2, "generic.common.accuracy.pooled": None, "personal.weighted.accuracy.mean": None})
     assert file.getvalue().splitlines()[-1] == "fedavg: round 2 of 2"
+
+
+def test_a_study_gives_each_reason_of_a_failure_once() -> None:
+    file = StringIO()
+    with StudyLines(Console(file=file), total=6) as watcher:
+        for label in ("fedavg", "fedper", "ditto"):
+            watcher.round(SimpleNamespace(label=label, rounds=2), 1)
+            watcher.ended(SimpleNamespace(label=label, rounds=2), "no disk" if label == "ditto" else "no data")
+    lines = [line.partition(";")[0] for line in file.getvalue().splitlines()]
+    assert lines == ["fedavg: failed: no data", "fedper: failed as fedavg did", "ditto: failed: no disk"]
 
 
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:

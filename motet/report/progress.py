@@ -213,14 +213,22 @@ class StudyProgress:
 
 
 class StudyLines(StudyProgress):
-    """Progress of a study for a log: a line for each run that was computed."""
+    """Progress of a study for a log: a line for each run that was computed, and each reason of a failure once."""
+
+    def __init__(self, console: Console, total: int, clock: Callable[[], float] = time.monotonic):
+        super().__init__(console, total, clock)
+        self.first: dict[str, str] = {}  # the first run that failed for a reason
 
     def ended(self, job: ShownJob, failure: str | None) -> None:
         ours = job.label in self.running
         super().ended(job, failure)
         if ours:
-            what = f"failed: {failure}" if failure else f"round {job.rounds}"
+            what = self._failed(job.label, failure) if failure else f"round {job.rounds}"
             self._print(f"{job.label}: {what}; {100 * self.share:.0f} % done{_left(self.left)}")
+
+    def _failed(self, label: str, failure: str) -> str:
+        first = self.first.setdefault(failure, label)
+        return f"failed: {failure}" if first == label else f"failed as {first} did"
 
     def _print(self, text: str) -> None:
         self.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)

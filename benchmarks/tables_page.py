@@ -43,6 +43,11 @@ def block(found: Any) -> str:
     within, above = (sum(each[key] for each in tables.values()) for key in ("within", "above"))
     missing = sum(WANTED - each["splits"] for each in tables.values())
     lines += ["", f"Within one point of the better regression: {within} of {len(tables)} tables; above it: {above}."]
+    for name, each in tables.items():
+        if "published" in each:
+            others = ", ".join(f"{whose} {value:.3f}" for whose, value in each["published"].items())
+            ours = each["means"]["motet"][each["judged_by"]]
+            lines += ["", f"Others on `{name}`, by the same rule of splitting: {others}; recommended here {ours:.3f}."]
     if missing:
         lines.append(f"Not whole: {missing} of {WANTED * len(tables)} splits are missing.")
     return "\n".join(lines) + "\n"

@@ -1,10 +1,11 @@
 """Real tables with natural clients: is the recommended model worth more than what a user has without Motet?
 
     python benchmarks/tables.py                                 # all tables, five splits, but what is recorded
-    python benchmarks/tables.py --anew                          # what is recorded too
+    python benchmarks/tables.py --anew                          # what is recorded of other commits too
     python benchmarks/tables.py heart chile --splits 2 --jobs 1
     python benchmarks/tables.py --write FOLDER                  # the tables as CSV files, and no more
     python benchmarks/tables.py --record                        # and write results/tables.json after every split
+    python benchmarks/tables.py --record --backwards            # beside it, on another core: they meet in the middle
 
 All splits take many hours on two cores, so that the record is made in parts: it has every split with its commit, and
 another session goes on with those that are missing.
@@ -418,33 +419,44 @@ def main(words: Sequence[str]) -> None:
         "--write", type=Path, metavar="FOLDER", help="write the tables as CSV files and measure nothing"
     )
     parser.add_argument("--record", action="store_true", help=f"write {RESULTS.name} too")
-    parser.add_argument("--anew", action="store_true", help=f"measure what {RESULTS.name} has, too")
+    parser.add_argument("--anew", action="store_true", help=f"measure what {RESULTS.name} has of other commits, too")
+    parser.add_argument("--backwards", action="store_true", help="begin with the last split: a second process beside")
     options = parser.parse_args(words)
     chosen = [table for table in TABLES if not options.tables or table.name in options.tables]
     options.out.mkdir(parents=True, exist_ok=True)
     journal = options.out / "splits.jsonl"
-    rows = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
-    known = {(row["table"], row["split"]) for row in rows}
-    rows += [row for row in recorded() if (row["table"], row["split"]) not in known and not options.anew]
     frames = {table: frame for table in chosen if (frame := loaded(table)) is not None}
     if options.write:
         options.write.mkdir(parents=True, exist_ok=True)
         for table, frame in frames.items():
             frame.to_csv(options.write / f"{table.name}.csv", index=False)
         return
-    for split, table in product(range(options.splits), frames):  # every table once before any a second time
-        if any(row["table"] == table.name and row["split"] == split for row in rows):
+    order = list(product(range(options.splits), frames))  # every table once before any a second time
+    for split, table in order[::-1] if options.backwards else order:
+        if (table.name, split) in known(journal, options.anew):
             continue
-        rows.append(measured(table, frames[table], split, options.jobs))
+        row = measured(table, frames[table], split, options.jobs)
         with journal.open("a") as file:
-            file.write(json.dumps(rows[-1]) + "\n")
-        show(summary(rows[-1:]))
+            file.write(json.dumps(row) + "\n")
+        show(summary([row]))
         if options.record:
-            record(rows)
+            record([*known(journal).values()])
+    rows = [*known(journal).values()]
     print("\nmeans over splits:")
     show(summary(rows))
     if options.record:
         record(rows)
+
+
+def known(journal: Path, anew: bool = False) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return the splits that are measured, also by another process: those of the record, and newer ones.
+
+    With `anew` only those of this commit.
+    """
+    here = commit_here()
+    newer = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+    rows = [row for row in (*recorded(), *newer) if not anew or row["commit"] == here]
+    return {(row["table"], row["split"]): row for row in rows}
 
 
 def recorded() -> list[dict[str, Any]]:

@@ -1,0 +1,283 @@
+"""By which rule should `motet compare` recommend? What each method and each rule would have given on held-out rows.
+
+    python benchmarks/recommending.py --record                  # start or continue, a split of a table at a time
+    python benchmarks/recommending.py --record --backwards      # beside it, on another core: they meet in the middle
+    python benchmarks/recommending.py --show                    # what is recorded
+
+The tables are those of `tables.py` that take a minute each, and some that no default was ever set by (`NEW`). A quarter
+of every client's rows is held out, `motet compare` runs on the others with its defaults, and each method's models are
+trained once more with the setting that was chosen for it, as `motet export` does. Then each rule names its method.
+
+The lead of a rule on a table is what its method has on held-out rows, less the better of pooled and alone regression,
+all as means over splits. Before it ran: a rule takes the place of today's if its mean lead over all tables is higher,
+its mean over the new tables alone is not lower, and it puts no table a point below the regressions that today's rule
+has not there.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import tables
+from tables import ALONE, POOLED, Table, of_package
+
+import motet.studies.comparison as comparison
+import motet.studies.recommend as recommending
+from motet.export.refit import without_test_rows
+from motet.metrics.statistics import CONTROL
+from motet.runs.record import Record
+from motet.runs.run import run
+from motet.studies.space import with_setting
+
+RESULTS = Path(__file__).parent / "results" / "recommending.json"
+SPLITS = 5
+DIVERGED = 1e6
+"""What stands for the answers of a model that is beyond all numbers: as bad as can be."""
+
+
+# -------- The tables
+
+
+def insurance() -> Any:
+    """4,000 of the insured of the USA: who is in good health; seven in a hundred are not."""
+    columns = "health age limit gender insurance married selfemp family region ethnicity education"
+    return of_package("AER", "HealthInsurance", columns)().sample(4000, random_state=0)
+
+
+NEW = (
+    Table(
+        "wvs",
+        "what four countries think of poverty",
+        "poverty",
+        "country",
+        of_package("carData", "WVS", "poverty religion degree country age gender"),
+    ),
+    Table("insurance", "health in four regions", "health", "region", insurance, "auroc"),
+    Table(
+        "nmes",
+        "who has a private insurance beside Medicare, four regions",
+        "insurance",
+        "region",
+        of_package(
+            "AER",
+            "NMES1988",
+            "visits hospital health chronic adl region age gender married school income employed insurance",
+        ),
+    ),
+)
+OF_TABLES = ("heart", "fed-heart", "chile", "aids", "cancer", "wages")
+CHOSEN = (*(table for table in tables.TABLES if table.name in OF_TABLES), *NEW)
+
+
+# -------- The rules
+
+
+def sound(candidates: Sequence[Any]) -> list[Any]:
+    """Return the methods that did not fail, or all."""
+    return [c for c in candidates if not c.failed] or list(candidates)
+
+
+def best_mean(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
+    """The highest mean on test rows."""
+    return str(max(sound(candidates), key=lambda c: metric.direction * c.estimate.mean).name)
+
+
+def lowest_loss(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
+    """The lowest loss on test rows; without losses the highest mean."""
+    key = {c.name: -metric.direction * c.estimate.mean if c.loss is None else c.loss for c in candidates}
+    return str(min(sound(candidates), key=lambda c: key[c.name]).name)
+
+
+def fine_tuning(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
+    """Fine-tuning, whatever the figures."""
+    return CONTROL
+
+
+def fine_tuning_but(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
+    """Fine-tuning, but the best mean where it is ahead by more than a third of the margin."""
+    best = max(sound(candidates), key=lambda c: metric.direction * c.estimate.mean)
+    tuned = next((c for c in sound(candidates) if c.name == CONTROL), best)
+    ahead = metric.direction * (best.estimate.mean - tuned.estimate.mean)
+    return str(best.name if ahead > metric.margin / 3 else tuned.name)
+
+
+def simplest(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
+    """The simplest that may be as good, also where the evidence is not enough."""
+    with patch.object(recommending, "_safe", lambda equals, few: None):
+        return str(RECOMMEND(candidates, found, rows, metric, *more).method)
+
+
+def simplest_near(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
+    """The same with a third of the margin."""
+    return simplest(candidates, found, rows, replace(metric, margin=metric.margin / 3), *more)
+
+
+def safe_in_doubt(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
+    """The simplest that may be as good; without enough evidence the one that loses least."""
+    return str(RECOMMEND(candidates, found, rows, metric, *more).method)
+
+
+def tuned_in_doubt(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
+    """The simplest that may be as good; without enough evidence, where clients have the rows, as `fine_tuning_but`."""
+    said = RECOMMEND(candidates, found, rows, metric, *more)
+    few = rows is not None and rows < recommending.ENOUGH_ALONE
+    return str(said.method if said.enough_evidence or few else fine_tuning_but(candidates, found, rows, metric))
+
+
+RECOMMEND = recommending.recommend
+RULES: dict[str, Callable[..., str]] = {
+    rule.__name__: rule
+    for rule in (
+        simplest,
+        simplest_near,
+        safe_in_doubt,
+        tuned_in_doubt,
+        best_mean,
+        lowest_loss,
+        fine_tuning,
+        fine_tuning_but,
+    )
+}
+
+
+@contextmanager
+def overheard(into: dict[str, str]) -> Any:
+    """While this lasts, every comparison also asks the other rules, and puts down what they say."""
+
+    def recommend(*asked: Any) -> Any:
+        into.update({name: rule(*asked) for name, rule in RULES.items()})
+        return RECOMMEND(*asked)
+
+    with patch.object(comparison, "recommend", recommend):
+        yield
+
+
+# -------- A split of a table
+
+
+def measured(table: Table, frame: Any, split: int) -> dict[str, Any]:
+    """Return each method's figures on held-out rows, and which method each rule takes."""
+    import motet
+
+    held = (table.held_out or tables.a_quarter)(frame, table, split)
+    train, test = frame[~held].reset_index(drop=True), frame[held].reset_index(drop=True)
+    classes = [] if table.judged_by == "r2" else sorted(frame[table.label].unique())
+    answers, chosen = dict[str, Any](), dict[str, str]()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        train.to_csv(folder / "table.csv", index=False)
+        with overheard(chosen):
+            found = motet.compare(
+                str(folder / "table.csv"), label=table.label, client=table.client, jobs=1, out=folder / "study"
+            )
+        for method in found.file.methods:
+            models = refitted(folder, method)
+            given = tables.answered(models, table, test, classes)
+            answers[method.method] = given if np.isfinite(given).all() else np.full(np.shape(given), DIVERGED)
+            shutil.rmtree(models)
+    answers |= tables.without_motet(table, train, test, classes)
+    return {
+        "table": table.name,
+        "split": split,
+        "commit": tables.commit_here(),
+        "judged_by": table.judged_by,
+        "chosen": chosen,
+        "figures": {name: tables.figures(table, test, each, classes) for name, each in answers.items()},
+    }
+
+
+def refitted(folder: Path, method: Any) -> Path:
+    """Return a folder with the models of a method, trained on all rows with the setting that all splits found best."""
+    import motet
+
+    asked = Record(folder / "study" / method.runs[0]).experiment
+    trial = next(trial for trial in method.trials if trial.options == method.options)
+    experiment = without_test_rows(with_setting(asked, method.options)).with_({"rounds.count": max(1, trial.rounds)})
+    again = run(experiment, folder / f"run-{method.method}")
+    motet.export(again, folder / f"models-{method.method}")
+    return folder / f"models-{method.method}"
+
+
+# -------- The record
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the lead of each rule over the better regression, by table and as means over tables."""
+    leads: dict[str, dict[str, float]] = {}
+    for table in dict.fromkeys(row["table"] for row in rows):
+        mine = [row for row in rows if row["table"] == table]
+        by = mine[0]["judged_by"]
+        outside = max(fmean(row["figures"][who][by] for row in mine) for who in (POOLED, ALONE))
+        leads[table] = {
+            rule: fmean(row["figures"][row["chosen"][rule]][by] for row in mine) - outside for rule in RULES
+        }
+    new = {table.name for table in NEW} & leads.keys()
+    return {
+        "leads": leads,
+        "splits_of": {table: sum(row["table"] == table for row in rows) for table in leads},
+        "mean": {rule: fmean(each[rule] for each in leads.values()) for rule in RULES} if leads else {},
+        "mean_of_new": {rule: fmean(leads[table][rule] for table in new) for rule in RULES} if new else {},
+    }
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print a line per rule, in points."""
+    print(f"{'':18}" + "".join(f"{table:>11}" for table in found["leads"]) + f"{'mean':>8}{'new':>8}")
+    for rule in RULES:
+        cells = "".join(f"{100 * each[rule]:+11.2f}" for each in found["leads"].values())
+        means = "".join(f"{100 * found[of][rule]:+8.2f}" for of in ("mean", "mean_of_new") if found[of])
+        print(f"{rule:18}{cells}{means}")
+
+
+def recorded() -> list[dict[str, Any]]:
+    """Return the splits that are recorded."""
+    return json.loads(RESULTS.read_text("utf-8"))["splits"] if RESULTS.exists() else []
+
+
+def record(row: dict[str, Any]) -> None:
+    """Add a split to the record."""
+    from motet.runs.environment import environment, machine_of
+
+    kept = {(each["table"], each["split"]): each for each in (*recorded(), row)}
+    rows = [kept[key] for key in sorted(kept)]
+    text = {
+        "study": "recommending",
+        "command": "python benchmarks/recommending.py --record",
+        "machine": machine_of(environment()),
+        **summary(rows),
+        "splits": rows,
+    }
+    lines = json.dumps({**text, "splits": []}, indent=1)[: -len("[]\n}")] + "[\n"
+    RESULTS.write_text(lines + ",\n".join(json.dumps(each) for each in rows) + "\n]\n}\n", "utf-8")
+
+
+def main(words: Sequence[str]) -> None:
+    """Measure what is missing and show everything."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help=f"measure what is missing and keep it in {RESULTS.name}")
+    parser.add_argument("--backwards", action="store_true", help="begin with the last: a second process beside")
+    parser.add_argument("--show", action="store_true", help="show what is recorded")
+    options = parser.parse_args(words)
+    order = list(product(range(SPLITS), CHOSEN))
+    for split, table in (order[::-1] if options.backwards else order) if options.record else ():
+        if any((row["table"], row["split"]) == (table.name, split) for row in recorded()):
+            continue
+        if (frame := tables.loaded(table)) is not None:
+            record(measured(table, frame, split))
+    if rows := recorded():
+        show(summary(rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

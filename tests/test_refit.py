@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from motet.config.experiment import read, resolve
 from motet.config.experiment import write as write_experiment
 from motet.data import build
 from motet.errors import MotetError
+from motet.export import refit
 from motet.export.refit import experiment_of, judged_run
 from motet.runs.record import Record
 from motet.studies.anywhere import usable_anywhere
@@ -98,6 +100,23 @@ def test_without_a_refit_the_judged_models_are_exported(
     model, run = motet.load_model(tmp_path / "models", "Chur"), motet.load(judged_run(compared).folder)
     assert isinstance(run, motet.Result)
     assert not model.known.refitted and torch.equal(model(patients(6)), run.personal_model("Chur")(patients(6)))
+
+
+def test_a_refit_whose_training_broke_is_not_used(
+    compared: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no test rows that would tell; its models are looked at on the rows that they learned from."""
+    shutil.copytree(compared.parent, tmp_path / "there")
+    study = tmp_path / "there" / "study"
+    shutil.rmtree(study / "refit", ignore_errors=True)
+    sound = refit.experiment_of
+    monkeypatch.setattr(refit, "experiment_of", lambda *asked: sound(*asked).with_({"local.lr": 40.0}))
+    words = ["export", str(study), "--client", "Chur", "--out"]
+    assert main([*words, str(tmp_path / "models")]) == 0
+    assert "its training broke. The judged models are written instead" in " ".join(capsys.readouterr().err.split())
+    assert main([*words, str(tmp_path / "judged"), "--no-refit"]) == 0
+    model, judged = motet.load_model(tmp_path / "models"), motet.load_model(tmp_path / "judged")
+    assert not model.known.refitted and torch.equal(model(patients(6)), judged(patients(6)))
 
 
 def test_another_experiment_in_the_place_of_the_refit_is_refused(compared: Path, tmp_path: Path) -> None:

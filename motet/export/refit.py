@@ -7,7 +7,9 @@ rows: the same experiment runs once more without test rows, for as many rounds a
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
+from statistics import fmean
 
 from motet.config.experiment import Experiment, read, resolve
 from motet.config.identity import differences
@@ -17,6 +19,7 @@ from motet.export.run import Exported, JudgedFigures, chosen_thresholds, export_
 from motet.metrics.threshold import Thresholds
 from motet.runs import run as runs
 from motet.runs.clients_file import read_clients_info
+from motet.runs.raw_model import RawModel
 from motet.runs.record import Record
 from motet.runs.run import Watcher
 from motet.runs.served_models import ServedModels
@@ -26,6 +29,10 @@ from motet.studies.compare import RECOMMENDED
 from motet.studies.comparison_file import read_comparison
 
 FOLDER = "refit"
+MOST_LOOKED_AT = 100
+"""Clients whose models of a refit are looked at, the first ones."""
+TOLERATED, SMALL = 1.5, 0.05
+"""A refit is broken if its mean loss is more than so many times that of the judged models, and a little."""
 
 
 def export_comparison(
@@ -51,9 +58,40 @@ def export_comparison(
         return export_run(as_judged, out, clients, generic, formats, left_out, threshold)
     thresholds = chosen_thresholds(as_judged, threshold) if threshold else as_judged.thresholds
     served = refitted(folder, watcher, trust_code)
+    if why := broken(served, as_judged):
+        left_out(why)
+        return export_run(as_judged, out, clients, generic, formats, left_out, threshold)
     served.thresholds = _by_name(thresholds, record, served)
     judged = JudgedFigures.of(record, record.summary.reported.round)
     return export_run(served, out, clients, generic, formats, left_out, judged=judged)
+
+
+def broken(served: ServedModels, as_judged: ServedModels) -> str:
+    """Return a sentence if the refit's training broke: its models fit their own rows far worse than those that were
+    judged; else an empty text.
+
+    Nothing else would tell: a refit has no test rows. A step that was just small enough on the judged rows may be too
+    large on all of them.
+    """
+    judged_ids = {client.name: client.id for client in as_judged.facts.clients}
+    known = [client for client in served.facts.clients if client.name in judged_ids][:MOST_LOOKED_AT]
+    again = {client.id: _model_of(served, client.id) for client in known}
+    before = {client.id: _model_of(as_judged, judged_ids[client.name]) for client in known}
+    losses, once = served.training_losses(again), served.training_losses(before)
+    if not losses:
+        return ""
+    mean, judged = fmean(losses.values()), fmean(once.values())
+    if isfinite(mean) and mean <= TOLERATED * judged + SMALL:
+        return ""
+    return (
+        f"the models of the refit: their loss on rows that they learned from is {mean:.3g}, and {judged:.3g} of those "
+        f"that were judged, so that its training broke. The judged models are written instead"
+    )
+
+
+def _model_of(served: ServedModels, client: int) -> RawModel:
+    personalizes = served.record.summary.reported.personalizes
+    return served.personal_model(client) if personalizes else served.generic_model()
 
 
 def judged_run(folder: Path) -> Record:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, mse_loss
 
 from motet.config.experiment import Experiment
 from motet.config.sections import EngineSettings
@@ -299,6 +300,16 @@ class ServedModels:
             test = next(iter(clients.values() if isinstance(clients, Mapping) else clients)).train
         return None if test is None else test.prepare.as_given(test.x[:: max(1, len(test) // most)][:most])
 
+    def training_losses(self, models: Mapping[int, RawModel], most: int = 2000) -> dict[int, float]:
+        """Return the mean loss of a model for each of these clients, on up to `most` of the rows that it trained with
+        here."""
+        clients = self._whole.workplace.holdings.clients
+        found = {}
+        for data in clients.values() if isinstance(clients, Mapping) else clients:
+            if data.id in models and len(data.train):
+                found[data.id] = _mean_loss(models[data.id].model, data.train.part(0, min(most, len(data.train))))
+        return found
+
     @property
     def next_id(self) -> int:
         """The id that a new client gets."""
@@ -378,3 +389,16 @@ def _here(experiment: Experiment) -> Experiment:
     """Return the experiment set to the inline engine and the CPU, wherever the run was computed."""
     here = {"engine": EngineSettings.model_validate({"name": "inline"}), "device": "cpu"}
     return experiment.model_copy(update=here)
+
+
+def _mean_loss(model: nn.Module, samples: Samples) -> float:
+    """Return the mean cross entropy of a model, or the mean squared error where the labels are numbers."""
+    total, was = 0.0, model.training
+    model.eval()
+    with torch.no_grad():
+        for x, y in samples.all_batches(500):
+            said = model(x)
+            loss = mse_loss(said.squeeze(1), y) if y.is_floating_point() else cross_entropy(said, y)
+            total += float(loss) * len(y)
+    model.train(was)
+    return total / len(samples)

@@ -8,6 +8,7 @@ from motet.config.experiment import Experiment
 from motet.config.names import parse
 from motet.config.own_data import is_table
 from motet.data import FederationFacts, build
+from motet.data.built_once import built_once
 from motet.errors import MotetError
 from motet.methods.registry import canonical, entry_of
 from motet.server.assembly import VALIDATION_SHARE, method_of, refuse_what_cannot_run, refused, settle
@@ -60,6 +61,7 @@ class StudyMethods:
         return {method.name: method for method in self.methods}
 
 
+@built_once()  # the data are read once for all methods
 def prepare_methods(methods: Sequence[str], asked: Experiment) -> StudyMethods:
     """Return every method in the same setting; raise for a mistake in the data or in a name.
 

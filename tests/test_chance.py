@@ -157,26 +157,8 @@ def test_enough_evidence_is_a_narrow_interval_or_a_certain_winner() -> None:
     wide = {"fedavg": table(0.8, clients=4, spread=0.1), CONTROL: table(0.8, clients=4, spread=0.1, seed=1)}
     found = recommended(wide)
     assert not found.enough_evidence and not found.certain
-    assert found.reason.startswith(f"Not enough evidence: fedavg may be more than 3 points better than {CONTROL}")
+    assert found.reason.startswith(f"Not enough evidence: {CONTROL} may be more than 3 points better than fedavg")
     assert recommended({"local": table(0.5), "x": table(0.9, seed=1)}).enough_evidence
-
-
-def test_a_choice_that_is_a_guess_is_the_one_that_loses_least() -> None:
-    names = ("local", "fedavg", CONTROL, "x")
-    tables = {name: table(0.8, clients=4, spread=0.1, seed=seed) for seed, name in enumerate(names)}
-
-    def found(rows: float, **more: dict[str, Any]) -> Recommendation:
-        return recommend(candidates(tables, **more), differences(tables), rows)
-
-    many, few = found(200), found(10)
-    assert (many.method, few.method) == (CONTROL, "fedavg")
-    assert not many.enough_evidence and not few.enough_evidence
-    assert "between one model for all" in many.reason and "too few rows" in few.reason
-    losses = {"local": {"loss": 0.5}, "fedavg": {"loss": 0.6}, CONTROL: {"loss": 0.6}, "x": {"loss": 0.51}}
-    assert found(200, **losses).method == "local"  # a fifth more loss is no small price
-    assert found(200, **{CONTROL: {"failed": True}}).method == "local"
-    sure = {name: table(0.8, seed=seed) for seed, name in enumerate(names)}  # nobody may be much better: the simplest
-    assert recommend(candidates(sure), differences(sure), 200).method == "local"
 
 
 def test_who_trained_longer_is_not_better_for_that() -> None:

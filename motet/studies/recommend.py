@@ -9,14 +9,11 @@ accuracy and more of probabilities. The choice is certain if it differs from the
 corrected for all pairs of methods.
 
 There is enough evidence if the choice is certain, or if no other method may be more than the margin better. Else the
-answer says that there is not enough, and what would be; the choice is provisional. Then it is the method that loses
-least where the guess is wrong, if that may be as good as the best: fine-tuning, which stands between one model for all
-and each client alone, or one model for all where clients have too few rows for models of their own.
+answer says that there is not enough, and what would be; the choice is provisional.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 from motet.metrics.metric import ACCURACY, Metric
 from motet.metrics.statistics import CONTROL, Differences, Estimate
@@ -28,12 +25,8 @@ CATCHES_UP = 1.5
 """A method that is still learning may catch up if it closes the gap in so many more fifths of its rounds."""
 ENOUGH_ALONE = 50
 """Training rows that the median client needs before `local` is recommended for being simpler and as good."""
-ONE_MODEL = 1
-"""The simplicity of a method whose clients all get the same model."""
 LOSSES_ALIKE = 0.02
 """Of methods that may be equal, those whose loss is at most this part above the lowest stand for choice."""
-LOSS_IN_DOUBT = 0.1
-"""A method is no provisional choice for being safe if its loss is more than this part above the lowest."""
 MOST_NAMES = 8
 _ROUNDING = 1e-9  # of means over seeds
 
@@ -82,23 +75,13 @@ def recommend(
     few = rows is not None and rows < ENOUGH_ALONE
     may_stand = [c for c in (*_of_low_loss(equals), *slow) if c.simplicity or not few] or [best]
     choice = min(may_stand, key=lambda c: (c.simplicity, c.bytes_per_round, ranked.index(c)))
-    lonely = len(candidates) > 1 and sum(not c.failed for c in candidates) < 2  # nothing sound to compare it with
-
-    def enough_for(choice: Candidate) -> bool:
-        others = [c for c in ranked if c is not choice]
-        if choice is best and others and found.certain(choice.name, others[0].name):
-            return True
-        return not slow and not any(_may_be_better(c, choice, found, metric) for c in others)
-
-    in_doubt = None if lonely or slow or enough_for(choice) else _safe(equals, few)
-    choice = in_doubt or choice
     others = [c for c in ranked if c is not choice]
     certain = choice is best and bool(others) and found.certain(choice.name, others[0].name)
-    enough = not lonely and enough_for(choice)
+    lonely = len(candidates) > 1 and sum(not c.failed for c in candidates) < 2  # nothing sound to compare it with
+    enough = not lonely and (
+        certain or (not slow and not any(_may_be_better(c, choice, found, metric) for c in others))
+    )
     sentences = [_why(choice, best, equals, others, certain, found, metric), *_control(choice, sound, found, metric)]
-    if in_doubt:
-        said = _safe_choice(choice, best, equals, few, found, metric)
-        sentences = [said, *_control(choice, sound, found, metric)]
     if choice in slow:
         sentences = [_slow_choice(choice, best, found, metric)]
     if lonely:
@@ -121,31 +104,6 @@ def _of_low_loss(equals: Sequence[Candidate]) -> list[Candidate]:
         return list(equals)
     most = min(losses) + LOSSES_ALIKE * abs(min(losses))
     return [c for c in equals if c is equals[0] or (c.loss is not None and c.loss <= most)]
-
-
-def _safe(equals: Sequence[Candidate], few: bool) -> Candidate | None:
-    """Return the method that loses least where nothing tells which one is best, if it may be as good as the best."""
-    losses = [c.loss for c in equals if c.loss is not None]
-    most = min(losses) + LOSS_IN_DOUBT * abs(min(losses)) if losses else inf
-    sound = [c for c in equals if c.loss is None or c.loss <= most]
-    return next((c for c in sound if (c.simplicity == ONE_MODEL if few else c.name == CONTROL)), None)
-
-
-def _safe_choice(
-    choice: Candidate, best: Candidate, equals: Sequence[Candidate], few: bool, found: Differences, metric: Metric
-) -> str:
-    lead = ""
-    if best is not choice:
-        lead = f"; the best mean, of {best.name}, is {_points(found.of(best.name, choice.name), metric)} better"
-    why = (
-        "half of the clients have too few rows for a model of their own"
-        if few
-        else "it stands between one model for all, where it begins, and each client alone"
-    )
-    return (
-        f"{len(equals)} methods may be equal here; {choice.name} reaches {_reached(choice, metric)}{lead}. "
-        f"It is taken because {why}: where a choice is a guess, it loses least."
-    )
 
 
 def _may_catch_up(best: Candidate, other: Candidate, found: Differences, metric: Metric) -> bool:
@@ -209,7 +167,8 @@ def _why(
     found: Differences,
     metric: Metric,
 ) -> str:
-    reaches = _reached(choice, metric)
+    reaches = f"{with_unit(choice.estimate.mean, metric)}{_interval(choice.estimate, metric)}"
+    reaches = reaches if metric.percent else f"a personal {metric.said} of {reaches}"
     if not others:
         of = f" personal {metric.said}" if metric.percent else ""
         return f"{choice.name} is the only method to choose; it reaches {reaches}{of}."
@@ -237,11 +196,6 @@ def _why(
         f"{_has_the_best(choice, metric)}, but its lead over {others[0].name}, "
         f"{_points(lead, metric)}, may be chance{_among_many(lead, found)}."
     )
-
-
-def _reached(choice: Candidate, metric: Metric) -> str:
-    value = f"{with_unit(choice.estimate.mean, metric)}{_interval(choice.estimate, metric)}"
-    return value if metric.percent else f"a personal {metric.said} of {value}"
 
 
 def _and_likely(equals: Sequence[Candidate]) -> str:

@@ -378,7 +378,8 @@ def test_from_the_command_line_to_a_model_in_use(
     assert "R²" in out and "mean of" in out and "most frequent" not in out
     assert main(["export", "run", "--out", "models"]) == 0
     assert main(["predict", "models", str(homes), "--client", "city", "--id", "size", "--out", "p.csv"]) == 0
-    assert "against the labels in homes.csv: R² ." in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "against the labels in homes.csv: R² ." in told and "flatters where the models learned from" in told
     rows, found = pd.read_csv(homes), pd.read_csv("p.csv")
     assert list(found.columns) == ["city", "size", "model", "prediction"]
     assert r2_score(rows["price"], found["prediction"]) > 0.6

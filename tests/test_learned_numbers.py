@@ -12,7 +12,7 @@ from motet.methods.base.learned_figure import Axis, LearnedFigure
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
-import learned  # noqa: E402
+import learned
 
 
 def run(*figures: LearnedFigure, folder: Path = Path("run"), rows: Any = ()) -> Any:

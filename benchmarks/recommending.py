@@ -199,11 +199,13 @@ def simplest_near(candidates: Sequence[Any], found: Any, rows: Any, metric: Any,
 
 def loss_in_doubt(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
     """Motet's rule; without enough evidence, of one model for all, fine-tuning and, where clients have the rows, models
-    alone the one with the lowest loss, or with the best mean where no loss is known."""
+    alone, as far as they may be equal to the best, the one with the lowest loss, or with the best mean where no loss is
+    known."""
     said = RECOMMEND(candidates, found, rows, metric, *more)
     few = rows is not None and rows < recommending.ENOUGH_ALONE
     names = ("fedavg", CONTROL) if few else ("fedavg", CONTROL, "local")
-    simple = [c for c in candidates if c.name in names and not c.failed]
+    best = best_mean(candidates, found, rows, metric)
+    simple = [c for c in sound(candidates) if c.name in names and (c.name == best or found.may_be_equal(best, c.name))]
     if said.enough_evidence or not simple:
         return str(said.method)
     if any(c.loss is None for c in simple):

@@ -188,8 +188,9 @@ def fine_tuning_but(candidates: Sequence[Any], found: Any, rows: Any, metric: An
 
 
 def simplest(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
-    """Motet's rule: the simplest that may be as good."""
-    return str(RECOMMEND(candidates, found, rows, metric, *more).method)
+    """The simplest that may be as good, enough evidence or not: Motet's rule before `loss_in_doubt`."""
+    with patch.object(recommending, "_simple_by_loss", lambda *asked: []):
+        return str(RECOMMEND(candidates, found, rows, metric, *more).method)
 
 
 def simplest_near(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
@@ -198,19 +199,8 @@ def simplest_near(candidates: Sequence[Any], found: Any, rows: Any, metric: Any,
 
 
 def loss_in_doubt(candidates: Sequence[Any], found: Any, rows: Any, metric: Any, *more: Any) -> str:
-    """Motet's rule; without enough evidence, of one model for all, fine-tuning and, where clients have the rows, models
-    alone, as far as they may be equal to the best, the one with the lowest loss, or with the best mean where no loss is
-    known."""
-    said = RECOMMEND(candidates, found, rows, metric, *more)
-    few = rows is not None and rows < recommending.ENOUGH_ALONE
-    names = ("fedavg", CONTROL) if few else ("fedavg", CONTROL, "local")
-    best = best_mean(candidates, found, rows, metric)
-    simple = [c for c in sound(candidates) if c.name in names and (c.name == best or found.may_be_equal(best, c.name))]
-    if said.enough_evidence or not simple:
-        return str(said.method)
-    if any(c.loss is None for c in simple):
-        return best_mean(simple, found, rows, metric)
-    return str(min(simple, key=lambda c: c.loss).name)
+    """The same; without enough evidence the lowest loss among simple methods that may be as good, as in Motet."""
+    return str(RECOMMEND(candidates, found, rows, metric, *more).method)
 
 
 RECOMMEND = recommending.recommend

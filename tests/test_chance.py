@@ -157,8 +157,36 @@ def test_enough_evidence_is_a_narrow_interval_or_a_certain_winner() -> None:
     wide = {"fedavg": table(0.8, clients=4, spread=0.1), CONTROL: table(0.8, clients=4, spread=0.1, seed=1)}
     found = recommended(wide)
     assert not found.enough_evidence and not found.certain
-    assert found.reason.startswith(f"Not enough evidence: {CONTROL} may be more than 3 points better than fedavg")
+    assert found.reason.startswith(f"Not enough evidence: fedavg may be more than 3 points better than {CONTROL}")
     assert recommended({"local": table(0.5), "x": table(0.9, seed=1)}).enough_evidence
+
+
+def test_without_enough_evidence_the_loss_decides_among_simple_methods() -> None:
+    names = ("local", "fedavg", CONTROL, "x")
+    tables = {name: table(0.8, clients=4, spread=0.1, seed=seed) for seed, name in enumerate(names)}
+
+    def found(rows: float, *losses: float, means: dict[str, Table] = tables, **more: Any) -> Recommendation:
+        known = {name: {"loss": loss, **more.get(name, {})} for name, loss in zip(names, losses, strict=True)}
+        return recommend(candidates(means, **known), differences(means), rows)
+
+    tuned = found(200, 0.53, 0.52, 0.51, 0.40)  # x has the lowest, but is not simple
+    assert (tuned.method, tuned.enough_evidence, tuned.certain) == (CONTROL, False, False)
+    assert f"the lowest loss on the test rows ({CONTROL} 0.510, fedavg 0.520, local 0.530)" in tuned.reason
+    assert found(200, 0.50, 0.52, 0.51, 0.40).method == "local"
+    assert found(10, 0.50, 0.51, 0.52, 0.40).method == "fedavg"  # not local: clients have too few rows
+    assert found(200, 0.50, 0.52, 0.51, 0.40, local={"failed": True}).method == CONTROL
+    far = tables | {CONTROL: tables[CONTROL] - 0.05}  # five points behind, be it by chance
+    assert found(200, 0.53, 0.52, 0.51, 0.40, means=far).method == "fedavg"
+    sure = {name: table(0.8, seed=seed) for seed, name in enumerate(names)}  # nobody may be much better: the simplest
+    assert found(200, 0.500, 0.499, 0.498, 0.497, means=sure).method == "local"
+
+
+def test_of_numbers_without_enough_evidence_the_best_simple_mean_is_taken() -> None:
+    tables = {name: table(0.8, clients=4, spread=0.1, seed=seed) for seed, name in enumerate(("local", "fedavg", "x"))}
+    shifted = tables | {"fedavg": tables["local"] + 0.005}
+    found = recommend(candidates(shifted), differences(shifted), 200)
+    assert found.method == "fedavg" and not found.enough_evidence
+    assert "the best of the simple methods" in found.reason
 
 
 def test_who_trained_longer_is_not_better_for_that() -> None:

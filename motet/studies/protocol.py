@@ -47,7 +47,8 @@ def sentences(plan: Plan, study: StudyMethods, tuned: Mapping[str, Tuned], resul
         f"Recommended is the simplest method whose difference to the best may be chance and is at most "
         f"{margin_of(results.metric)} and whose loss is at most {100 * LOSSES_ALIKE:.0f} % above the lowest of these, "
         f"or that was still learning and may catch up; `local` only where the median "
-        f"client has at least {ENOUGH_ALONE} training rows.",
+        f"client has at least {ENOUGH_ALONE} training rows. Without enough evidence it is, of one model for all, that "
+        f"fine-tuned and each client alone, the one with the lowest loss, if it may be as good as the best.",
         *_not_compared(results),
         *_failed_trials(tuned),
         *(f"! {name}: {'; '.join(ran.warnings)}." for name, ran in results.methods.items() if ran.warnings),

@@ -9,7 +9,8 @@ accuracy and more of probabilities. The choice is certain if it differs from the
 corrected for all pairs of methods.
 
 There is enough evidence if the choice is certain, or if no other method may be more than the margin better. Else the
-answer says that there is not enough, and what would be; the choice is provisional.
+answer says that there is not enough, and what would be; the choice is provisional. Then it is, of the simple methods
+(each client alone, one model for all, that fine-tuned) which may be as good as the best, the one with the lowest loss.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,8 @@ CATCHES_UP = 1.5
 """A method that is still learning may catch up if it closes the gap in so many more fifths of its rounds."""
 ENOUGH_ALONE = 50
 """Training rows that the median client needs before `local` is recommended for being simpler and as good."""
+MOST_SIMPLE = 2
+"""The highest simplicity of a provisional choice: each client alone, one model for all, or that fine-tuned."""
 LOSSES_ALIKE = 0.02
 """Of methods that may be equal, those whose loss is at most this part above the lowest stand for choice."""
 MOST_NAMES = 8
@@ -75,13 +78,20 @@ def recommend(
     few = rows is not None and rows < ENOUGH_ALONE
     may_stand = [c for c in (*_of_low_loss(equals), *slow) if c.simplicity or not few] or [best]
     choice = min(may_stand, key=lambda c: (c.simplicity, c.bytes_per_round, ranked.index(c)))
-    others = [c for c in ranked if c is not choice]
-    certain = choice is best and bool(others) and found.certain(choice.name, others[0].name)
     lonely = len(candidates) > 1 and sum(not c.failed for c in candidates) < 2  # nothing sound to compare it with
+    certain = choice is best and len(ranked) > 1 and found.certain(choice.name, ranked[1].name)
     enough = not lonely and (
-        certain or (not slow and not any(_may_be_better(c, choice, found, metric) for c in others))
+        certain or (not slow and not any(_may_be_better(c, choice, found, metric) for c in ranked if c is not choice))
     )
-    sentences = [_why(choice, best, equals, others, certain, found, metric), *_control(choice, sound, found, metric)]
+    simple = [] if enough or lonely or slow else _simple_by_loss(ranked, few, found, metric)
+    if simple:
+        choice = simple[0]
+        certain = enough = False
+    others = [c for c in ranked if c is not choice]
+    sentences = [_why(choice, best, equals, others, certain, found, metric)]
+    if simple:
+        sentences = [_lowest_loss(simple, best, found, metric)]
+    sentences += _control(choice, sound, found, metric)
     if choice in slow:
         sentences = [_slow_choice(choice, best, found, metric)]
     if lonely:
@@ -104,6 +114,37 @@ def _of_low_loss(equals: Sequence[Candidate]) -> list[Candidate]:
         return list(equals)
     most = min(losses) + LOSSES_ALIKE * abs(min(losses))
     return [c for c in equals if c is equals[0] or (c.loss is not None and c.loss <= most)]
+
+
+def _simple_by_loss(ranked: Sequence[Candidate], few: bool, found: Differences, metric: Metric) -> list[Candidate]:
+    """Return the simple methods that may be as good as the best, the lowest loss first; where a loss is not known, as
+    of numbers, the best mean first.
+
+    Where clients have few rows, `local` is none of them.
+    """
+    best = ranked[0]
+    as_good = (c for c in ranked if c is best or _as_good(best, c, found, metric))
+    simple = [c for c in as_good if few <= c.simplicity <= MOST_SIMPLE]
+    losses = {c.name: c.loss for c in simple if c.loss is not None}
+    return sorted(simple, key=lambda c: losses[c.name]) if len(losses) == len(simple) else simple
+
+
+def _lowest_loss(simple: Sequence[Candidate], best: Candidate, found: Differences, metric: Metric) -> str:
+    """Return why the first of them is the provisional choice."""
+    choice = simple[0]
+    reaches = f"{choice.name} reaches {_reached(choice, metric)}"
+    if choice is not best:
+        lead = _points(found.of(best.name, choice.name), metric)
+        reaches = f"{reaches}; the best mean, of {best.name}, is {lead} better"
+    losses = [f"{c.name} {c.loss:.3f}" for c in simple if c.loss is not None]
+    if len(losses) < len(simple):
+        return (
+            f"{reaches}. It is the best of the simple methods: one model for all, that fine-tuned, each client alone."
+        )
+    return (
+        f"{reaches}. Of the simple methods (one model for all, that fine-tuned, each client alone) it has the lowest "
+        f"loss on the test rows ({', '.join(losses)}): where {metric.said} cannot tell, probabilities may."
+    )
 
 
 def _may_catch_up(best: Candidate, other: Candidate, found: Differences, metric: Metric) -> bool:
@@ -167,8 +208,7 @@ def _why(
     found: Differences,
     metric: Metric,
 ) -> str:
-    reaches = f"{with_unit(choice.estimate.mean, metric)}{_interval(choice.estimate, metric)}"
-    reaches = reaches if metric.percent else f"a personal {metric.said} of {reaches}"
+    reaches = _reached(choice, metric)
     if not others:
         of = f" personal {metric.said}" if metric.percent else ""
         return f"{choice.name} is the only method to choose; it reaches {reaches}{of}."
@@ -196,6 +236,11 @@ def _why(
         f"{_has_the_best(choice, metric)}, but its lead over {others[0].name}, "
         f"{_points(lead, metric)}, may be chance{_among_many(lead, found)}."
     )
+
+
+def _reached(choice: Candidate, metric: Metric) -> str:
+    value = f"{with_unit(choice.estimate.mean, metric)}{_interval(choice.estimate, metric)}"
+    return value if metric.percent else f"a personal {metric.said} of {value}"
 
 
 def _and_likely(equals: Sequence[Candidate]) -> str:

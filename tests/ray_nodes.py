@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -156,12 +157,12 @@ def test_workers_share_a_gpu_as_they_are_told(nodes: Any) -> None:
     engine = Ray(build_visible, 3, {}, address=nodes.address, gpus=0.5)
     try:
         seen: dict[int, int] = {}
-        for round in range(200):
+        late, round = time.monotonic() + 120, 0  # on a busy machine a worker takes long to start
+        while len(seen) < 3 and time.monotonic() < late:
+            round += 1
             for outcome in engine.run([Task("score", i, round, {}) for i in range(6)]):
                 assert outcome.reply is not None
                 seen[int(outcome.reply["process"])] = int(outcome.reply["gpu"])
-            if len(seen) == 3:
-                break
         assert sorted(seen.values()) in ([0, 0, 1], [0, 1, 1])
     finally:
         engine.close()

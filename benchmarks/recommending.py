@@ -133,7 +133,7 @@ FRESH = (
         "language scores of 133 classes in the Netherlands",
         "lang",
         "class",
-        of_package("MASS", "nlschools", "lang IQ class GS SES COMB"),
+        lambda: of_package("MASS", "nlschools", "lang IQ class GS SES COMB")().astype({"lang": float}),
         "r2",
     ),
     Table("slid", "wages of three languages", "wages", "language", slid, "r2"),

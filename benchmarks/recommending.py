@@ -128,14 +128,6 @@ FRESH = (
         "region",
         of_package("carData", "Womenlf", "partic hincome children region"),
     ),
-    Table(
-        "nlschools",
-        "language scores of 133 classes in the Netherlands",
-        "lang",
-        "class",
-        lambda: of_package("MASS", "nlschools", "lang IQ class GS SES COMB")().astype({"lang": float}),
-        "r2",
-    ),
     Table("slid", "wages of three languages", "wages", "language", slid, "r2"),
     Table(
         "caschool",

@@ -1,7 +1,7 @@
 """Real tables with natural clients: is the recommended model worth more than what a user has without Motet?
 
     python benchmarks/tables.py                                 # all tables, five splits, but what is recorded
-    python benchmarks/tables.py --anew                          # what is recorded of other commits too
+    python benchmarks/tables.py --since COMMIT                  # also what was recorded by commits without this one
     python benchmarks/tables.py heart chile --splits 2 --jobs 1
     python benchmarks/tables.py --write FOLDER                  # the tables as CSV files, and no more
     python benchmarks/tables.py --record                        # and write results/tables.json after every split
@@ -32,6 +32,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -419,7 +420,9 @@ def main(words: Sequence[str]) -> None:
         "--write", type=Path, metavar="FOLDER", help="write the tables as CSV files and measure nothing"
     )
     parser.add_argument("--record", action="store_true", help=f"write {RESULTS.name} too")
-    parser.add_argument("--anew", action="store_true", help=f"measure what {RESULTS.name} has of other commits, too")
+    parser.add_argument(
+        "--since", metavar="COMMIT", help=f"measure again what {RESULTS.name} has of commits without this one in them"
+    )
     parser.add_argument("--backwards", action="store_true", help="begin with the last split: a second process beside")
     options = parser.parse_args(words)
     chosen = [table for table in TABLES if not options.tables or table.name in options.tables]
@@ -433,7 +436,7 @@ def main(words: Sequence[str]) -> None:
         return
     order = list(product(range(options.splits), frames))  # every table once before any a second time
     for split, table in order[::-1] if options.backwards else order:
-        if (table.name, split) in known(journal, options.anew):
+        if (table.name, split) in known(journal, options.since):
             continue
         row = measured(table, frames[table], split, options.jobs)
         with journal.open("a") as file:
@@ -448,15 +451,21 @@ def main(words: Sequence[str]) -> None:
         record(rows)
 
 
-def known(journal: Path, anew: bool = False) -> dict[tuple[str, int], dict[str, Any]]:
+def known(journal: Path, since: str | None = None) -> dict[tuple[str, int], dict[str, Any]]:
     """Return the splits that are measured, also by another process: those of the record, and newer ones.
 
-    With `anew` only those of this commit.
+    With `since` only those of commits that have this commit in them.
     """
-    here = commit_here()
     newer = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
-    rows = [row for row in (*recorded(), *newer) if not anew or row["commit"] == here]
+    rows = [row for row in (*recorded(), *newer) if since is None or has(row["commit"], since)]
     return {(row["table"], row["split"]): row for row in rows}
+
+
+@cache
+def has(commit: str, older: str) -> bool:
+    """Return whether a commit is another one or has it among its ancestors."""
+    asked = ["git", "merge-base", "--is-ancestor", older, commit]
+    return subprocess.run(asked, cwd=Path(__file__).parent, capture_output=True).returncode == 0
 
 
 def recorded() -> list[dict[str, Any]]:

@@ -59,6 +59,20 @@ def dealt(path: Path, **choices: Any) -> Federation:
 # ---------------------------------------------------------------- from the file
 
 
+def test_scores_that_are_taken_as_classes_are_named(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=900), "score": np.arange(900) % 25, "few": np.arange(900) % 10})
+    frame["city"] = np.array(["a", "b", "c"])[np.arange(900) // 300]
+    frame["letter"] = [f"letter {i}" for i in frame["score"]]
+    frame.to_csv(tmp_path / "scores.csv", index=False)
+    said = "column 'score' holds 25 different whole numbers and is predicted as classes; --target number"
+    scores = dealt(tmp_path / "scores.csv", label="score")
+    assert scores.classes == 25 and said in " ".join(scores.notes)
+    for choices in ({"target": "class"}, {"target": "number"}, {"label": "few"}, {"label": "letter"}):
+        notes = dealt(tmp_path / "scores.csv", **{"label": "score", **choices}).notes
+        assert not [note for note in notes if "whole numbers" in note]
+
+
 def test_a_label_of_many_numbers_is_a_number_unless_told_otherwise(homes: Path) -> None:
     federation = dealt(homes)
     assert federation.target == "price" and federation.classes == 1 and federation.class_names == ("price",)

@@ -177,7 +177,7 @@ class RoleReader:
         self._parts: dict[str, list[Integers]] = {role: [] for role in roles.columns}
         self._kept: list[Truths] = []
         self._dropped: dict[str, int] = dict.fromkeys(roles.columns, 0)
-        self._decided: str | None = None  # a sentence about a label that was taken as a number
+        self._decided: str | None = None  # a sentence about a label of numbers, and what it was taken for
 
     def read(self, batch: RecordBatch) -> RecordBatch:
         """The next rows; given back are those that are kept, all of them unless holes are to be dropped."""
@@ -217,6 +217,8 @@ class RoleReader:
                 f"{self.roles.where}: data.target is number, but its samples are no rows of a table; accepted: class"
             )
         y, classes = self._labels() if target is None else (_tenths(target), ())
+        if numbers and self._names["label"].grows and self.roles.target == "auto" and len(classes) > FEW:
+            self._decided = self._of_many_classes(classes)
         client, clients = self._numbers("client")
         domain, domains = self._numbers("domain")
         if client is not None and len(clients) < 2:
@@ -263,6 +265,15 @@ class RoleReader:
                 f"number; --target class makes classes of them"
             )
         return values[places]
+
+    def _of_many_classes(self, classes: tuple[str, ...]) -> str | None:
+        """Return a sentence about classes that may be meant as numbers, such as scores."""
+        if len(numbers_among(classes)) < len(classes):
+            return None
+        return (
+            f"column {shown(self.roles.label)} holds {len(classes)} different whole numbers and is predicted as "
+            f"classes; --target number predicts it as a number"
+        )
 
     def labels_as_listed(self) -> Integers:
         """The classes of all rows; one that is not on a list that was given is refused."""

@@ -119,6 +119,22 @@ def test_a_refit_whose_training_broke_is_not_used(
     assert not model.known.refitted and torch.equal(model(patients(6)), judged(patients(6)))
 
 
+def test_a_refit_may_have_more_columns_than_the_judged_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Holes that only test rows have, here the latest, are a column more once these rows are trained with."""
+    monkeypatch.chdir(tmp_path)
+    rows = [row | {"day": i} for i, row in enumerate(patients())]
+    write(tmp_path / "holes.csv", rows[:-15] + [row | {"x": ""} for row in rows[-15:]], [*rows[0]])
+    motet.compare(
+        "holes.csv", methods=["fedavg"], trials=1, seeds=1, jobs=1, out="study", label="sick", client="site",
+        time_column="day", rounds=3, batch=20, lr=0.1,
+    )  # fmt: skip
+    motet.export("study", "models", generic=True)
+    model, judged = motet.load_model("models"), motet.load(judged_run(Path("study")).folder)
+    assert isinstance(judged, motet.Result)
+    wide, narrow = (sum(p.numel() for p in each.model.parameters()) for each in (model, judged.generic_model()))
+    assert model.known.refitted and wide > narrow
+
+
 def test_another_experiment_in_the_place_of_the_refit_is_refused(compared: Path, tmp_path: Path) -> None:
     motet.export(compared, tmp_path / "models", generic=True)
     file = compared / "recommended.toml"

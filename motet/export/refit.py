@@ -67,17 +67,18 @@ def export_comparison(
 
 
 def broken(served: ServedModels, as_judged: ServedModels) -> str:
-    """Return a sentence if the refit's training broke: its models fit their own rows far worse than those that were
-    judged; else an empty text.
+    """Return a sentence if the refit's training broke: its models fit the rows that they learned from far worse than
+    those that were judged fit theirs; else an empty text.
 
     Nothing else would tell: a refit has no test rows. A step that was just small enough on the judged rows may be too
-    large on all of them.
+    large on all of them. Both are asked about their own rows, prepared in their own way: of more rows there may be more
+    categories, and holes in more columns.
     """
     judged_ids = {client.name: client.id for client in as_judged.facts.clients}
     known = [client for client in served.facts.clients if client.name in judged_ids][:MOST_LOOKED_AT]
     again = {client.id: _model_of(served, client.id) for client in known}
-    before = {client.id: _model_of(as_judged, judged_ids[client.name]) for client in known}
-    losses, once = served.training_losses(again), served.training_losses(before)
+    before = {i: _model_of(as_judged, i) for i in (judged_ids[client.name] for client in known)}
+    losses, once = served.training_losses(again), as_judged.training_losses(before)
     if not losses:
         return ""
     mean, judged = fmean(losses.values()), fmean(once.values())

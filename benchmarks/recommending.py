@@ -19,10 +19,11 @@ all as means over splits. There were two questions.
    was Motet's rule; they are asked no more.
 2. One rule, `loss_in_doubt`, thought of on the same tables (there fine-tuning, one model for all and `local`, chosen by
    loss alone, had a mean lead of +0.66 and today's rule +0.23), and tables that are `FRESH`: none of them was looked at
-   for this (`womenlf` had been tried once, with three methods). Written before any of it ran: it takes the place of today's if its mean lead over the fresh tables, three
-   splits of each, is higher, and it puts no more of them a point below the regressions than today's does. What came out:
-   -0.03 against -0.36, and three each (without womenlf +0.26 against -0.14, two each). It is Motet's rule since.
-   Neither is much here: tables of a few hundred rows, and of 8 % call-backs in seven industries, tell little.
+   for this (`womenlf` had been tried once, with three methods). Written before any of it ran: it takes the place of
+   today's if its mean lead over the fresh tables, three splits of each, is higher, and it puts no more of them a point
+   below the regressions than today's does. What came out: -0.03 against -0.36, and three each (without womenlf +0.26
+   against -0.14, two each). It is Motet's rule since. Neither is much here: tables of a few hundred rows, and of 8 %
+   call-backs in seven industries, tell little.
 """
 
 import argparse
